@@ -1,0 +1,59 @@
+# `make reproduce` and `make test` set up everything they need in .venv; nothing outside this folder is touched.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+CORES ?= all
+CONFIG ?= config/config.yaml
+
+.PHONY: help reproduce paper test lint format lock benchmark clean
+
+help:
+	@echo "make reproduce   run everything that needs no download and write the HTML report"
+	@echo "make paper       run the whole paper (config/paper.yaml)"
+	@echo "make test        run the tests"
+	@echo "make lint        run ruff, snakefmt and snakemake --lint"
+	@echo "make benchmark   measure speed and memory as ratios"
+	@echo "make lock        renew envs/requirements.txt from pyproject.toml"
+	@echo "make clean       remove .venv and everything the workflow wrote"
+
+$(READY): envs/requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("bjmd needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + "; call make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	@command -v g++ >/dev/null || echo "note: no g++ was found; ADVI (advi-bjmd) will run, but many times slower"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+reproduce: $(READY)
+	$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)
+	$(BIN)/snakemake --cores 1 --configfile $(CONFIG) --report results/report.html
+	@echo "The report is $(CURDIR)/results/report.html"
+
+paper:
+	@$(MAKE) --no-print-directory reproduce CONFIG=config/paper.yaml
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile workflow
+
+# uv is asked for the lock because pip-compile writes index addresses into it
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	    --extra advi --extra workflow --extra dev pyproject.toml --output-file envs/requirements.txt
+
+benchmark: $(READY)
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache build
+	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} +

@@ -1,0 +1,28 @@
+"""Checks of single arguments; each says in one sentence what is wrong."""
+
+from numbers import Integral, Real
+
+import numpy as np
+
+from bjmd.errors import InputError
+
+
+def whole_number(name, value, least):
+    """An int of at least `least` (True and 3.0 are not whole numbers here)."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+    return int(value)
+
+
+def positive_number(name, value):
+    """A finite number greater than 0."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
+        raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0")
+    return float(value)
+
+
+def one_of(name, value, choices):
+    """One of the given words."""
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+    return value

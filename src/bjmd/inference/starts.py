@@ -1,0 +1,15 @@
+"""Where a fit begins; the whole randomness of a MAP or closed-form fit is here."""
+
+import numpy as np
+
+CONCENTRATION = 0.1
+"""Nearly one component a sample, drawn blindly.
+
+Spread-out memberships (a concentration of 1 or more) give K almost equal first bases, the mean of the data, and cost
+a third more sweeps to break apart; benchmarks/starts.py compares.
+"""
+
+
+def random_memberships(n_components, n_samples, rng):
+    """K x N random columns on the simplex."""
+    return np.ascontiguousarray(rng.dirichlet(np.full(n_components, CONCENTRATION), n_samples).T)

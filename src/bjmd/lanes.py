@@ -1,0 +1,57 @@
+"""Many small K x K systems at once.
+
+A fit solves one K x K system for every column and every row of the data, a few thousand at a time and each too small
+for LAPACK to be worth a call.  Here LANES of them go side by side: the last axis of every array is the lane, every
+inner loop runs over it, and the compiler turns that loop into vector instructions.
+
+All functions are compiled, work in place and release the GIL, so restarts can run in threads.
+"""
+
+import numpy as np
+from numba import njit
+
+LANES = 64
+
+compiled = njit(cache=True, nogil=True, error_model="numpy")
+
+
+@compiled
+def cholesky(a):
+    """Factor a[:, :, lane] = L L' in place (lower triangle); the diagonal holds 1 / L_jj.
+
+    A pivot that rounding made tiny or negative is lifted to machine precision times the diagonal, which is what a
+    singular matrix plus a vanishing ridge should give.
+    """
+    size = a.shape[0]
+    lanes = a.shape[2]
+    floor = np.empty(lanes)
+    for j in range(size):
+        for lane in range(lanes):
+            floor[lane] = 1e-15 * a[j, j, lane] + 1e-300
+        for p in range(j):
+            for i in range(j, size):
+                for lane in range(lanes):
+                    a[i, j, lane] -= a[i, p, lane] * a[j, p, lane]
+        for lane in range(lanes):
+            a[j, j, lane] = 1.0 / np.sqrt(max(a[j, j, lane], floor[lane]))
+        for i in range(j + 1, size):
+            for lane in range(lanes):
+                a[i, j, lane] *= a[j, j, lane]
+
+
+@compiled
+def solve(factor, x):
+    """Overwrite x[:, lane] by the solution of (L L') y = x, with the factor that `cholesky` left."""
+    size, lanes = x.shape
+    for i in range(size):
+        for p in range(i):
+            for lane in range(lanes):
+                x[i, lane] -= factor[i, p, lane] * x[p, lane]
+        for lane in range(lanes):
+            x[i, lane] *= factor[i, i, lane]
+    for i in range(size - 1, -1, -1):
+        for p in range(i + 1, size):
+            for lane in range(lanes):
+                x[i, lane] -= factor[p, i, lane] * x[p, lane]
+        for lane in range(lanes):
+            x[i, lane] *= factor[i, i, lane]

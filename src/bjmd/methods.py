@@ -1,0 +1,101 @@
+"""The registry of methods: every name that tables, configs and `methods.fit` know.
+
+To add a method, write one file with a function
+
+    fit(sources, n_components, *, seed, **options) -> Decomposition
+
+and add one line to METHODS.  Everything else (restarts, storage, scores, tables) follows from that.
+"""
+
+import difflib
+import importlib
+import inspect
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from threadpoolctl import threadpool_limits
+
+from bjmd.checks import whole_number
+from bjmd.errors import InputError
+
+
+@dataclass(frozen=True)
+class Method:
+    """One line of the registry; the module is imported only when the method is used."""
+
+    name: str
+    label: str
+    module: str
+    concatenate: bool = False
+    """Run on all samples side by side as one source (the paper's cat variants)."""
+    nonnegative: bool = False
+    """Refuse data with negative entries."""
+
+    @property
+    def function(self):
+        return importlib.import_module(self.module).fit
+
+    def options(self):
+        """The names of the options that the method takes, with their defaults."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "seed"}
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map"),
+        Method("map-catbjmd", "MAP-catBJMD", "bjmd.inference.map", concatenate=True),
+    )
+}
+
+
+def names():
+    """The names of all methods, in the order of the tables."""
+    return list(METHODS)
+
+
+def get(name):
+    if name not in METHODS:
+        close = difflib.get_close_matches(str(name), METHODS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known methods: {', '.join(METHODS)}"
+        raise InputError(f"there is no method {name!r}; {hint}")
+    return METHODS[name]
+
+
+def check_options(name, options):
+    """Refuse an option that the method does not take."""
+    known = get(name).options()
+    for option in options:
+        if option not in known:
+            raise InputError(f"method {name!r} has no option {option!r}; its options are {', '.join(known)}")
+
+
+def fit(name, sources, n_components, seed=0, **options):
+    """Run one method once; the result depends on nothing but the arguments.
+
+    BLAS runs on one thread, so that the result has the same bits whatever else the machine does.
+    """
+    method = get(name)
+    check_options(name, options)
+    whole_number("seed", seed, least=0)
+    if method.nonnegative:
+        _require_nonnegative(method, sources)
+    with threadpool_limits(1):
+        given = sources.concatenated() if method.concatenate else sources
+        result = method.function(given, n_components, seed=seed, **options)
+    if method.concatenate:
+        result.coefficients = sources.split(result.coefficients[0])
+        result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
+    result.method, result.seed, result.options = name, int(seed), dict(options)
+    return result
+
+
+def _require_nonnegative(method, sources):
+    for x, name in zip(sources.matrices, sources.names, strict=True):
+        if (x.data if scipy.sparse.issparse(x) else x).min() < 0:
+            raise InputError(
+                f"method {method.name!r} needs non-negative data but source {name!r} has negative entries; "
+                "shift, clip or exponentiate it first"
+            )

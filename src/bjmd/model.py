@@ -1,0 +1,234 @@
+"""The model: several sources X^(c), M features by N_c samples, that share one basis W.
+
+    X^(c) = W H^(c) + noise,     noise ~ N(0, s2_c) elementwise
+    w_ik ~ Laplace(0, lambda),   columns of H^(c) ~ Dirichlet(alpha0),   s2_c ~ InverseGamma(a0, b0)
+
+This file holds the data (`Sources`), the constants of the priors (`Priors`), and the negative log joint density that
+every inference reports as its objective.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from bjmd.checks import positive_number, whole_number
+from bjmd.errors import InputError
+
+
+class Sources:
+    """The data: one features x samples matrix per source, dense or scipy-sparse (and then kept sparse).
+
+    names, feature_names, sample_names (one list per source) and class_names default to numbered names.  labels, if
+    known, is one boolean classes x samples indicator per source; a sample may belong to several classes.
+    """
+
+    def __init__(self, matrices, *, names=None, feature_names=None, sample_names=None, labels=None, class_names=None):
+        if (isinstance(matrices, np.ndarray) and matrices.ndim == 2) or scipy.sparse.issparse(matrices):
+            raise InputError("Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])")
+        matrices = list(matrices)
+        if not matrices:
+            raise InputError("no source was given; pass at least one features x samples matrix")
+        self.names = _names(names, len(matrices), "source", "names")
+        self.matrices = [_matrix(x, name) for x, name in zip(matrices, self.names, strict=True)]
+        self.n_features = self.matrices[0].shape[0]
+        for x, name in zip(self.matrices, self.names, strict=True):
+            if x.shape[0] != self.n_features:
+                raise InputError(
+                    f"source {name!r} has {x.shape[0]} features but {self.names[0]!r} has {self.n_features}; "
+                    "all sources must have the same features in the same order (rows are features)"
+                )
+        self.n_samples = [x.shape[1] for x in self.matrices]
+        self.feature_names = _names(feature_names, self.n_features, "feature", "feature_names")
+        if sample_names is None:
+            sample_names = [None] * len(self)
+        _check_count(sample_names, len(self), "sample_names", "source")
+        self.sample_names = [
+            _names(given, n, f"{name}-sample", f"sample_names of source {name!r}")
+            for given, n, name in zip(sample_names, self.n_samples, self.names, strict=True)
+        ]
+        self.labels = None if labels is None else self._checked_labels(labels)
+        n_classes = 0 if labels is None else self.labels[0].shape[0]
+        self.class_names = _names(class_names, n_classes, "class", "class_names")
+        self.squared_norms = [_squared_norm(x, name) for x, name in zip(self.matrices, self.names, strict=True)]
+
+    def __len__(self):
+        return len(self.matrices)
+
+    def __repr__(self):
+        shapes = ", ".join(
+            f"{name}: {self.n_features} x {n}" for name, n in zip(self.names, self.n_samples, strict=True)
+        )
+        return f"Sources({shapes})"
+
+    def concatenated(self):
+        """All samples side by side as one source, which is what the cat variants of a method see."""
+        if len(self) == 1:
+            return self
+        if any(scipy.sparse.issparse(x) for x in self.matrices):
+            stacked = scipy.sparse.hstack(self.matrices, format="csc")
+        else:
+            stacked = np.hstack(self.matrices)
+        return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names)
+
+    def split(self, columns):
+        """Cut a K x (all samples) matrix back into one block per source."""
+        return np.split(columns, np.cumsum(self.n_samples)[:-1], axis=1)
+
+    def require_components(self, n_components):
+        """Refuse a number of components that the data cannot carry."""
+        whole_number("n_components", n_components, least=1)
+        most = min(self.n_features, sum(self.n_samples))
+        if n_components > most:
+            raise InputError(
+                f"n_components is {n_components}, more than the data allow: {self.n_features} features and "
+                f"{sum(self.n_samples)} samples carry at most {most}"
+            )
+
+    def _checked_labels(self, labels):
+        _check_count(labels, len(self), "labels", "source")
+        labels = [np.asarray(block) for block in labels]
+        for block, n, name in zip(labels, self.n_samples, self.names, strict=True):
+            if block.ndim != 2 or block.shape[1] != n or block.shape[0] != labels[0].shape[0]:
+                raise InputError(
+                    f"labels of source {name!r} have shape {block.shape}; they must be classes x samples, here "
+                    f"{labels[0].shape[0]} x {n}"
+                )
+        return [block.astype(bool) for block in labels]
+
+
+@dataclass(frozen=True)
+class Priors:
+    """The constants of the prior: Dirichlet alpha0 (scalar or one per component), Laplace scale, inverse gamma."""
+
+    alpha0: float | Sequence[float] = 1.1
+    lambda_: float = 1.0
+    a0: float = 0.01
+    b0: float = 0.01
+
+    def __post_init__(self):
+        alpha0 = np.asarray(self.alpha0)
+        if alpha0.dtype.kind not in "iuf" or alpha0.ndim > 1 or not (np.isfinite(alpha0) & (alpha0 >= 1)).all():
+            raise InputError(
+                f"alpha0 is {self.alpha0!r}; every entry must be a finite number of at least 1, because below 1 the "
+                "Dirichlet prior has no mode inside the simplex"
+            )
+        for name, value in {"lambda_": self.lambda_, "a0": self.a0, "b0": self.b0}.items():
+            positive_number(name, value)
+
+    def dirichlet(self, n_components):
+        """alpha0 as a vector of K entries."""
+        alpha0 = np.asarray(self.alpha0, dtype=float)
+        if alpha0.ndim == 1 and len(alpha0) != n_components:
+            raise InputError(f"alpha0 has {len(alpha0)} entries but there are {n_components} components; give one each")
+        return np.array(np.broadcast_to(alpha0, (n_components,)))
+
+
+def data_times_coefficients(x, h):
+    """(X H')' for one source: K x M.  One of the two products through which algorithms see the data."""
+    if scipy.sparse.issparse(x):
+        return np.ascontiguousarray((x @ h.T).T)
+    return h @ x.T
+
+
+def basis_times_data(wt, x):
+    """W'X for one source, given W' (K x M): K x N.  The other product."""
+    if scipy.sparse.issparse(x):
+        return np.ascontiguousarray((x.T @ wt.T).T)
+    return wt @ x
+
+
+def residual_sum_of_squares(squared_norm, gram, projection, h):
+    """||X - WH||^2 = ||X||^2 - 2 <W'X, H> + <W'W, HH'>, with no M x N residual; gram is W'W, projection W'X."""
+    value = squared_norm - 2 * np.vdot(projection, h) + np.vdot(gram, h @ h.T)
+    return max(value, 0.0)  # rounding may cross zero where the fit is perfect
+
+
+def noise_terms(rss, noise_variance, n_entries, priors):
+    """RSS/(2 s2) + (MN/2 + a0 + 1) ln s2 + b0/s2: one source's likelihood and noise prior in the objective."""
+    return (0.5 * rss + priors.b0) / noise_variance + (0.5 * n_entries + priors.a0 + 1) * np.log(noise_variance)
+
+
+def dirichlet_terms(h, alpha0):
+    """- sum_kj (alpha0_k - 1) ln h_kj for one source."""
+    weight = alpha0 - 1
+    if not weight.any():
+        return 0.0
+    return -float(weight @ np.log(h).sum(axis=1))
+
+
+def laplace_terms(w, lambda_):
+    """sum |w| / lambda."""
+    return np.abs(w).sum() / lambda_
+
+
+def negative_log_joint(sources, w, coefficients, noise_variances, priors):
+    """The objective of NOTES section 1 from scratch, up to terms that no unknown enters."""
+    gram = w.T @ w
+    alpha0 = priors.dirichlet(w.shape[1])
+    total = laplace_terms(w, priors.lambda_)
+    for x, norm, h, s2 in zip(sources.matrices, sources.squared_norms, coefficients, noise_variances, strict=True):
+        rss = residual_sum_of_squares(norm, gram, basis_times_data(w.T, x), h)
+        total += noise_terms(rss, s2, x.shape[0] * x.shape[1], priors) + dirichlet_terms(h, alpha0)
+    return total
+
+
+def _matrix(x, name):
+    """A float64 matrix with at least one row and column; sparse stays sparse (CSC), nothing is copied without need."""
+    if scipy.sparse.issparse(x):
+        matrix = scipy.sparse.csc_array(x)
+        kind = matrix.dtype.kind
+    else:
+        matrix = np.asarray(x)
+        kind = matrix.dtype.kind
+    if kind not in "biuf":
+        raise InputError(f"source {name!r} holds {matrix.dtype} values; it must hold real numbers only")
+    if matrix.ndim != 2:
+        raise InputError(f"source {name!r} has {matrix.ndim} dimensions; it must be a features x samples matrix")
+    if 0 in matrix.shape:
+        raise InputError(
+            f"source {name!r} is empty ({matrix.shape[0]} x {matrix.shape[1]}); remove it or check its file"
+        )
+    return matrix.astype(np.float64, copy=False)
+
+
+def _squared_norm(x, name):
+    values = x.data if scipy.sparse.issparse(x) else x.ravel(order="K")
+    norm = float(np.vdot(values, values))
+    if not np.isfinite(norm):
+        _report_not_finite(x, name)
+    return norm
+
+
+def _report_not_finite(x, name):
+    if scipy.sparse.issparse(x):
+        x = x.tocoo()
+        bad = np.flatnonzero(~np.isfinite(x.data))
+        first = (x.coords[0][bad[0]], x.coords[1][bad[0]]) if len(bad) else None
+        count = len(bad)
+    else:
+        bad = np.argwhere(~np.isfinite(x))
+        first, count = (tuple(bad[0]) if len(bad) else None), len(bad)
+    if first is None:
+        raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
+    raise InputError(
+        f"source {name!r} holds {count} NaN or infinite entries, the first at feature {first[0]}, sample {first[1]} "
+        "(counted from 0); remove or impute them"
+    )
+
+
+def _names(given, count, what, argument):
+    if given is None:
+        return [f"{what} {i + 1}" for i in range(count)]
+    _check_count(given, count, argument, what)
+    names = [str(name) for name in given]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{argument} has {double!r} more than once; names must be unique")
+    return names
+
+
+def _check_count(given, count, argument, what):
+    if len(given) != count:
+        raise InputError(f"{argument} has {len(given)} entries but there are {count} {what}s; give one each")

@@ -1,0 +1,149 @@
+"""Pure functions from scores to figures, in one style: colour-blind safe, readable in grey and in print."""
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+from scipy.stats import norm
+
+from bjmd import methods
+
+# Okabe and Ito's palette without its yellow, which vanishes on white
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+MARKERS = "osD^vPX"
+
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "svg.hashsalt": "bjmd",
+    "savefig.dpi": 200,
+}
+
+
+def save(figure, svg, png):
+    """Write both formats; no date goes in, so equal figures are equal files."""
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(svg, metadata={"Date": None})
+        figure.savefig(png)
+
+
+def styled(function):
+    """Draw with the common style whatever the user's matplotlib settings are."""
+
+    def draw(*args, **kwargs):
+        with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
+            return function(*args, **kwargs)
+
+    draw.__doc__ = function.__doc__
+    return draw
+
+
+def families(fits):
+    """Fits that differ only in whether they tell sources apart, together: {key: [names]} in the config's order."""
+    groups = {}
+    for name, fit in fits.items():
+        key = (methods.get(fit["method"]).module, str(sorted(fit.get("options", {}).items())))
+        groups.setdefault(key, []).append(name)
+    return list(groups.values())
+
+
+def line_styles(fits):
+    """One colour and marker a family; as in the paper, dashed if the fit tells the sources' noise apart, else solid."""
+    styles = {}
+    for i, family in enumerate(families(fits)):
+        for name in family:
+            together = methods.get(fits[name]["method"]).concatenate
+            styles[name] = {
+                "color": COLOURS[i % len(COLOURS)],
+                "marker": MARKERS[i % len(MARKERS)],
+                "linestyle": "-" if together else "--",
+                "markerfacecolor": COLOURS[i % len(COLOURS)] if together else "white",
+            }
+    return styles
+
+
+@styled
+def auc(sweep, fits):
+    """AUC against the noise of source 3, a panel per source."""
+    sources = sweep["source_name"].unique()
+    styles = line_styles(fits)
+    figure = Figure(figsize=(3.1 * len(sources), 3.6), layout="constrained")
+    axes = figure.subplots(1, len(sources), sharey=True)
+    for ax, source in zip(np.atleast_1d(axes), sources, strict=True):
+        for fit, line in sweep[sweep["source_name"] == source].groupby("fit", sort=False):
+            ax.plot(line["sigma3"], line["auc"], label=fits[fit]["label"], **styles[fit])
+        ax.set_title(source.capitalize())
+        ax.set_xlabel("Noise sd of source 3")
+        ax.grid(axis="y", color="0.9")
+    np.atleast_1d(axes)[0].set_ylabel("AUC (%)")
+    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, handlelength=3.5)
+    return figure
+
+
+@styled
+def objective(traces, fits):
+    """Objective against iteration, a panel per family; the best run thick, the other chosen runs thin."""
+    present = [[name for name in family if name in set(traces["fit"])] for family in families(fits)]
+    present = [family for family in present if family]
+    styles = line_styles(fits)
+    n_columns = min(3, len(present))
+    n_rows = -(-len(present) // n_columns)
+    figure = Figure(figsize=(3.4 * n_columns, 2.8 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for ax, family in zip(axes, present, strict=False):
+        for name in family:
+            for rank, line in traces[traces["fit"] == name].groupby("rank"):
+                style = {**styles[name], "marker": ""}
+                first = rank == 1
+                ax.plot(
+                    line["iteration"],
+                    line["objective"],
+                    label=fits[name]["label"] if first else None,
+                    **{**style, "linewidth": 1.8 if first else 0.6, "alpha": 1 if first else 0.6},
+                )
+        ax.set_xlabel("Iteration")
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.xaxis.set_minor_formatter("")
+        ax.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
+        ax.legend(loc="best", handlelength=3)
+    for ax in axes[len(present) :]:
+        ax.set_visible(False)
+    for ax in axes[::n_columns]:
+        ax.set_ylabel("Objective")
+    return figure
+
+
+@styled
+def noise(sources, truth, runs, fits):
+    """Histograms of the true noise of each source with the normal densities that each fit estimated, a panel a fit."""
+    residuals = [(x - truth.basis @ h).ravel() for x, h in zip(sources.matrices, truth.coefficients, strict=True)]
+    chosen = runs[runs["chosen"]].groupby(["fit", "source"])["noise"].mean()
+    rows = [
+        name
+        for name, fit in fits.items()
+        if not methods.get(fit["method"]).concatenate and name in chosen and chosen[name].notna().all()
+    ]
+    widest = 3.5 * max(truth.noise)
+    grid = np.linspace(-widest, widest, 601)
+    bins = np.linspace(-widest, widest, 121)
+    figure = Figure(figsize=(7.6, 1.9 * len(rows) + 0.6), layout="constrained")
+    axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False).ravel()
+    for ax, name in zip(axes, rows, strict=True):
+        for c, (residual, source) in enumerate(zip(residuals, sources.names, strict=True)):
+            sigma = chosen[name, c + 1]
+            ax.hist(residual, bins, density=True, color=COLOURS[c], alpha=0.3)
+            label = f"{source}: true sd {truth.noise[c]:g},\nestimate {sigma:.3f}"
+            ax.plot(grid, norm.pdf(grid, scale=sigma), color=COLOURS[c], linestyle=["-", "--", ":"][c % 3], label=label)
+        ax.set_title(fits[name]["label"], loc="left")
+        ax.set_ylabel("Density")
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)
+    axes[-1].set_xlabel("Noise")
+    return figure

@@ -1,0 +1,73 @@
+"""From results to tidy tables: one row per run and source, and their summary over the chosen runs."""
+
+import numpy as np
+import pandas as pd
+
+from bjmd import restarts
+from bjmd.metrics import auc_per_source
+
+
+def runs_table(sources, results, n_best):
+    """Every restart of every fit: AUC (in percent) and noise per source, and whether the run is among the n_best.
+
+    `results` maps the name of a fit to its restarts.  Runs are chosen by objective alone.
+    """
+    rows = []
+    for fit, runs in results.items():
+        chosen = [run.seed for run in restarts.best(runs, n_best)]
+        for run in runs:
+            auc = (
+                [np.nan] * len(sources) if sources.labels is None else auc_per_source(run.coefficients, sources.labels)
+            )
+            rows += [
+                {
+                    "fit": fit,
+                    "seed": run.seed,
+                    "source": c + 1,
+                    "source_name": name,
+                    "auc": 100 * auc[c],
+                    "noise": np.nan if run.noise is None else run.noise[c],
+                    "objective": run.objective,
+                    "iterations": len(run.trace) * run.trace_step,
+                    "seconds": run.seconds,
+                    "converged": run.converged,
+                    "chosen": run.seed in chosen,
+                }
+                for c, name in enumerate(sources.names)
+            ]
+    return pd.DataFrame(rows)
+
+
+def traces_table(results, n_best):
+    """The objective along the iterations of the n_best runs of every fit."""
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "fit": fit,
+                    "rank": rank,
+                    "iteration": run.trace_step * np.arange(1, len(run.trace) + 1),
+                    "objective": run.trace,
+                }
+            )
+            for fit, runs in results.items()
+            for rank, run in enumerate(restarts.best(runs, n_best), start=1)
+        ]
+    )
+
+
+def summary(runs):
+    """Mean and spread over the chosen runs of each fit, per source."""
+    restarts_of = runs.groupby("fit")["seed"].nunique()
+    grouped = runs[runs["chosen"]].groupby(["fit", "source", "source_name"], sort=False)
+    table = grouped.agg(
+        auc=("auc", "mean"),
+        auc_sd=("auc", "std"),
+        noise=("noise", "mean"),
+        iterations=("iterations", "mean"),
+        seconds=("seconds", "mean"),
+        converged=("converged", "mean"),
+        n_chosen=("seed", "nunique"),
+    ).reset_index()
+    table["n_restarts"] = table["fit"].map(restarts_of)
+    return table

@@ -1,0 +1,73 @@
+"""Pure functions from scores to the tables that people read."""
+
+import pandas as pd
+
+from bjmd import scores
+
+
+def performance(runs, printed, fits):
+    """The tidy performance table: one row per fit and source, ours beside the printed numbers of the paper.
+
+    `printed` has columns row, source, auc, seconds; `fits` is the config's section, whose paper_row ties the two.
+    """
+    table = scores.summary(runs)
+    table.insert(1, "label", [fits[fit]["label"] for fit in table["fit"]])
+    table.insert(2, "row", [fits[fit].get("paper_row", "") for fit in table["fit"]])
+    printed = printed[["row", "source", "auc", "seconds"]].rename(
+        columns={"auc": "paper_auc", "seconds": "paper_seconds"}
+    )
+    table = table.merge(printed, on=["row", "source"], how="left")
+    table["difference"] = table["auc"] - table["paper_auc"]
+    return table.drop(columns="row")
+
+
+def render(table, kind):
+    """The performance table for reading: a row per fit; kind is markdown, latex or html."""
+    wide = _wide(table)
+    if kind == "latex":
+        return wide.to_latex(index=False, escape=True, multicolumn_format="c")
+    if kind == "html":
+        return _HTML.format(table=wide.to_html(index=False, border=0))
+    header = [" ".join(filter(None, names)) for names in wide.columns]
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *wide.to_numpy().tolist()]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _wide(table):
+    """A row per fit; under each source our AUC, the paper's, and the difference."""
+    rows = []
+    for _, fit in table.groupby("fit", sort=False):
+        first = fit.iloc[0]
+        row = {("", "Algorithm"): first["label"]}
+        for _, cell in fit.iterrows():
+            source = cell["source_name"]
+            row[source, "AUC"] = f"{cell['auc']:.2f} ± {cell['auc_sd']:.2f}"
+            row[source, "paper"] = _or_dash(cell["paper_auc"], ".2f")
+            row[source, "diff."] = _or_dash(cell["difference"], "+.2f")
+        row["Time (s)", "ours"] = f"{first['seconds']:.2g}" if first["seconds"] < 10 else f"{first['seconds']:.0f}"
+        row["Time (s)", "paper"] = _or_dash(first["paper_seconds"], ".1f")
+        row["", "Converged"] = f"{100 * first['converged']:.0f} %"
+        row["", "Runs"] = f"{first['n_chosen']} of {first['n_restarts']}"
+        rows.append(row)
+    wide = pd.DataFrame(rows)
+    wide.columns = pd.MultiIndex.from_tuples(wide.columns)
+    return wide
+
+
+def _or_dash(value, form):
+    return "–" if pd.isna(value) else format(value, form)
+
+
+_HTML = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><style>
+body {{ font: 15px/1.4 system-ui, sans-serif; margin: 1.5em; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .35em .8em; text-align: right; white-space: nowrap; }}
+th {{ text-align: center; }}
+thead tr:last-child th {{ border-bottom: 2px solid #333; text-align: right; }}
+td {{ border-bottom: 1px solid #ddd; }}
+thead tr:last-child th:first-child, td:first-child {{ text-align: left; }}
+</style></head><body>
+{table}
+</body></html>
+"""

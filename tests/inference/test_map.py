@@ -1,0 +1,228 @@
+"""MAP-BJMD as mathematics: descent, optimality, limits, and recovery of known truth."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.optimize import minimize_scalar
+
+from bjmd import methods
+from bjmd.datasets import synthetic
+from bjmd.errors import InputError
+from bjmd.inference import map as map_bjmd
+from bjmd.model import Priors, Sources, negative_log_joint
+
+FORMS = ("laplace", "hierarchical")
+
+
+def fit(sources, n_components=3, *, seed=0, **options):
+    return methods.fit("map-bjmd", sources, n_components, seed=seed, **options)
+
+
+@pytest.mark.parametrize("prior", FORMS)
+def test_the_objective_never_rises_on_hundreds_of_random_problems(make_sources, prior):
+    rng = np.random.default_rng(1)
+    for trial in range(200):
+        n_components = int(rng.integers(1, 7))
+        sources = make_sources(
+            trial,
+            n_features=int(rng.integers(8, 30)),
+            n_samples=rng.integers(5, 40, size=2),
+            n_components=int(rng.integers(1, 6)),
+            noise=10 ** rng.uniform(-2, 1, size=2),
+        )
+        result = fit(
+            sources,
+            n_components,
+            seed=trial,
+            prior=prior,
+            alpha0=float(rng.choice([1.0, 1.1, 3.0])),
+            lambda_=float(10 ** rng.uniform(-1, 1)),
+            tol=1e-12,
+            max_sweeps=60,
+        )
+        rises = np.diff(result.trace) / np.abs(result.trace[:-1])
+        assert rises.max(initial=-1) <= 1e-11, f"trial {trial}"
+        for h in result.coefficients:
+            assert (h > 0).all()
+            assert np.abs(h.sum(axis=0) - 1).max() <= 1e-12
+
+
+def test_the_trace_is_the_objective_of_the_model(make_sources):
+    sources = make_sources()
+    result = fit(sources, alpha0=[1.1, 1.5, 2.0], lambda_=0.5)
+    priors = Priors([1.1, 1.5, 2.0], 0.5)
+    from_scratch = negative_log_joint(sources, result.basis, result.coefficients, result.noise**2, priors)
+    np.testing.assert_allclose(result.objective, from_scratch, rtol=1e-10)
+    assert result.objective == result.trace[-1]
+
+
+def test_the_hierarchical_trace_is_the_objective_with_z(make_sources):
+    """The paper's objective: the Laplace term replaced by z/lambda + ln(z)/2 + w^2/(2z) at the best z for each w."""
+    sources = make_sources()
+    result = fit(sources, prior="hierarchical", lambda_=0.5)
+    priors = Priors(lambda_=0.5)
+    total = negative_log_joint(sources, result.basis, result.coefficients, result.noise**2, priors)
+    total -= np.abs(result.basis).sum() / 0.5
+    for w in result.basis.ravel():
+        floor = np.log(map_bjmd.Z_FLOOR * 0.5)
+        best = minimize_scalar(
+            lambda log_z, w=w: np.exp(log_z) / 0.5 + 0.5 * log_z + 0.5 * w**2 / np.exp(log_z),
+            bounds=(floor, 10),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        total += best.fun
+    np.testing.assert_allclose(result.objective, total, rtol=1e-7)
+
+
+def test_the_solution_is_stationary_in_every_block(make_sources):
+    """At a tight tolerance: gradient in W inside the subdifferential, in s2 zero, H optimal for its columns."""
+    sources = make_sources(n_samples=(40, 30), n_features=20)
+    result = fit(sources, tol=1e-14, max_sweeps=20_000, alpha0=1.5)
+    w, s2 = result.basis, result.noise**2
+    gradient = sum((w @ h - x) @ h.T / v for x, h, v in zip(sources.matrices, result.coefficients, s2, strict=True))
+    large = np.abs(w) > 1e-3
+    np.testing.assert_allclose(gradient[large], -np.sign(w[large]), atol=2e-4)
+    assert np.abs(gradient[~large]).max(initial=0) <= 1 + 1e-3
+    for x, h, v in zip(sources.matrices, result.coefficients, s2, strict=True):
+        np.testing.assert_allclose(v, (0.02 + ((x - w @ h) ** 2).sum()) / (0.02 + x.size + 2), rtol=1e-6)
+        slope = w.T @ (w @ h - x) / v - 0.5 / h
+        spread = (slope - (h * slope).sum(axis=0)) * h
+        assert np.abs(spread).max() <= 1e-4 * np.abs(w.T @ x / v).max()
+
+
+def test_one_row_of_the_basis_by_the_normal_equations(rng):
+    """The batched ridge against numpy for every row, including rows with a variance of exactly zero."""
+    half = rng.standard_normal((4, 9))
+    precision = half @ half.T
+    linear, variance = rng.standard_normal((4, 70)), rng.uniform(0.1, 2, size=(4, 70))
+    out = np.empty_like(linear)
+    map_bjmd._ridge_rows(precision, linear, variance, out)
+    for i in range(70):
+        expected = np.linalg.solve(precision + np.diag(1 / variance[:, i]), linear[:, i])
+        np.testing.assert_allclose(out[:, i], expected, rtol=1e-10)
+    variance[2] = 0.0
+    map_bjmd._ridge_rows(precision, linear, variance, out)
+    assert (out[2] == 0).all()
+    kept = [0, 1, 3]
+    expected = np.linalg.solve(precision[np.ix_(kept, kept)] + np.diag(1 / variance[kept, 0]), linear[kept, 0])
+    np.testing.assert_allclose(out[kept, 0], expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("prior", FORMS)
+def test_sparse_equals_dense(make_sources, prior):
+    dense = make_sources()
+    cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in dense.matrices]
+    results = [fit(Sources([make(x) for x in cut]), prior=prior) for make in (np.asarray, scipy.sparse.csr_array)]
+    np.testing.assert_allclose(results[0].basis, results[1].basis, atol=1e-8)
+    np.testing.assert_allclose(results[0].trace, results[1].trace, rtol=1e-10)
+
+
+def test_memory_order_of_the_data_does_not_matter(make_sources):
+    sources = make_sources()
+    turned = Sources([np.asfortranarray(x) for x in sources.matrices])
+    np.testing.assert_allclose(fit(sources).trace, fit(turned).trace, rtol=1e-10)
+
+
+def test_one_source_is_its_own_concatenation(make_sources):
+    single = Sources(make_sources().matrices[:1])
+    alone = fit(single)
+    together = methods.fit("map-catbjmd", single, 3)
+    np.testing.assert_array_equal(alone.basis, together.basis)
+    np.testing.assert_array_equal(alone.noise, together.noise)
+
+
+def test_cat_variant_is_the_same_code_on_concatenated_sources(make_sources):
+    sources = make_sources()
+    cat = methods.fit("map-catbjmd", sources, 3, seed=2)
+    direct = fit(sources.concatenated(), seed=2)
+    np.testing.assert_array_equal(cat.basis, direct.basis)
+    np.testing.assert_array_equal(np.hstack(cat.coefficients), direct.coefficients[0])
+    assert [h.shape for h in cat.coefficients] == [(3, 9), (3, 7)]
+    assert cat.noise[0] == cat.noise[1]
+
+
+def test_splitting_a_source_with_tied_noise_changes_nothing(make_sources, monkeypatch):
+    """One source, or the same columns as two sources held at one common noise level, give the same W and H.
+
+    Noise is tied by a prior so strong that the data cannot move it.
+    """
+    whole = Sources(make_sources(n_samples=(16, 7)).matrices[:1])
+    parts = Sources(whole.split(whole.matrices[0]) if len(whole) > 1 else np.split(whole.matrices[0], [6], axis=1))
+    columns = np.random.default_rng(0).dirichlet(np.full(3, 0.1), 16).T
+    position = {"at": 0}
+
+    def same_columns(n_components, n_samples, rng):
+        first = position["at"] % 16
+        position["at"] = first + n_samples
+        return np.ascontiguousarray(columns[:, first : first + n_samples])
+
+    monkeypatch.setattr(map_bjmd, "random_memberships", same_columns)
+    tied = {"a0": 1e12, "b0": 0.5e12, "tol": 1e-9}
+    one, two = fit(whole, **tied), fit(parts, **tied)
+    np.testing.assert_allclose(two.noise, [np.sqrt(0.5)] * 2, rtol=1e-6)
+    np.testing.assert_allclose(one.basis, two.basis, atol=1e-6)
+    np.testing.assert_allclose(one.coefficients[0], np.hstack(two.coefficients), atol=1e-6)
+
+
+def test_the_noise_of_a_useless_basis_is_the_spread_of_the_data():
+    """A prior that holds W at zero leaves s2 = (2 b0 + ||X||^2) / (2 a0 + MN + 2)."""
+    x = np.random.default_rng(0).standard_normal((6, 8))
+    result = fit(Sources([x]), 2, lambda_=1e-9, a0=2.0, b0=3.0)
+    assert np.abs(result.basis).max() < 1e-6
+    np.testing.assert_allclose(result.noise[0] ** 2, (6 + (x**2).sum()) / (4 + 48 + 2), rtol=1e-6)
+
+
+def test_scaling_the_data_scales_the_solution(make_sources):
+    sources = make_sources()
+    plain = fit(sources, lambda_=1.0, b0=0.01)
+    for factor in (1e-6, 1e6):
+        scaled = fit(
+            Sources([factor * x for x in sources.matrices]),
+            lambda_=factor,
+            b0=0.01 * factor**2,
+            max_sweeps=len(plain.trace),
+            tol=1e-15,
+        )
+        np.testing.assert_allclose(scaled.basis / factor, plain.basis, atol=1e-6)
+        np.testing.assert_allclose(scaled.noise / factor, plain.noise, rtol=1e-6)
+
+
+def test_recovers_the_truth_of_the_large_data():
+    drawn = synthetic.generate("large", 4.0, 0)
+    result = fit(drawn.sources, 10, tol=1e-6)
+    assert result.converged
+    np.testing.assert_allclose(result.noise, [1.0, 2.5, 4.0], rtol=0.03)
+    # every true pattern has a component that looks like it, up to the noise that is left in the mean of its samples
+    correlation = np.corrcoef(drawn.basis[:, :-1].T, result.basis.T)[:9, 9:]
+    assert (correlation.max(axis=1) > 0.95).all()
+
+
+def test_an_unconverged_fit_says_so(make_sources):
+    result = fit(make_sources(), max_sweeps=3, tol=1e-15)
+    assert not result.converged
+    assert result.reason == "stopped at max_sweeps = 3"
+    assert len(result.trace) == 3
+
+
+def test_the_stopping_rule_is_the_papers(make_sources):
+    result = fit(make_sources(), tol=1e-3)
+    change = np.abs(np.diff(result.trace)) / np.abs(result.trace[:-1])
+    assert result.converged
+    assert change[-1] <= 1e-3
+    assert (change[:-1] > 1e-3).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prior": "gauss"}, "prior is 'gauss'; it must be one of laplace, hierarchical"),
+        ({"alpha0": 0.5}, "alpha0 is 0.5"),
+        ({"lambda_": -1}, "lambda_ is -1"),
+        ({"tol": 0}, "tol is 0"),
+        ({"max_sweeps": 0}, "max_sweeps is 0"),
+    ],
+)
+def test_bad_options(make_sources, options, message):
+    with pytest.raises(InputError, match=message):
+        fit(make_sources(), **options)

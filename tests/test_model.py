@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.stats import invgamma, laplace, norm
+
+from bjmd.errors import InputError
+from bjmd.model import Priors, Sources, negative_log_joint
+
+
+def literal_objective(matrices, w, coefficients, noise_variances, alpha0, lambda_, a0, b0):
+    """Minus the log of the joint density, term by term from the distributions themselves."""
+    total = -laplace.logpdf(w, scale=lambda_).sum()
+    for x, h, s2 in zip(matrices, coefficients, noise_variances, strict=True):
+        total -= norm.logpdf(x, w @ h, np.sqrt(s2)).sum() + invgamma.logpdf(s2, a0, scale=b0)
+        total -= ((alpha0 - 1)[:, None] * np.log(h)).sum()
+    return total
+
+
+def test_objective_is_the_negative_log_joint_up_to_a_constant(make_sources, rng):
+    sources = make_sources()
+    alpha0 = np.array([1.1, 2.0, 1.5])
+    priors = Priors(alpha0, lambda_=0.7, a0=2.0, b0=3.0)
+    differences = []
+    for _ in range(5):
+        w = rng.standard_normal((12, 3))
+        coefficients = [rng.dirichlet(np.ones(3), n).T for n in sources.n_samples]
+        s2 = rng.uniform(0.5, 3, size=2)
+        ours = negative_log_joint(sources, w, coefficients, s2, priors)
+        differences.append(ours - literal_objective(sources.matrices, w, coefficients, s2, alpha0, 0.7, 2.0, 3.0))
+    np.testing.assert_allclose(differences, differences[0], rtol=1e-10)
+
+
+def test_sparse_stays_sparse_and_gives_the_same_objective(make_sources, rng):
+    dense = make_sources()
+    sparse = Sources([scipy.sparse.csr_array(x) for x in dense.matrices])
+    assert all(scipy.sparse.issparse(x) for x in sparse.matrices)
+    assert scipy.sparse.issparse(sparse.concatenated().matrices[0])
+    w = rng.standard_normal((12, 3))
+    coefficients = [rng.dirichlet(np.ones(3), n).T for n in dense.n_samples]
+    values = [negative_log_joint(s, w, coefficients, [1.0, 2.0], Priors()) for s in (dense, sparse)]
+    np.testing.assert_allclose(*values, rtol=1e-12)
+
+
+def test_nothing_is_copied_without_need(rng):
+    x = rng.random((4, 5))
+    assert Sources([x]).matrices[0] is x
+
+
+def test_concatenated_and_split_are_inverse(make_sources):
+    sources = make_sources()
+    back = sources.split(sources.concatenated().matrices[0])
+    for ours, original in zip(back, sources.matrices, strict=True):
+        np.testing.assert_array_equal(ours, original)
+
+
+X = np.ones((3, 4))
+BAD_SOURCES = {
+    "none": (lambda: Sources([]), "no source was given"),
+    "bare matrix": (lambda: Sources(X), r"wrap a single matrix as Sources\(\[X\]\)"),
+    "feature counts": (lambda: Sources([X, X[:2]]), "source 'source 2' has 2 features but 'source 1' has 3"),
+    "empty": (lambda: Sources([X, X[:, :0]]), r"source 'source 2' is empty \(3 x 0\)"),
+    "one dimension": (lambda: Sources([X[0]]), "has 1 dimensions"),
+    "text": (lambda: Sources([X.astype(str)]), "must hold real numbers only"),
+    "NaN": (
+        lambda: Sources([np.where(np.eye(3, 4), np.nan, 1.0)]),
+        "3 NaN or infinite entries, the first at feature 0, sample 0",
+    ),
+    "infinite, sparse": (
+        lambda: Sources([scipy.sparse.csc_array([[0, 0], [0, np.inf]])]),
+        "1 NaN or infinite entries, the first at feature 1, sample 1",
+    ),
+    "overflow": (lambda: Sources([X * 1e200]), "squares overflow; rescale"),
+    "names": (lambda: Sources([X, X], names=["a", "a"]), "names has 'a' more than once"),
+    "name count": (lambda: Sources([X, X], names=["a"]), "names has 1 entries but there are 2 sources"),
+    "labels": (lambda: Sources([X], labels=[np.ones((2, 3))]), r"labels of source 'source 1' have shape \(2, 3\)"),
+    "alpha0": (lambda: Priors(alpha0=0.9), "alpha0 is 0.9; every entry must be a finite number of at least 1"),
+    "alpha0 vector": (lambda: Priors(alpha0=[1.0, np.nan]), "alpha0 is"),
+    "alpha0 length": (
+        lambda: Priors(alpha0=[1.0, 1.0]).dirichlet(3),
+        "alpha0 has 2 entries but there are 3 components",
+    ),
+    "lambda": (lambda: Priors(lambda_=0), "lambda_ is 0; it must be a finite number greater than 0"),
+    "b0": (lambda: Priors(b0=-1.0), "b0 is -1.0"),
+    "K": (lambda: Sources([X]).require_components(0), "n_components is 0; it must be a whole number of at least 1"),
+    "large K": (lambda: Sources([X]).require_components(4), "n_components is 4, more than the data allow"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), BAD_SOURCES.values(), ids=BAD_SOURCES)
+def test_bad_input_is_refused_in_one_sentence(make, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        make()
+    assert "\n" not in str(refusal.value)

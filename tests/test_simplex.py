@@ -1,0 +1,141 @@
+"""The simplex solver against its optimality conditions, closed forms and a general-purpose solver."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, nnls
+from scipy.special import softmax
+
+from bjmd.simplex import _keep_what_did_not_fall, minimise
+
+
+def problem(n_components, n_columns, alpha, *, scale=1.0, rank=None, far=1.0, n_features=30, seed=0):
+    rng = np.random.default_rng(seed)
+    basis = rng.standard_normal((n_features, n_components))
+    if rank is not None:
+        basis = basis[:, :rank] @ rng.standard_normal((rank, n_components))
+    memberships = rng.dirichlet(np.full(n_components, 0.3), n_columns).T
+    data = scale * far * (basis @ memberships + rng.standard_normal((n_features, n_columns)))
+    basis = scale * basis
+    return basis.T @ basis, basis.T @ data, np.full(n_components, alpha * scale**2)
+
+
+def kkt_residual(gram, linear, alpha, solution):
+    """The conditions of the module's docstring, written out for the whole matrix at once."""
+    gradient = gram @ solution.h - linear - solution.slack
+    multiplier = (solution.h * gradient).sum(axis=0) / solution.h.sum(axis=0)
+    scale = np.maximum(max(np.abs(gram).max(), alpha.max()), np.abs(linear).max(axis=0))
+    dual = np.abs(gradient - multiplier).max(axis=0) / scale
+    complementarity = np.abs(solution.h * solution.slack - alpha[:, None]).max(axis=0) / scale
+    return np.maximum(np.maximum(dual, complementarity), np.abs(solution.h.sum(axis=0) - 1))
+
+
+CASES = {
+    "ordinary": {"n_components": 5, "alpha": 0.1},
+    "plain QP": {"n_components": 5, "alpha": 0.0},
+    "almost plain QP": {"n_components": 5, "alpha": 1e-9},
+    "strong prior": {"n_components": 5, "alpha": 100.0},
+    "one component": {"n_components": 1, "alpha": 0.1},
+    "one component, plain QP": {"n_components": 1, "alpha": 0.0},
+    "two components": {"n_components": 2, "alpha": 0.1},
+    "two components, plain QP": {"n_components": 2, "alpha": 0.0},
+    "fifty components": {"n_components": 50, "alpha": 0.1, "n_features": 80},
+    "fifty components, singular": {"n_components": 50, "alpha": 0.1},
+    "fifty components, singular, plain QP": {"n_components": 50, "alpha": 0.0},
+    "singular": {"n_components": 8, "alpha": 0.1, "rank": 3},
+    "singular, plain QP": {"n_components": 8, "alpha": 0.0, "rank": 3},
+    "zero gram": {"n_components": 4, "alpha": 0.1, "rank": 0},
+    "corners": {"n_components": 6, "alpha": 0.1, "far": 100.0},
+    "far corners": {"n_components": 6, "alpha": 0.1, "far": 1e6},
+    "corners, plain QP": {"n_components": 6, "alpha": 0.0, "far": 100.0},
+    "tiny data": {"n_components": 5, "alpha": 0.1, "scale": 1e-6},
+    "tiny data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e-6},
+    "huge data": {"n_components": 5, "alpha": 0.1, "scale": 1e6},
+    "huge data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e6},
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_optimality_conditions_hold_on_every_column(case):
+    gram, linear, alpha = problem(n_columns=300, **case)
+    solution = minimise(gram, linear, alpha)
+    residual = kkt_residual(gram, linear, alpha, solution)
+    assert residual.max() <= 1e-8
+    np.testing.assert_allclose(solution.residual, residual, rtol=0.05, atol=1e-12)
+    assert (solution.h > 0).all()
+    assert (solution.slack > 0).all()
+    assert np.abs(solution.h.sum(axis=0) - 1).max() <= 1e-12
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.1, 5.0])
+def test_agrees_with_a_general_purpose_solver(alpha):
+    """SciPy's BFGS in softmax coordinates, where the constraints are gone."""
+    gram, linear, weight = problem(4, 25, alpha)
+    ours = minimise(gram, linear, weight).h
+
+    def value_and_gradient(logits, b):
+        h = softmax(logits)
+        slope = gram @ h - b - weight / h
+        return 0.5 * h @ gram @ h - b @ h - weight @ np.log(h), h * (slope - h @ slope)
+
+    for j in range(linear.shape[1]):
+        theirs = minimize(value_and_gradient, np.zeros(4), linear[:, j], "BFGS", jac=True, options={"gtol": 1e-9})
+        np.testing.assert_allclose(ours[:, j], softmax(theirs.x), atol=1e-6)
+
+
+def test_plain_quadratic_programme_agrees_with_nonnegative_least_squares():
+    rng = np.random.default_rng(3)
+    basis, data = rng.standard_normal((20, 6)), rng.standard_normal((20, 40))
+    ours = minimise(basis.T @ basis, basis.T @ data, 0.0).h
+    heavy = 1e5  # the weight of one more equation that asks the sum to be 1
+    for j in range(data.shape[1]):
+        theirs, _ = nnls(np.vstack([basis, np.full(6, heavy)]), np.append(data[:, j], heavy))
+        np.testing.assert_allclose(ours[:, j], theirs, atol=1e-6)
+
+
+def test_without_data_the_prior_decides():
+    alpha = np.array([1.0, 2.0, 5.0])
+    h = minimise(np.zeros((3, 3)), np.zeros((3, 4)), alpha).h
+    np.testing.assert_allclose(h, np.tile((alpha / alpha.sum())[:, None], 4), atol=1e-8)
+
+
+def test_two_components_by_hand():
+    """With G = I, b = (2, 0), alpha = 0 the minimum of |h|^2/2 - 2 h_1 on the segment is the corner (1, 0)."""
+    h = minimise(np.eye(2), np.array([[2.0], [0.0]]), 0.0).h[:, 0]
+    np.testing.assert_allclose(h, [1, 0], atol=1e-8)
+    # and with b = (0.5, 0) it is h_1 = 3/4, where the two partial derivatives agree
+    h = minimise(np.eye(2), np.array([[0.5], [0.0]]), 0.0).h[:, 0]
+    np.testing.assert_allclose(h, [0.75, 0.25], atol=1e-8)
+
+
+def test_a_column_does_not_depend_on_its_neighbours():
+    gram, linear, alpha = problem(5, 200, 0.1)
+    together = minimise(gram, linear, alpha).h
+    np.testing.assert_array_equal(minimise(gram, linear[:, ::-1], alpha).h, together[:, ::-1])
+    np.testing.assert_array_equal(minimise(gram, linear[:, :1], alpha).h, together[:, :1])
+
+
+def test_a_warm_start_is_quick_and_changes_nothing():
+    gram, linear, alpha = problem(5, 200, 0.1)
+    cold = minimise(gram, linear, alpha)
+    again = minimise(gram, linear, alpha, start=cold)
+    assert again.steps == 0
+    moved = minimise(gram, linear + 0.01, alpha, start=cold)
+    assert moved.steps < cold.steps
+    np.testing.assert_allclose(moved.h, minimise(gram, linear + 0.01, alpha).h, atol=1e-7)
+
+
+def test_a_start_is_never_left_for_a_higher_value():
+    gram, linear, alpha = problem(6, 100, 0.1)
+    best = minimise(gram, linear, alpha).h
+    other = np.random.default_rng(1).dirichlet(np.ones(6), 100).T
+    after = other.copy()
+    _keep_what_did_not_fall(gram, linear, alpha, best, after)
+    np.testing.assert_array_equal(after, best)
+    after = best.copy()
+    _keep_what_did_not_fall(gram, linear, alpha, other, after)
+    np.testing.assert_array_equal(after, best)
+
+
+def test_running_out_of_steps_shows_in_the_residual():
+    gram, linear, alpha = problem(5, 50, 0.1)
+    assert minimise(gram, linear, alpha, max_steps=2).residual.max() > 1e-6

@@ -1,0 +1,61 @@
+"""Runs of the real Snakefile in a folder of their own, so that they never touch the repository's results."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+
+TINY = {
+    "seed": 3,
+    "restarts": 3,
+    "best": 2,
+    "chunk": 2,
+    "synthetic": {"scales": ["small"], "sigma3": [2.0, 4.0], "table_sigma3": 4.0},
+    "fits": {
+        "map-bjmd": {"method": "map-bjmd", "label": "MAP-BJMD", "paper_row": "MAP-BJMD", "options": {"tol": 1e-4}},
+        "map-catbjmd": {"method": "map-catbjmd", "label": "MAP-catBJMD", "options": {"tol": 1e-4}},
+    },
+}
+
+
+class Workflow:
+    """The Snakefile with a config of its own in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "config").mkdir()
+        self.configure(TINY)
+
+    def configure(self, config):
+        self.config = config
+        (self.folder / "config/config.yaml").write_text(yaml.safe_dump(config))
+
+    def run(self, *arguments, cores=2, check=True):
+        command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", str(cores), *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        if check and done.returncode != 0:
+            raise AssertionError(done.stdout + done.stderr)
+        return done
+
+    def jobs(self, *arguments):
+        """How often each rule would run now."""
+        lines = self.run("--dry-run", "--quiet", "rules", *arguments).stdout.splitlines()
+        counts = [line.split() for line in lines]
+        return {words[0]: int(words[1]) for words in counts if len(words) == 2 and words[1].isdigit()}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A complete run that tests may look at but not change."""
+    workflow = Workflow(tmp_path_factory.mktemp("finished"))
+    workflow.run()
+    return workflow
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    return Workflow(tmp_path)

@@ -1,0 +1,129 @@
+import copy
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bjmd import storage
+
+
+def arrays(folder):
+    found = {}
+    for path in sorted(folder.glob("results/fits/**/*.npz")):
+        with np.load(path) as file:
+            found |= {(str(path.relative_to(folder)), key): file[key] for key in file.files if key != "metadata.json"}
+    return found
+
+
+def test_every_target_is_there_and_a_second_run_has_nothing_to_do(finished):
+    for name in ("tables/performance-small.csv", "figures/auc-small.svg", "figures/noise-small.png"):
+        assert (finished.folder / "results" / name).stat().st_size > 0
+    assert "Nothing to be done" in finished.run("--dry-run").stdout
+
+
+def test_one_core_and_two_give_the_same_bits(finished, fresh):
+    fresh.run("results/scores/small-4.0.csv", cores=1)
+    one, two = arrays(fresh.folder), arrays(finished.folder)
+    assert len(one) > 10
+    for key, array in one.items():
+        np.testing.assert_array_equal(array, two[key], err_msg=str(key))
+
+
+def test_scores_choose_by_objective(finished):
+    runs = pd.read_csv(finished.folder / "results/scores/small-4.0.csv")
+    for _, fit in runs.groupby("fit"):
+        chosen = fit[fit["chosen"]]
+        assert chosen["seed"].nunique() == 2
+        assert chosen["objective"].max() <= fit[~fit["chosen"]]["objective"].min()
+
+
+def test_the_table_has_the_printed_numbers_beside_ours(finished):
+    table = pd.read_csv(finished.folder / "results/tables/performance-small.csv").set_index(["fit", "source"])
+    assert table.loc[("map-bjmd", 1), "paper_auc"] == 99.67
+    assert np.isnan(table.loc[("map-catbjmd", 1), "paper_auc"])
+    ours = table.loc[("map-bjmd", 3)]
+    assert ours["difference"] == pytest.approx(ours["auc"] - 77.85)
+    latex = (finished.folder / "results/tables/performance-small.tex").read_text()
+    assert latex.count(r"\\") == 3
+
+
+def test_chunks_cover_all_restarts(finished):
+    chunks = sorted(finished.folder.glob("results/fits/small-4.0/map-bjmd/*.npz"))
+    assert [path.name for path in chunks] == ["0-1.npz", "2-2.npz"]
+    assert [run.seed for path in chunks for run in storage.load_decompositions(path)] == [3, 4, 5]
+
+
+def test_changing_one_option_reruns_only_what_depends_on_it(finished):
+    before = finished.config
+    changed = copy.deepcopy(before)
+    changed["fits"]["map-catbjmd"]["options"]["tol"] = 1e-3
+    try:
+        finished.configure(changed)
+        jobs = finished.jobs()
+        assert jobs["fit"] == 4, "two chunks on two data sets, of one fit"
+        assert "synthetic" not in jobs
+    finally:
+        finished.configure(before)
+
+
+def test_a_label_does_not_rerun_a_fit(finished):
+    before = finished.config
+    changed = copy.deepcopy(before)
+    changed["fits"]["map-bjmd"]["label"] = "ours"
+    try:
+        finished.configure(changed)
+        assert not {"fit", "score", "synthetic"} & set(finished.jobs())
+    finally:
+        finished.configure(before)
+
+
+def test_one_rule_can_be_rerun_alone(finished):
+    jobs = finished.jobs("--forcerun", "auc_figure", "--until", "auc_figure")
+    assert jobs == {"auc_figure": 1, "total": 1}
+
+
+def test_the_report_is_one_file_with_every_caption(finished):
+    finished.run("--report", "report.html")
+    html = (finished.folder / "report.html").read_text()
+    for words in ("AUC against sigma3", "objective against iteration", "true noise and estimated densities"):
+        assert words in html
+    assert not re.search(r'<(script|link)[^>]+(src|href)="http', html)
+
+
+BAD_CONFIGS = {
+    "unknown key": (lambda c: c.update(restart=3), "'restart' was unexpected"),
+    "unknown key of a fit": (lambda c: c["fits"]["map-bjmd"].update(tol=1), "fits.map-bjmd"),
+    "unknown method": (lambda c: c["fits"]["map-bjmd"].update(method="map"), "fits.map-bjmd: there is no method 'map'"),
+    "unknown option": (
+        lambda c: c["fits"]["map-bjmd"].update(options={"toll": 1}),
+        "fits.map-bjmd: method 'map-bjmd' has no option 'toll'",
+    ),
+    "seed": (lambda c: c.update(seed="one"), "'one' is not of type 'integer' at seed"),
+    "best": (lambda c: c.update(best=9), "has 3 restarts, fewer than best = 9"),
+    "family": (lambda c: c["fits"]["map-bjmd"].update(data=["smal"]), "fits.map-bjmd.data names 'smal'"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_CONFIGS.values(), ids=BAD_CONFIGS)
+def test_a_bad_config_is_refused_before_anything_runs(fresh, change, message):
+    config = copy.deepcopy(fresh.config)
+    change(config)
+    fresh.configure(config)
+    done = fresh.run(check=False)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (fresh.folder / "results").exists()
+
+
+def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
+    config = copy.deepcopy(fresh.config)
+    config["fits"]["map-bjmd"]["options"]["alpha0"] = 0.5
+    fresh.configure(config)
+    done = fresh.run("results/fits/small-4.0/map-bjmd/0-1.npz", check=False)
+    assert done.returncode != 0
+    assert "fit: alpha0 is 0.5; every entry must be a finite number of at least 1" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "alpha0 is 0.5" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
+    assert not list(fresh.folder.glob("results/fits/**/*.npz"))

@@ -1,0 +1,22 @@
+"""AUC of every fit against the noise of source 3, as a figure and as a table."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from bjmd import plots, scores
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    sweep = pd.concat(
+        [
+            scores.summary(pd.read_csv(path)).assign(sigma3=float(Path(path).stem.rsplit("-", 1)[1]))
+            for path in snakemake.input.scores
+        ]
+    )
+    sweep.to_csv(snakemake.output.csv, index=False)
+    plots.save(plots.auc(sweep, snakemake.params.fits), snakemake.output.svg, snakemake.output.png)
+
+
+run_script(main, snakemake)

@@ -1,0 +1,22 @@
+"""Run a chunk of the restarts of one fit on one data set."""
+
+from bjmd import restarts, storage
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    params = snakemake.params
+    first, last = int(snakemake.wildcards.first), int(snakemake.wildcards.last)
+    results = restarts.run(
+        params.method,
+        storage.load_sources(snakemake.input.data),
+        params.n_components,
+        n_restarts=last - first + 1,
+        seed=params.seed + first,
+        jobs=snakemake.threads,
+        **params.options,
+    )
+    storage.save_decompositions(snakemake.output[0], results)
+
+
+run_script(main, snakemake)

@@ -1,0 +1,18 @@
+"""Score every restart of every fit on one data set, and mark the best by objective."""
+
+from pathlib import Path
+
+from bjmd import scores, storage
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    sources = storage.load_sources(snakemake.input.data)
+    results = {fit: [] for fit in snakemake.params.fits}
+    for path in snakemake.input.fits:
+        results[Path(path).parent.name] += storage.load_decompositions(path)
+    scores.runs_table(sources, results, snakemake.params.best).to_csv(snakemake.output.runs, index=False)
+    scores.traces_table(results, snakemake.params.best).to_csv(snakemake.output.traces, index=False)
+
+
+run_script(main, snakemake)

@@ -1,0 +1,15 @@
+"""Draw one synthetic data set and keep the truth beside it."""
+
+from bjmd import storage
+from bjmd.datasets import synthetic
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    wildcards = snakemake.wildcards
+    drawn = synthetic.generate(wildcards.scale, float(wildcards.sigma3), snakemake.params.seed)
+    storage.save_sources(snakemake.output.data, drawn.sources)
+    storage.save_decompositions(snakemake.output.truth, [drawn.truth()])
+
+
+run_script(main, snakemake)
