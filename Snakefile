@@ -13,6 +13,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/fit.smk"
 include: "workflow/rules/score.smk"
+include: "workflow/rules/select.smk"
 include: "workflow/rules/render.smk"
 
 

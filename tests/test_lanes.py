@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bjmd.lanes import cholesky, solve
+from bjmd.lanes import cholesky, invert_factor, solve
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 38])
@@ -23,3 +23,24 @@ def test_a_singular_matrix_gives_finite_numbers():
     cholesky(packed)
     solve(packed, x)
     assert np.isfinite(x).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 38])
+def test_the_inverted_factor_gives_the_inverse(size, rng):
+    lanes = 5
+    half = rng.standard_normal((lanes, size, size + 3))
+    matrices = half @ half.transpose(0, 2, 1)
+    packed = matrices.transpose(1, 2, 0).copy()
+    cholesky(packed)
+    invert_factor(packed)
+    lower = np.tril(packed.transpose(2, 0, 1))
+    np.testing.assert_allclose(lower, np.linalg.inv(np.linalg.cholesky(matrices)), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(lower.transpose(0, 2, 1) @ lower @ matrices, [np.eye(size)] * lanes, atol=1e-8)
+
+
+def test_the_smallest_pivot_tells_definite_from_indefinite():
+    """Pivots over diagonal entries by hand: 1 and 1 - 1/4, 1 and 1 - 4, 1 and 1 - 1, -1 and (2 + 1)/2."""
+    matrices = np.array([[[1, 0.5], [0.5, 1]], [[1, 2], [2, 1]], [[1, 1], [1, 1]], [[-1, 1], [1, 2]]])
+    smallest = cholesky(matrices.transpose(1, 2, 0).copy())
+    np.testing.assert_allclose(smallest[:3], [0.75, -3, 0])
+    assert smallest[3] <= -1

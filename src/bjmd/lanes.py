@@ -5,6 +5,9 @@ for LAPACK to be worth a call.  Here LANES of them go side by side: the last axi
 inner loop runs over it, and the compiler turns that loop into vector instructions.
 
 All functions are compiled, work in place and release the GIL, so restarts can run in threads.
+
+numba keeps compiled code beside each file and renews it when that file changes.  What it inlined from another file it
+does not renew: after editing this file, remove the __pycache__ folders.
 """
 
 import numpy as np
@@ -20,23 +23,27 @@ def cholesky(a):
     """Factor a[:, :, lane] = L L' in place (lower triangle); the diagonal holds 1 / L_jj.
 
     A pivot that rounding made tiny or negative is lifted to machine precision times the diagonal, which is what a
-    singular matrix plus a vanishing ridge should give.
+    singular matrix plus a vanishing ridge should give.  Returns each lane's smallest pivot relative to its diagonal
+    entry, which is not positive where the matrix was not positive definite.
     """
     size = a.shape[0]
     lanes = a.shape[2]
-    floor = np.empty(lanes)
+    diagonal = np.empty(lanes)
+    smallest = np.ones(lanes)
     for j in range(size):
         for lane in range(lanes):
-            floor[lane] = 1e-15 * a[j, j, lane] + 1e-300
+            diagonal[lane] = abs(a[j, j, lane]) + 1e-300
         for p in range(j):
             for i in range(j, size):
                 for lane in range(lanes):
                     a[i, j, lane] -= a[i, p, lane] * a[j, p, lane]
         for lane in range(lanes):
-            a[j, j, lane] = 1.0 / np.sqrt(max(a[j, j, lane], floor[lane]))
+            smallest[lane] = min(smallest[lane], a[j, j, lane] / diagonal[lane])
+            a[j, j, lane] = 1.0 / np.sqrt(max(a[j, j, lane], 1e-15 * diagonal[lane]))
         for i in range(j + 1, size):
             for lane in range(lanes):
                 a[i, j, lane] *= a[j, j, lane]
+    return smallest
 
 
 @compiled
@@ -55,3 +62,19 @@ def solve(factor, x):
                 x[i, lane] -= factor[p, i, lane] * x[p, lane]
         for lane in range(lanes):
             x[i, lane] *= factor[i, i, lane]
+
+
+@compiled
+def invert_factor(factor):
+    """Overwrite the lower triangle that `cholesky` left by L^-1, so that the inverse of the matrix is L^-1' L^-1."""
+    size, lanes = factor.shape[0], factor.shape[2]
+    for i in range(size):
+        for j in range(i):
+            for lane in range(lanes):
+                factor[i, j, lane] *= factor[j, j, lane]
+            for p in range(j + 1, i):
+                for lane in range(lanes):
+                    factor[i, j, lane] += factor[i, p, lane] * factor[p, j, lane]
+        for j in range(i):
+            for lane in range(lanes):
+                factor[i, j, lane] *= -factor[i, i, lane]

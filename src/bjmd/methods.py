@@ -47,6 +47,18 @@ METHODS = {
     for method in (
         Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map"),
         Method("map-catbjmd", "MAP-catBJMD", "bjmd.inference.map", concatenate=True),
+        Method("cavi-bjmd", "VI-BJMD (closed form)", "bjmd.inference.cavi"),
+        Method("cavi-catbjmd", "VI-catBJMD (closed form)", "bjmd.inference.cavi", concatenate=True),
+        Method("advi-bjmd", "VI-BJMD (ADVI)", "bjmd.inference.advi"),
+        Method("advi-catbjmd", "VI-catBJMD (ADVI)", "bjmd.inference.advi", concatenate=True),
+        Method("jmd", "JMD", "bjmd.inference.laplace"),
+        Method("glad", "GLAD", "bjmd.inference.laplace", concatenate=True),
+        Method("kmeans", "K-means", "bjmd.baselines.kmeans", concatenate=True),
+        Method("jnmf", "jNMF", "bjmd.baselines.joint_nmf", concatenate=True, nonnegative=True),
+        Method("semi-nmf", "Semi-NMF", "bjmd.baselines.semi_nmf", concatenate=True),
+        Method("bnmf", "BNMF", "bjmd.baselines.bnmf", concatenate=True, nonnegative=True),
+        Method("intnmf", "intNMF", "bjmd.baselines.intnmf", nonnegative=True),
+        Method("random", "Random H", "bjmd.baselines.controls", concatenate=True),
     )
 }
 
@@ -86,10 +98,21 @@ def fit(name, sources, n_components, seed=0, **options):
         given = sources.concatenated() if method.concatenate else sources
         result = method.function(given, n_components, seed=seed, **options)
     if method.concatenate:
-        result.coefficients = sources.split(result.coefficients[0])
-        result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
+        _split_by_source(result, sources)
     result.method, result.seed, result.options = name, int(seed), dict(options)
     return result
+
+
+def _split_by_source(result, sources):
+    """Hand what a cat variant found for the one big source to the sources it was made of."""
+    result.coefficients = sources.split(result.coefficients[0])
+    result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
+    for name in list(result.posterior):
+        if name.endswith("_0"):  # one array per source, components x samples
+            parts = sources.split(result.posterior.pop(name))
+            result.posterior |= {f"{name.removesuffix('0')}{c}": part for c, part in enumerate(parts)}
+        elif result.posterior[name].shape == (1,):  # one number per source
+            result.posterior[name] = np.repeat(result.posterior[name], len(sources))
 
 
 def _require_nonnegative(method, sources):

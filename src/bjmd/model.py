@@ -70,7 +70,8 @@ class Sources:
             stacked = scipy.sparse.hstack(self.matrices, format="csc")
         else:
             stacked = np.hstack(self.matrices)
-        return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names)
+        labels = None if self.labels is None else [np.hstack(self.labels)]
+        return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels)
 
     def split(self, columns):
         """Cut a K x (all samples) matrix back into one block per source."""

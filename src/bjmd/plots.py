@@ -3,7 +3,7 @@
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy.stats import norm
 
 from bjmd import methods
@@ -146,4 +146,60 @@ def noise(sources, truth, runs, fits):
         ax.set_ylabel("Density")
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)
     axes[-1].set_xlabel("Noise")
+    return figure
+
+
+@styled
+def convergence(advi, cavi, source_names):
+    """ELBO, change and AUC of an ADVI run (above) and of the closed form (below)."""
+    figure = Figure(figsize=(9.4, 4.8), layout="constrained")
+    axes = figure.subplots(2, 3)
+    iterations = advi.trace_step * np.arange(1, len(advi.trace) + 1)
+    sweeps = np.arange(1, len(cavi.trace) + 1)
+    # the closed form stops on its ELBO, so the gain of a sweep stands where ADVI has the change of the memberships
+    gains = -np.diff(cavi.trace, prepend=np.nan) / np.abs(cavi.trace)
+    for row, x, run, name, change, of_what in (
+        (axes[0], iterations, advi, "ADVI", advi.history["relative_change"], "the memberships"),
+        (axes[1], sweeps, cavi, "Closed form", np.where(gains > 0, gains, np.nan), "the ELBO"),
+    ):
+        row[0].plot(x, run.trace, color=COLOURS[0])
+        row[0].set_title(f"{name}: minus ELBO, {run.trace[-1]:,.0f} at the end", loc="left")
+        row[0].set_ylabel("Minus ELBO")
+        row[1].plot(x, 100 * change, color=COLOURS[0])
+        row[1].set_title(f"{name}: change of {of_what}", loc="left")
+        row[1].set_ylabel("Change (%)")
+        for c, source in enumerate(source_names):
+            style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3], "label": source}
+            row[2].plot(x, 100 * run.history["auc"][:, c], **style)
+        row[2].set_title(f"{name}: AUC, {run.seconds:.2g} s in all", loc="left")
+        row[2].set_ylabel("AUC (%)")
+        row[2].legend(loc="lower right", handlelength=2.5)
+        for ax in row[:2]:
+            ax.set_yscale("log")
+        for ax in row:
+            ax.set_xlabel("Iteration" if run is advi else "Sweep")
+            ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            ax.xaxis.set_major_formatter("{x:,.0f}")
+    return figure
+
+
+@styled
+def selection(table, source_names, noise, limits):
+    """The variance of every feature in each source, sorted, with the noise variance and the threshold of the test."""
+    figure = Figure(figsize=(3.1 * len(source_names), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(source_names), sharey=True, squeeze=False)[0]
+    for ax, name, sd, limit in zip(axes, source_names, noise, limits, strict=True):
+        variance = np.sort(table[f"variance {name}"])[::-1]
+        n_passed = int(table[f"passes {name}"].sum())
+        rank = np.arange(1, len(variance) + 1)
+        ax.plot(rank, variance, color=COLOURS[0])
+        ax.fill_between(rank[:n_passed], variance[:n_passed], limit, color=COLOURS[0], alpha=0.2, linewidth=0)
+        ax.axhline(limit, color=COLOURS[1], linestyle="--", label=f"threshold {limit:.3g}")
+        ax.axhline(sd**2, color=COLOURS[2], linestyle=":", label=f"noise variance {sd**2:.3g}")
+        ax.set_yscale("log")
+        ax.set_title(f"{name}: {n_passed:,} of {len(variance):,} pass", loc="left")
+        ax.set_xlabel("Features by variance")
+        ax.legend(loc="upper right", handlelength=2.5)
+    axes[0].set_ylabel("Sample variance")
+    figure.suptitle(f"{int(table['kept'].sum()):,} features are kept", x=0.01, ha="left")
     return figure

@@ -8,38 +8,45 @@ from bjmd.metrics import auc_per_source
 
 
 def runs_table(sources, results, n_best):
-    """Every restart of every fit: AUC (in percent) and noise per source, and whether the run is among the n_best.
+    """Every restart of every fit: AUC (in percent) and noise per source, and whether the run is among the best.
 
-    `results` maps the name of a fit to its restarts.  Runs are chosen by objective alone.
+    `results` maps the name of a fit to its restarts, `n_best` to how many of them are chosen, by objective alone.
     """
     rows = []
     for fit, runs in results.items():
-        chosen = [run.seed for run in restarts.best(runs, n_best)]
+        chosen = [run.seed for run in restarts.best(runs, n_best[fit])]
         for run in runs:
-            auc = (
-                [np.nan] * len(sources) if sources.labels is None else auc_per_source(run.coefficients, sources.labels)
-            )
-            rows += [
-                {
-                    "fit": fit,
-                    "seed": run.seed,
-                    "source": c + 1,
-                    "source_name": name,
-                    "auc": 100 * auc[c],
-                    "noise": np.nan if run.noise is None else run.noise[c],
-                    "objective": run.objective,
-                    "iterations": len(run.trace) * run.trace_step,
-                    "seconds": run.seconds,
-                    "converged": run.converged,
-                    "chosen": run.seed in chosen,
-                }
-                for c, name in enumerate(sources.names)
-            ]
+            rows += _rows(sources, fit, run, chosen=run.seed in chosen)
     return pd.DataFrame(rows)
 
 
+def with_truth(runs, sources, truth):
+    """The same table with the truth below, as a control."""
+    return pd.concat([runs, pd.DataFrame(_rows(sources, "truth", truth, chosen=True))], ignore_index=True)
+
+
+def _rows(sources, fit, run, chosen):
+    auc = [np.nan] * len(sources) if sources.labels is None else auc_per_source(run.coefficients, sources.labels)
+    return [
+        {
+            "fit": fit,
+            "seed": -1 if run.seed is None else run.seed,
+            "source": c + 1,
+            "source_name": name,
+            "auc": 100 * auc[c],
+            "noise": np.nan if run.noise is None else run.noise[c],
+            "objective": run.objective,
+            "iterations": len(run.trace) * run.trace_step,
+            "seconds": run.seconds,
+            "converged": run.converged,
+            "chosen": chosen,
+        }
+        for c, name in enumerate(sources.names)
+    ]
+
+
 def traces_table(results, n_best):
-    """The objective along the iterations of the n_best runs of every fit."""
+    """The objective along the iterations of the chosen runs of every fit."""
     return pd.concat(
         [
             pd.DataFrame(
@@ -51,7 +58,7 @@ def traces_table(results, n_best):
                 }
             )
             for fit, runs in results.items()
-            for rank, run in enumerate(restarts.best(runs, n_best), start=1)
+            for rank, run in enumerate(restarts.best(runs, n_best[fit]), start=1)
         ]
     )
 

@@ -221,15 +221,22 @@ def _newton_step(gram, gradient, alpha, h, s, matrix, work):
 def _keep_what_did_not_fall(gram, linear, alpha, before, after):
     """Put a column of `before` back where phi(after) > phi(before), comparing through the difference of the two."""
     size, n_columns = linear.shape
-    for j in range(n_columns):
-        change = 0.0
+    lanes = min(LANES, n_columns)
+    change, slope = np.empty(lanes), np.empty(lanes)
+    for first in range(0, n_columns, lanes):
+        n_block = min(lanes, n_columns - first)
+        change[:] = 0.0
         for k in range(size):
-            slope = -linear[k, j]
+            for lane in range(n_block):
+                slope[lane] = -linear[k, first + lane]
             for p in range(size):
-                slope += 0.5 * gram[k, p] * (before[p, j] + after[p, j])
-            change += slope * (after[k, j] - before[k, j])
-            if alpha[k] > 0.0:
-                change -= alpha[k] * np.log(after[k, j] / before[k, j])
-        if not change <= 0.0:
-            for k in range(size):
-                after[k, j] = before[k, j]
+                weight = 0.5 * gram[k, p]
+                for lane in range(n_block):
+                    slope[lane] += weight * (before[p, first + lane] + after[p, first + lane])
+            for lane in range(n_block):
+                old, new = before[k, first + lane], after[k, first + lane]
+                change[lane] += slope[lane] * (new - old) - alpha[k] * np.log(new / old)
+        for lane in range(n_block):
+            if not change[lane] <= 0.0:
+                for k in range(size):
+                    after[k, first + lane] = before[k, first + lane]

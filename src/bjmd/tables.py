@@ -21,16 +21,38 @@ def performance(runs, printed, fits):
     return table.drop(columns="row")
 
 
+def noise_levels(runs_by_data, printed, fits):
+    """Noise sd per data set, fit and source, ours beside the printed one; fits without a noise model are left out."""
+    table = pd.concat([scores.summary(runs).assign(data=name) for name, runs in runs_by_data.items()])
+    table = table.dropna(subset="noise")
+    table["row"] = [fits[fit].get("paper_row", "") for fit in table["fit"]]
+    table["algorithm"] = [fits[fit]["label"] for fit in table["fit"]]
+    printed = printed.rename(columns={"table": "data", "noise": "paper"})
+    table = table.merge(printed, on=["data", "row", "source"], how="left")
+    table["difference (%)"] = 100 * (table["noise"] / table["paper"] - 1)
+    return table[["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]]
+
+
 def render(table, kind):
     """The performance table for reading: a row per fit; kind is markdown, latex or html."""
     wide = _wide(table)
     if kind == "latex":
         return wide.to_latex(index=False, escape=True, multicolumn_format="c")
     if kind == "html":
-        return _HTML.format(table=wide.to_html(index=False, border=0))
-    header = [" ".join(filter(None, names)) for names in wide.columns]
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *wide.to_numpy().tolist()]
+        return html_page(wide)
+    wide.columns = [" ".join(filter(None, names)) for names in wide.columns]
+    return markdown(wide)
+
+
+def markdown(table):
+    """A table of text cells in Markdown."""
+    lines = [table.columns, ["---"] * table.shape[1], *table.to_numpy().tolist()]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def html_page(*tables):
+    """A page of its own with one or more tables, for the report."""
+    return _HTML.format(tables="\n".join(table.to_html(index=False, border=0, na_rep="–") for table in tables))
 
 
 def _wide(table):
@@ -41,7 +63,8 @@ def _wide(table):
         row = {("", "Algorithm"): first["label"]}
         for _, cell in fit.iterrows():
             source = cell["source_name"]
-            row[source, "AUC"] = f"{cell['auc']:.2f} ± {cell['auc_sd']:.2f}"
+            spread = "" if pd.isna(cell["auc_sd"]) else f" ± {cell['auc_sd']:.2f}"
+            row[source, "AUC"] = f"{cell['auc']:.2f}{spread}"
             row[source, "paper"] = _or_dash(cell["paper_auc"], ".2f")
             row[source, "diff."] = _or_dash(cell["difference"], "+.2f")
         row["Time (s)", "ours"] = f"{first['seconds']:.2g}" if first["seconds"] < 10 else f"{first['seconds']:.0f}"
@@ -61,13 +84,13 @@ def _or_dash(value, form):
 _HTML = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><style>
 body {{ font: 15px/1.4 system-ui, sans-serif; margin: 1.5em; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .35em .8em; text-align: right; white-space: nowrap; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; margin-bottom: 2em; }}
+th, td {{ padding: .35em .8em; text-align: right; max-width: 40em; }}
 th {{ text-align: center; }}
 thead tr:last-child th {{ border-bottom: 2px solid #333; text-align: right; }}
 td {{ border-bottom: 1px solid #ddd; }}
 thead tr:last-child th:first-child, td:first-child {{ text-align: left; }}
 </style></head><body>
-{table}
+{tables}
 </body></html>
 """

@@ -1,5 +1,6 @@
 """Runs of the real Snakefile in a folder of their own, so that they never touch the repository's results."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,16 @@ TINY = {
     "best": 2,
     "chunk": 2,
     "synthetic": {"scales": ["small"], "sigma3": [2.0, 4.0], "table_sigma3": 4.0},
+    "real": [],
+    "skip_missing": False,
+    "mirror": None,
+    "cache": None,
+    "nonnegative": {"small": "clip"},
+    "selection": {"data": [], "fit": "map-bjmd", "level": 0.05, "rule": "all"},
     "fits": {
         "map-bjmd": {"method": "map-bjmd", "label": "MAP-BJMD", "paper_row": "MAP-BJMD", "options": {"tol": 1e-4}},
         "map-catbjmd": {"method": "map-catbjmd", "label": "MAP-catBJMD", "options": {"tol": 1e-4}},
+        "jnmf": {"method": "jnmf", "label": "Joint NMF", "restarts": 1, "best": 1, "sweep": []},
     },
 }
 
@@ -34,9 +42,12 @@ class Workflow:
         self.config = config
         (self.folder / "config/config.yaml").write_text(yaml.safe_dump(config))
 
-    def run(self, *arguments, cores=2, check=True):
+    def run(self, *arguments, cores=2, check=True, **environment):
         command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", str(cores), *arguments]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        without_data = {name: value for name, value in os.environ.items() if name != "BJMD_DATA"}
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, env={**without_data, **environment}
+        )
         if check and done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
         return done

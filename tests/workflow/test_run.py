@@ -1,5 +1,7 @@
 import copy
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -45,7 +47,13 @@ def test_the_table_has_the_printed_numbers_beside_ours(finished):
     ours = table.loc[("map-bjmd", 3)]
     assert ours["difference"] == pytest.approx(ours["auc"] - 77.85)
     latex = (finished.folder / "results/tables/performance-small.tex").read_text()
-    assert latex.count(r"\\") == 3
+    assert latex.count(r"\\") == 6, "two lines of header, three fits and the truth"
+
+
+def test_the_truth_scores_100(finished):
+    table = pd.read_csv(finished.folder / "results/tables/performance-small.csv")
+    np.testing.assert_allclose(table[table["fit"] == "truth"]["auc"], 100)
+    assert "True H (control)" in (finished.folder / "results/tables/performance-small.md").read_text()
 
 
 def test_chunks_cover_all_restarts(finished):
@@ -100,8 +108,9 @@ BAD_CONFIGS = {
         "fits.map-bjmd: method 'map-bjmd' has no option 'toll'",
     ),
     "seed": (lambda c: c.update(seed="one"), "'one' is not of type 'integer' at seed"),
-    "best": (lambda c: c.update(best=9), "has 3 restarts, fewer than best = 9"),
-    "family": (lambda c: c["fits"]["map-bjmd"].update(data=["smal"]), "fits.map-bjmd.data names 'smal'"),
+    "best": (lambda c: c.update(best=9), "fits.map-bjmd: 3 restarts are fewer than best = 9"),
+    "family": (lambda c: c["fits"]["map-bjmd"].update(data=["smal"]), "fits.map-bjmd: there is no data 'smal'"),
+    "real": (lambda c: c.update(real=["3source"]), "there is no data set '3source'; did you mean '3sources'"),
 }
 
 
@@ -115,6 +124,29 @@ def test_a_bad_config_is_refused_before_anything_runs(fresh, change, message):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (fresh.folder / "results").exists()
+
+
+def test_data_that_cannot_be_had_stop_only_what_needs_them(fresh):
+    fresh.configure({**fresh.config, "real": ["metabric-489"], "cache": "cache"})
+    done = fresh.run("--keep-going", check=False)
+    assert done.returncode != 0
+    assert "download: metabric-489 cannot be downloaded by a program; fetch METABRIC_RNA_Mutation.csv" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (fresh.folder / "results/tables/performance-small.csv").exists()
+    assert not (fresh.folder / "results/tables/performance-metabric-489.csv").exists()
+
+
+@pytest.mark.skipif("BJMD_DATA" not in os.environ, reason="real data: BJMD_DATA is not set")
+def test_real_data_run_from_the_mirror_to_the_table(fresh):
+    fits = {"map-bjmd": {"method": "map-bjmd", "label": "MAP-BJMD", "paper_row": "MAP-BJMD", "options": {"tol": 1e-3}}}
+    fresh.configure({**fresh.config, "real": ["3sources"], "fits": fits})
+    mirror = str(Path(os.environ["BJMD_DATA"]).resolve())
+    fresh.run("results/tables/performance-3sources.csv", "results/tables/card-3sources.md", BJMD_DATA=mirror)
+    table = pd.read_csv(fresh.folder / "results/tables/performance-3sources.csv")
+    assert list(table["source_name"]) == ["BBC", "Guardian", "Reuters"]
+    assert (table["auc"] > 85).all()
+    assert list(table["paper_auc"]) == [90.57, 88.82, 89.46]
+    assert "| samples of BBC | 352 | 352 |" in (fresh.folder / "results/tables/card-3sources.md").read_text()
 
 
 def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):

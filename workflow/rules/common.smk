@@ -1,11 +1,12 @@
-"""What the config asks for: its validation, and the names of data sets, fits and targets that follow from it."""
+"""What the config asks for: its validation, and the files that follow from it."""
 
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from bjmd.datasets import catalogue
 from bjmd.errors import InputError
-from bjmd.workflow import Plan
+from bjmd.plan import Plan
 
 try:
     PLAN = Plan(config, Path(workflow.basedir) / "workflow/schemas/config.schema.yaml")
@@ -16,18 +17,55 @@ except InputError as error:
 wildcard_constraints:
     scale="small|large",
     sigma3=r"\d+\.\d+",
+    real="|".join(catalogue.names()),
+    family="|".join(
+        [
+            "small",
+            "large",
+            *catalogue.names(),
+            *(f"{name}-filtered" for name in catalogue.names()),
+        ]
+    ),
     fit="[a-z0-9-]+",
     first=r"\d+",
     last=r"\d+",
 
 
+def chunks_of(dataset, fit):
+    return [f"results/fits/{dataset}/{fit}/{first}-{last}.npz" for first, last in PLAN.chunks(fit)]
+
+
 def fit_chunks(wildcards):
     """All restarts of all fits of one data set."""
-    return [
-        f"results/fits/{wildcards.dataset}/{fit}/{first}-{last}.npz"
-        for fit in PLAN.fits_on(wildcards.dataset)
-        for first, last in PLAN.chunks(fit)
-    ]
+    return [path for fit in PLAN.fits_on(wildcards.dataset) for path in chunks_of(wildcards.dataset, fit)]
+
+
+def truth(wildcards):
+    """The truth behind a data set, where there is one."""
+    synthetic = PLAN.family(wildcards.dataset) in PLAN.scales
+    return [f"results/data/{wildcards.dataset}.truth.npz"] if synthetic else []
+
+
+def shown_data(wildcards):
+    return f"results/data/{PLAN.shown(wildcards.family)}.npz"
+
+
+def shown_truth(wildcards):
+    return f"results/data/{PLAN.shown(wildcards.family)}.truth.npz"
+
+
+def shown_scores(wildcards):
+    return f"results/scores/{PLAN.shown(wildcards.family)}.csv"
+
+
+def shown_traces(wildcards):
+    return f"results/scores/{PLAN.shown(wildcards.family)}.traces.csv"
+
+
+def advi_chunks(wildcards):
+    """The restarts of the first fit by ADVI on the data that a family shows."""
+    dataset = PLAN.shown(wildcards.family)
+    return next(chunks_of(dataset, fit) for fit in PLAN.fits_on(dataset) if PLAN.method(fit) == "advi-bjmd")
 
 
 def sweep_scores(wildcards):
@@ -35,13 +73,33 @@ def sweep_scores(wildcards):
     return [f"results/scores/{dataset}.csv" for dataset in PLAN.sweep(wildcards.scale)]
 
 
+def real_scores(wildcards):
+    """The scores of all real data sets of the run, filtered ones too."""
+    return [f"results/scores/{family}.csv" for family in PLAN.families() if family not in PLAN.scales]
+
+
 def tables():
-    return [f"results/tables/performance-{scale}.csv" for scale in PLAN.scales]
+    return (
+        [f"results/tables/performance-{family}.csv" for family in PLAN.families()]
+        + [f"results/tables/card-{real}.md" for real in PLAN.real]
+        + [f"results/tables/selection-{real}.csv" for real in PLAN.filtered()]
+        + (["results/tables/noise-levels.csv"] if PLAN.real else [])
+        + ["results/tables/verdicts.csv", "results/tables/provenance.md"]
+    )
 
 
 def figures():
-    return [
-        f"results/figures/{kind}-{scale}.svg"
-        for kind in ("noise", "objective", "auc")
-        for scale in PLAN.scales
+    with_advi = [
+        family
+        for family in PLAN.families()
+        if any(PLAN.method(fit) == "advi-bjmd" for fit in PLAN.fits_on(PLAN.shown(family)))
     ]
+    names = (
+        ["graphical-models"]
+        + [f"{kind}-{scale}" for kind in ("noise", "auc") for scale in PLAN.scales]
+        + [f"objective-{family}" for family in PLAN.families()]
+        + [f"convergence-{family}" for family in with_advi]
+        + [f"data-{real}" for real in PLAN.real]
+        + [f"selection-{real}" for real in PLAN.filtered()]
+    )
+    return [f"results/figures/{name}.svg" for name in names]

@@ -14,6 +14,7 @@ rule fit:
         method=lambda wildcards: PLAN.method(wildcards.fit),
         options=lambda wildcards: PLAN.options(wildcards.fit),
         n_components=lambda wildcards: PLAN.n_components(wildcards.dataset),
+        nonnegative=lambda wildcards: PLAN.nonnegative(wildcards.dataset, wildcards.fit),
         seed=config["seed"],
     script:
         "../scripts/fit.py"

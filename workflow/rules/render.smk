@@ -1,43 +1,43 @@
 rule performance_table:
     input:
-        scores=lambda wildcards: f"results/scores/{PLAN.table_dataset(wildcards.scale)}.csv",
+        scores=shown_scores,
         printed=workflow.source_path("../resources/printed.csv"),
     output:
-        csv="results/tables/performance-{scale}.csv",
-        markdown="results/tables/performance-{scale}.md",
-        latex="results/tables/performance-{scale}.tex",
+        csv="results/tables/performance-{family}.csv",
+        markdown="results/tables/performance-{family}.md",
+        latex="results/tables/performance-{family}.tex",
         html=report(
-            "results/tables/performance-{scale}.html",
+            "results/tables/performance-{family}.html",
             caption="../report/performance.rst",
             category="Performance",
-            labels={"scale": "{scale}", "what": "table, sigma3 = table_sigma3"},
+            labels={"data": "{family}", "what": "table"},
         ),
     log:
-        "results/logs/performance-{scale}.log",
+        "results/logs/performance-{family}.log",
     conda:
         "../../envs/environment.yaml"
     params:
-        fits=config["fits"],
-        table="{scale}",
+        rows=PLAN.rows(),
+        table="{family}",
     script:
         "../scripts/performance_table.py"
 
 
 rule noise_figure:
     input:
-        data=lambda wildcards: f"results/data/{PLAN.table_dataset(wildcards.scale)}.npz",
-        truth=lambda wildcards: f"results/data/{PLAN.table_dataset(wildcards.scale)}.truth.npz",
-        scores=lambda wildcards: f"results/scores/{PLAN.table_dataset(wildcards.scale)}.csv",
+        data=shown_data,
+        truth=shown_truth,
+        scores=shown_scores,
     output:
         svg=report(
-            "results/figures/noise-{scale}.svg",
+            "results/figures/noise-{family}.svg",
             caption="../report/noise.rst",
             category="Noise",
-            labels={"scale": "{scale}", "what": "true noise and estimated densities"},
+            labels={"data": "{family}", "what": "true noise and estimated densities"},
         ),
-        png="results/figures/noise-{scale}.png",
+        png="results/figures/noise-{family}.png",
     log:
-        "results/logs/noise-{scale}.log",
+        "results/logs/noise-{family}.log",
     conda:
         "../../envs/environment.yaml"
     params:
@@ -48,23 +48,46 @@ rule noise_figure:
 
 rule objective_figure:
     input:
-        traces=lambda wildcards: f"results/scores/{PLAN.table_dataset(wildcards.scale)}.traces.csv",
+        traces=shown_traces,
     output:
         svg=report(
-            "results/figures/objective-{scale}.svg",
+            "results/figures/objective-{family}.svg",
             caption="../report/objective.rst",
             category="Convergence",
-            labels={"scale": "{scale}", "what": "objective against iteration"},
+            labels={"data": "{family}", "what": "objective against iteration"},
         ),
-        png="results/figures/objective-{scale}.png",
+        png="results/figures/objective-{family}.png",
     log:
-        "results/logs/objective-{scale}.log",
+        "results/logs/objective-{family}.log",
     conda:
         "../../envs/environment.yaml"
     params:
         fits=config["fits"],
     script:
         "../scripts/objective_figure.py"
+
+
+rule convergence_figure:
+    input:
+        data=shown_data,
+        advi=advi_chunks,
+    output:
+        svg=report(
+            "results/figures/convergence-{family}.svg",
+            caption="../report/convergence.rst",
+            category="Convergence",
+            labels={"data": "{family}", "what": "ADVI and the closed form"},
+        ),
+        png="results/figures/convergence-{family}.png",
+    log:
+        "results/logs/convergence-{family}.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        seed=config["seed"],
+        n_components=lambda wildcards: PLAN.n_components(PLAN.shown(wildcards.family)),
+    script:
+        "../scripts/convergence_figure.py"
 
 
 rule auc_figure:
@@ -76,7 +99,7 @@ rule auc_figure:
             "results/figures/auc-{scale}.svg",
             caption="../report/auc.rst",
             category="Performance",
-            labels={"scale": "{scale}", "what": "AUC against sigma3"},
+            labels={"data": "{scale}", "what": "AUC against sigma3"},
         ),
         png="results/figures/auc-{scale}.png",
     log:
@@ -87,3 +110,109 @@ rule auc_figure:
         fits=config["fits"],
     script:
         "../scripts/auc_figure.py"
+
+
+rule noise_table:
+    input:
+        scores=real_scores,
+        printed=workflow.source_path("../resources/printed_noise.csv"),
+    output:
+        csv="results/tables/noise-levels.csv",
+        html=report(
+            "results/tables/noise-levels.html",
+            caption="../report/noise_levels.rst",
+            category="Noise",
+            labels={"data": "real data", "what": "noise levels"},
+        ),
+    log:
+        "results/logs/noise-levels.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        rows=PLAN.rows(),
+    script:
+        "../scripts/noise_table.py"
+
+
+rule verdicts:
+    input:
+        scores=[f"results/scores/{PLAN.shown(family)}.csv" for family in PLAN.families()],
+        sweeps=[f"results/tables/auc-{scale}.csv" for scale in PLAN.scales],
+    output:
+        csv="results/tables/verdicts.csv",
+        markdown="results/tables/verdicts.md",
+        html=report(
+            "results/tables/verdicts.html",
+            caption="../report/verdicts.rst",
+            category="Verdicts",
+            labels={"data": "all", "what": "the paper's claims"},
+        ),
+    log:
+        "results/logs/verdicts.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        families=PLAN.families(),
+    script:
+        "../scripts/verdicts.py"
+
+
+rule graphical_models:
+    output:
+        svg=report(
+            "results/figures/graphical-models.svg",
+            caption="../report/graphical_models.rst",
+            category="Model",
+            labels={"data": "all", "what": "graphical models"},
+        ),
+        png="results/figures/graphical-models.png",
+    log:
+        "results/logs/graphical-models.log",
+    conda:
+        "../../envs/environment.yaml"
+    script:
+        "../scripts/graphical_models.py"
+
+
+rule provenance:
+    input:
+        [f"results/scores/{dataset}.csv" for dataset in PLAN.datasets()],
+    output:
+        markdown="results/tables/provenance.md",
+        html=report(
+            "results/tables/provenance.html",
+            caption="../report/provenance.rst",
+            category="Provenance",
+            labels={"data": "all", "what": "versions, settings, times"},
+        ),
+    log:
+        "results/logs/provenance.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        families={dataset: PLAN.family(dataset) for dataset in PLAN.datasets()},
+        benchmarks=[
+            path.replace("results/fits", "results/benchmarks/fit").replace(".npz", ".tsv")
+            for dataset in PLAN.datasets()
+            for fit in PLAN.fits_on(dataset)
+            for path in chunks_of(dataset, fit)
+        ],
+        settings={key: config[key] for key in ("seed", "restarts", "best")},
+    script:
+        "../scripts/provenance.py"
+
+
+# The run that is kept in the repository: `snakemake reference` after a run.
+rule reference:
+    input:
+        tables(),
+        [path.replace(".csv", ".md") for path in tables() if "performance" in path],
+        [path.replace(".svg", ".png") for path in figures()],
+    output:
+        directory("results/reference"),
+    log:
+        "results/logs/reference.log",
+    conda:
+        "../../envs/environment.yaml"
+    script:
+        "../scripts/reference.py"

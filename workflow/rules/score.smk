@@ -2,6 +2,7 @@ rule score:
     input:
         data="results/data/{dataset}.npz",
         fits=fit_chunks,
+        truth=truth,
     output:
         runs="results/scores/{dataset}.csv",
         traces="results/scores/{dataset}.traces.csv",
@@ -10,7 +11,6 @@ rule score:
     conda:
         "../../envs/environment.yaml"
     params:
-        fits=lambda wildcards: PLAN.fits_on(wildcards.dataset),
-        best=config["best"],
+        best=lambda wildcards: {fit: PLAN.n_best(fit) for fit in PLAN.fits_on(wildcards.dataset)},
     script:
         "../scripts/score.py"

@@ -1,15 +1,19 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
 from bjmd import restarts, storage
+from bjmd.preparation import nonnegative
 from bjmd.workflow import run_script
 
 
 def main(snakemake):
     params = snakemake.params
     first, last = int(snakemake.wildcards.first), int(snakemake.wildcards.last)
+    sources = storage.load_sources(snakemake.input.data)
+    if params.nonnegative is not None:
+        sources = nonnegative(sources, params.nonnegative)
     results = restarts.run(
         params.method,
-        storage.load_sources(snakemake.input.data),
+        sources,
         params.n_components,
         n_restarts=last - first + 1,
         seed=params.seed + first,

@@ -12,7 +12,7 @@ def main(snakemake):
     scores = pd.read_csv(snakemake.input.scores)
     printed = pd.read_csv(snakemake.input.printed)
     printed = printed[printed["table"] == snakemake.params.table]
-    performance = tables.performance(scores, printed, snakemake.params.fits)
+    performance = tables.performance(scores, printed, snakemake.params.rows)
     performance.to_csv(snakemake.output.csv, index=False)
     for kind in ("markdown", "latex", "html"):
         Path(snakemake.output[kind]).write_text(tables.render(performance, kind))

@@ -8,10 +8,13 @@ from bjmd.workflow import run_script
 
 def main(snakemake):
     sources = storage.load_sources(snakemake.input.data)
-    results = {fit: [] for fit in snakemake.params.fits}
+    results = {fit: [] for fit in snakemake.params.best}
     for path in snakemake.input.fits:
         results[Path(path).parent.name] += storage.load_decompositions(path)
-    scores.runs_table(sources, results, snakemake.params.best).to_csv(snakemake.output.runs, index=False)
+    runs = scores.runs_table(sources, results, snakemake.params.best)
+    for path in snakemake.input.truth:
+        runs = scores.with_truth(runs, sources, *storage.load_decompositions(path))
+    runs.to_csv(snakemake.output.runs, index=False)
     scores.traces_table(results, snakemake.params.best).to_csv(snakemake.output.traces, index=False)
 
 

@@ -1,0 +1,54 @@
+"""intNMF: NMF with a weight for every source (Chalise and Fridley 2017).
+
+    minimise  sum_c theta_c ||X^(c) - W H^(c)||^2        over W >= 0, H^(c) >= 0
+
+Here the sources share their features, hence W; in the original they share their samples.  With sqrt(theta_c) H^(c) as
+the unknown it is joint NMF of the sources sqrt(theta_c) X^(c), and is solved as that.
+"""
+
+import time
+
+import numpy as np
+
+from bjmd.baselines import joint_nmf
+from bjmd.errors import InputError
+from bjmd.model import Sources
+
+
+def fit(sources, n_components, *, seed, weights="variance", init="random", solver="cd", tol=1e-4, max_sweeps=1000):
+    """Fit from one start.  `weights` is a number a source, or "variance": 1 / the variance of the source's entries.
+
+    The other options are those of joint NMF.
+    """
+    started = time.perf_counter()
+    roots = np.sqrt(_weights(weights, sources))
+    scaled = Sources([root * x for root, x in zip(roots, sources.matrices, strict=True)]).concatenated()
+    result = joint_nmf.fit(scaled, n_components, seed=seed, init=init, solver=solver, tol=tol, max_sweeps=max_sweeps)
+    blocks = sources.split(result.coefficients[0])
+    result.coefficients = [block / root for block, root in zip(blocks, roots, strict=True)]
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _weights(given, sources):
+    if isinstance(given, str):
+        if given != "variance":
+            raise InputError(f'weights is {given!r}; it must be "variance" or a list of one number per source')
+        return _inverse_variances(sources)
+    weights = np.asarray(given)
+    if weights.shape != (len(sources),):
+        raise InputError(f"weights is {given!r}; it must hold one number for each of the {len(sources)} sources")
+    if weights.dtype.kind not in "iuf" or not (np.isfinite(weights) & (weights > 0)).all():
+        raise InputError(f"weights is {given!r}; every weight must be a finite number greater than 0")
+    return weights
+
+
+def _inverse_variances(sources):
+    weights = []
+    for x, norm, name in zip(sources.matrices, sources.squared_norms, sources.names, strict=True):
+        n_entries = x.shape[0] * x.shape[1]
+        variance = norm / n_entries - (x.sum() / n_entries) ** 2
+        if not variance > 1e-12 * norm / n_entries:
+            raise InputError(f"all entries of source {name!r} are equal, so it has no weight 1/variance; leave it out")
+        weights.append(1 / variance)
+    return np.array(weights)

@@ -1,0 +1,49 @@
+"""Joint NMF: one non-negative factorisation of all sources side by side, by scikit-learn.
+
+minimise  ||X - WH||^2        over W >= 0, H >= 0,      X = [X^(1) ... X^(C)]
+"""
+
+import time
+
+import numpy as np
+from sklearn.decomposition import non_negative_factorization
+
+from bjmd.baselines.quiet import no_convergence_warnings
+from bjmd.decomposition import Decomposition
+from bjmd.errors import InputError
+from bjmd.model import basis_times_data, residual_sum_of_squares
+
+INITS = ("random", "nndsvda")
+SOLVERS = ("cd", "mu")
+
+
+def fit(sources, n_components, *, seed, init="random", solver="cd", tol=1e-4, max_sweeps=1000):
+    """Fit from one start: `init` random, or nndsvda, which hardly depends on the seed.
+
+    `solver` is coordinate descent (cd) or multiplicative updates (mu).  `tol` is scikit-learn's: for cd the violation
+    of optimality relative to its first value, for mu the fall of the error relative to the first error.
+    """
+    started = time.perf_counter()
+    sources.require_components(n_components)
+    for name, value, known in (("init", init, INITS), ("solver", solver, SOLVERS)):
+        if value not in known:
+            raise InputError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+    (x,) = sources.matrices
+    with no_convergence_warnings():  # the result says when the sweeps ran out
+        w, h, n_sweeps = non_negative_factorization(
+            x, n_components=n_components, init=init, solver=solver, tol=tol, max_iter=max_sweeps, random_state=seed
+        )
+    error = residual_sum_of_squares(sources.squared_norms[0], w.T @ w, basis_times_data(w.T, x), h)
+    converged = n_sweeps < max_sweeps
+    return Decomposition(
+        basis=w,
+        coefficients=[h],
+        noise=None,
+        objective=error,
+        trace=np.array([error]),
+        converged=converged,
+        reason=f"scikit-learn's criterion met (tol = {tol:g}) in sweep {n_sweeps}"
+        if converged
+        else f"stopped at max_sweeps = {max_sweeps}",
+        seconds=time.perf_counter() - started,
+    )

@@ -1,0 +1,257 @@
+"""The membership subproblem of the closed-form inference: the best Dirichlet for every column, as a batch.
+
+For a column x with q(h) = Dirichlet(g), s = sum g, precision t = E[1/s2], G = E[W'W], d = diag G and b = E[W]'x, the
+part of the ELBO that g enters is (NOTES 3, with m = g / s written out)
+
+    f(g) = t L(g) + sum_k (alpha0_k - g_k) (psi(g_k) - psi(s)) + ln B(g)
+    L(g) = b.g a(s) - (g'Gg + d.g) c(s),      a = 1/s,   c = 1/(2 s (s+1)),
+
+the last two terms of f being the expected log prior plus the entropy.  With A = sum alpha0, u = b.g, P = g'Gg + d.g:
+
+    L'  = a b + u a' 1 - c (2Gg + d) - P c' 1
+    f'  = t L' + psi'(g) (alpha0 - g) - psi'(s) (A - s) 1
+    -f'' = 2 t c G + diag(psi'(g) + (g - alpha0) psi''(g)) + r1' + 1r' + kappa 11'
+           r = t (c' (2Gg + d) - a' b),   kappa = t (P c'' - u a'') - psi'(s) - (s - A) psi''(s).
+
+Steps are Newton's in ln g, where scaling g up or down is no longer a matter of its size.  Where f is not concave,
+the curvature is that of the natural gradient with the data's part added, F + 2 t c (G - 1v' - v1' + q 11') with Fisher
+matrix F = diag psi'(g) - psi'(s) 11', v = Gm, q = m'Gm, which is positive definite everywhere.  A step that does not
+raise f is halved, and given up when it is tiny, so f never falls.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from bjmd.lanes import LANES, cholesky, compiled, solve
+from bjmd.polygamma import gamma_functions
+
+LONGEST = 2.0
+"""The most by which one step may change any ln g_k."""
+MAX_HALVINGS = 8
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Dirichlet parameters g of every column, f(g), and the gain that the last step promised beforehand."""
+
+    g: np.ndarray
+    value: np.ndarray
+    promise: np.ndarray
+
+
+def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps):
+    """Raise f for every column of `linear` (K x N) from `start` until a step promises at most `tol` nats."""
+    g = start.copy()
+    value, promise = np.empty(g.shape[1]), np.empty(g.shape[1])
+    _maximise(np.ascontiguousarray(gram), linear, precision, alpha0, g, value, promise, tol, max_steps)
+    return Solution(g, value, promise)
+
+
+def mean(g):
+    """E[h] of every column."""
+    return g / g.sum(axis=0)
+
+
+def second_moment(g):
+    """sum_j E[h_j h_j'] = sum_j (s m m' + diag m) / (s + 1) over the columns."""
+    s = g.sum(axis=0)
+    m = g / s
+    return (m * (s / (s + 1))) @ m.T + np.diag((m / (s + 1)).sum(axis=1))
+
+
+def log_normaliser(alpha0):
+    """ln Gamma(sum alpha0) - sum ln Gamma(alpha0): what f leaves out of a column's ELBO."""
+    return gammaln(alpha0.sum()) - gammaln(alpha0).sum()
+
+
+@compiled
+def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps):
+    """Overwrites g, value and promise, block by block."""
+    size, n_columns = linear.shape
+    lanes = min(LANES, n_columns)
+    b = np.empty((size, lanes))
+    # The last row of `point` is s; functions[i] has ln Gamma and its derivatives there, state has 2Gg + d, u and P.
+    point, functions, state = np.empty((size + 1, lanes)), np.empty((4, size + 1, lanes)), np.empty((size + 2, lanes))
+    trial, trial_functions = np.empty((size + 1, lanes)), np.empty((4, size + 1, lanes))
+    trial_state = np.empty((size + 2, lanes))
+    gradient, direction = np.empty((size, lanes)), np.empty((size, lanes))
+    matrix = np.empty((size, size, lanes))
+    f, f_trial, gain, step = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    finished = np.empty(lanes, dtype=np.bool_)
+    for first in range(0, n_columns, lanes):
+        n_block = min(lanes, n_columns - first)
+        for k in range(size):
+            for lane in range(lanes):
+                j = first + min(lane, n_block - 1)
+                point[k, lane] = g[k, j]
+                b[k, lane] = linear[k, j]
+        _evaluate(gram, b, precision, alpha0, point, functions, state, f)
+        finished[:] = False
+        for _ in range(max_steps):
+            _gradient(b, precision, alpha0, point, functions, state, gradient)
+            _newton_direction(gram, b, precision, alpha0, point, functions, state, gradient, matrix, direction)
+            _measure(point, gradient, direction, gain, step)
+            for lane in range(lanes):
+                finished[lane] |= gain[lane] <= tol
+                if finished[lane]:
+                    step[lane] = 0.0
+            if finished.all():
+                break
+            for halving in range(MAX_HALVINGS + 1):
+                for k in range(size):
+                    for lane in range(lanes):
+                        trial[k, lane] = point[k, lane] * np.exp(step[lane] * direction[k, lane])
+                _evaluate(gram, b, precision, alpha0, trial, trial_functions, trial_state, f_trial)
+                fell = False
+                for lane in range(lanes):
+                    if step[lane] > 0.0 and not f_trial[lane] >= f[lane]:
+                        step[lane] *= 0.5
+                        fell = True
+                        if (
+                            halving == MAX_HALVINGS - 1
+                        ):  # rounding is all that is left; evaluate once more where we were
+                            step[lane] = 0.0
+                            finished[lane] = True
+                if not fell:
+                    break
+            point, trial = trial, point
+            functions, trial_functions = trial_functions, functions
+            state, trial_state = trial_state, state
+            f, f_trial = f_trial, f
+        for lane in range(n_block):
+            value[first + lane] = f[lane]
+            promise[first + lane] = gain[lane]
+            for k in range(size):
+                g[k, first + lane] = point[k, lane]
+
+
+@compiled
+def _evaluate(gram, b, precision, alpha0, point, functions, state, f):
+    """f in every lane; fills s, the gamma functions, and the state (2Gg + d, u, P)."""
+    size, lanes = b.shape
+    total_alpha0 = alpha0.sum()
+    s, u, big = point[size], state[size], state[size + 1]
+    for lane in range(lanes):
+        s[lane] = 0.0
+        u[lane] = 0.0
+        big[lane] = 0.0
+    for k in range(size):
+        for lane in range(lanes):
+            s[lane] += point[k, lane]
+            u[lane] += b[k, lane] * point[k, lane]
+    gamma_functions(point, functions)
+    for lane in range(lanes):
+        f[lane] = (s[lane] - total_alpha0) * functions[1, size, lane] - functions[0, size, lane]
+    for k in range(size):
+        for lane in range(lanes):
+            state[k, lane] = 0.0
+        for p in range(size):
+            weight = gram[k, p]
+            for lane in range(lanes):
+                state[k, lane] += weight * point[p, lane]
+        for lane in range(lanes):
+            big[lane] += point[k, lane] * (state[k, lane] + gram[k, k])
+            state[k, lane] = 2.0 * state[k, lane] + gram[k, k]
+            f[lane] += (alpha0[k] - point[k, lane]) * functions[1, k, lane] + functions[0, k, lane]
+    for lane in range(lanes):
+        f[lane] += precision * (u[lane] - 0.5 * big[lane] / (s[lane] + 1.0)) / s[lane]
+
+
+@compiled
+def _gradient(b, precision, alpha0, point, functions, state, out):
+    """out = f'(g)."""
+    size, lanes = b.shape
+    total_alpha0 = alpha0.sum()
+    common = np.empty(lanes)  # the entries of f' that all k share
+    for lane in range(lanes):
+        s = point[size, lane]
+        of_linear = -state[size, lane] / (s * s)
+        of_quadratic = -state[size + 1, lane] * (2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
+        common[lane] = precision * (of_linear - of_quadratic) - functions[2, size, lane] * (total_alpha0 - s)
+    for k in range(size):
+        for lane in range(lanes):
+            s = point[size, lane]
+            own = precision * (b[k, lane] - 0.5 * state[k, lane] / (s + 1.0)) / s
+            out[k, lane] = common[lane] + own + functions[2, k, lane] * (alpha0[k] - point[k, lane])
+
+
+@compiled
+def _newton_direction(gram, b, precision, alpha0, point, functions, state, gradient, matrix, direction):
+    """The step in ln g; natural gradient where -f'' in ln g is not positive definite."""
+    size, lanes = b.shape
+    _curvature(gram, b, precision, alpha0, point, functions, state, gradient, matrix)
+    indefinite = ~(cholesky(matrix) > 1e-10)
+    if indefinite.any():
+        _curvature(gram, b, precision, alpha0, point, functions, state, gradient, matrix)
+        _natural_curvature(gram, precision, point, functions, state, indefinite, matrix)
+        cholesky(matrix)
+    for k in range(size):
+        for lane in range(lanes):
+            direction[k, lane] = point[k, lane] * gradient[k, lane]
+    solve(matrix, direction)
+
+
+@compiled
+def _curvature(gram, b, precision, alpha0, point, functions, state, gradient, matrix):
+    """matrix = -f'' in ln g, that is diag(g) (-f'') diag(g) - diag(g f'); lower triangle."""
+    size, lanes = b.shape
+    total_alpha0 = alpha0.sum()
+    of_gram, kappa, r = np.empty(lanes), np.empty(lanes), np.empty((size, lanes))
+    for lane in range(lanes):
+        s = point[size, lane]
+        a2 = 2.0 / (s * s * s)
+        c2 = 1.0 / (s * s * s) - 1.0 / ((s + 1.0) * (s + 1.0) * (s + 1.0))
+        of_gram[lane] = precision / (s * (s + 1.0))
+        kappa[lane] = precision * (state[size + 1, lane] * c2 - state[size, lane] * a2)
+        kappa[lane] -= functions[2, size, lane] + (s - total_alpha0) * functions[3, size, lane]
+    for k in range(size):
+        for lane in range(lanes):
+            s = point[size, lane]
+            c1 = -(2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
+            r[k, lane] = precision * (c1 * state[k, lane] + b[k, lane] / (s * s))
+    for k in range(size):
+        for p in range(k + 1):
+            weight = gram[k, p]
+            for lane in range(lanes):
+                bend = of_gram[lane] * weight + r[k, lane] + r[p, lane] + kappa[lane]
+                matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
+        for lane in range(lanes):
+            own = functions[2, k, lane] + (point[k, lane] - alpha0[k]) * functions[3, k, lane]
+            matrix[k, k, lane] += point[k, lane] * (own * point[k, lane] - gradient[k, lane])
+
+
+@compiled
+def _natural_curvature(gram, precision, point, functions, state, chosen, matrix):
+    """Overwrite the chosen lanes of the matrix by the curvature F + 2 t c (G - 1v' - v1' + q 11'), in ln g."""
+    size, lanes = gram.shape[0], point.shape[1]
+    for lane in range(lanes):
+        if chosen[lane]:
+            s = point[size, lane]
+            weight = precision / (s * (s + 1.0))
+            quadratic = 0.0
+            for k in range(size):
+                quadratic += 0.5 * (state[k, lane] - gram[k, k]) * point[k, lane] / (s * s)
+            for k in range(size):
+                v_k = 0.5 * (state[k, lane] - gram[k, k]) / s
+                for p in range(k + 1):
+                    v_p = 0.5 * (state[p, lane] - gram[p, p]) / s
+                    bend = weight * (gram[k, p] - v_k - v_p + quadratic) - functions[2, size, lane]
+                    matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
+                matrix[k, k, lane] += functions[2, k, lane] * point[k, lane] ** 2
+
+
+@compiled
+def _measure(point, gradient, direction, gain, step):
+    """The gain (f' . step) / 2 that the quadratic model promises, and the step length that LONGEST allows."""
+    size, lanes = gradient.shape
+    for lane in range(lanes):
+        gain[lane] = 0.0
+        step[lane] = LONGEST
+    for k in range(size):
+        for lane in range(lanes):
+            gain[lane] += 0.5 * point[k, lane] * gradient[k, lane] * direction[k, lane]
+            step[lane] = max(step[lane], abs(direction[k, lane]))
+    for lane in range(lanes):
+        step[lane] = LONGEST / step[lane]

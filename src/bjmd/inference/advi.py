@@ -1,0 +1,237 @@
+"""The paper's VI-BJMD: mean-field ADVI on the model written in PyMC (NOTES 2.1).
+
+ADVI maps every unknown to the real line, approximates the posterior there by independent normals, and follows noisy
+gradients of the ELBO.  The ELBO never settles, so the paper stops when the memberships do:
+
+    max_c ||H_new^(c) - H_old^(c)||_F^2 / ||H_old^(c)||_F^2 < tau,     looked at every L iterations.
+
+The likelihood enters through its sufficient statistics (NOTES 1).  With all samples side by side, s2_j the variance of
+sample j's source and V = diag(1/s2_j), it is
+
+    sum_c RSS_c / s2_c = sum_c ||X^(c)||^2 / s2_c - 2 <X (VH), W> + <W'W, H'(VH)>      (H is samples x components here)
+
+so the graph holds two products with the data and no M x N matrix.
+"""
+
+import logging
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import scipy.sparse
+from tqdm import tqdm
+
+from bjmd.checks import one_of, positive_number, whole_number
+from bjmd.decomposition import Decomposition
+from bjmd.errors import FitError, InputError
+from bjmd.inference.map import update_basis
+from bjmd.inference.starts import random_memberships
+from bjmd.metrics import auc_per_source
+from bjmd.model import Priors
+
+_ONE_AT_A_TIME = threading.Lock()
+"""PyTensor's settings belong to the whole process, so fits in threads take turns."""
+
+
+def fit(
+    sources,
+    n_components,
+    *,
+    seed,
+    alpha0=1.1,
+    lambda_=1.0,
+    a0=0.01,
+    b0=0.01,
+    tol=1e-4,
+    check_every=1000,
+    max_iterations=150_000,
+    precision="float32",
+):
+    """Fit by ADVI; tol is the paper's tau and check_every its L.
+
+    The trace is minus the ELBO, averaged over every check_every iterations of one draw each; the objective is its last
+    entry.  history has the relative change of the memberships and, where labels are known, the AUC of every source.
+    Ctrl-C ends the fit early and keeps what there is, marked as not converged.
+    """
+    started = time.perf_counter()
+    sources.require_components(n_components)
+    priors = Priors(alpha0, lambda_, a0, b0)
+    positive_number("tol", tol)
+    whole_number("check_every", check_every, least=1)
+    whole_number("max_iterations", max_iterations, least=1)
+    one_of("precision", precision, ("float32", "float64"))
+    if n_components == 1:
+        raise InputError(
+            "ADVI needs at least 2 components, because a simplex of one has nothing to infer; use cavi-bjmd"
+        )
+
+    with (
+        _ONE_AT_A_TIME,
+        _quiet_pymc() as (pm, pytensor),
+        pytensor.config.change_flags(floatX=precision),
+        build_model(sources, n_components, priors) as model,
+        tqdm(total=max_iterations, desc="ADVI", unit="it", disable=not sys.stderr.isatty()) as bar,
+    ):
+        inference = pm.ADVI(random_seed=seed, start=_start(sources, n_components, priors, seed))
+        approximation = _Approximation(inference, model, sources)
+        coefficients = approximation.coefficients()
+        history = {"relative_change": [], "auc": []}
+        converged, reason = False, f"stopped at max_iterations = {max_iterations}"
+        done = 0
+        while done < max_iterations:
+            asked = min(check_every, max_iterations - done)
+            _advance(inference, asked, pytensor)
+            previous, coefficients = coefficients, approximation.coefficients()
+            change = _relative_change(previous, coefficients)
+            history["relative_change"].append(change)
+            if sources.labels is not None:
+                history["auc"].append(_auc(coefficients, sources.labels))
+            got = len(inference.hist) - done
+            done += got
+            bar.update(got)
+            if not np.isfinite(change):
+                raise FitError(f"ADVI diverged within {done} iterations; rescale the data or the priors")
+            if got < asked:  # PyMC catches Ctrl-C and returns what it has
+                reason = f"interrupted after {done} iterations"
+                break
+            if change < tol:
+                converged, reason = True, f"memberships changed by less than tol = {tol:g} in iteration {done}"
+                break
+        basis, basis_sd = approximation.basis()
+        noise_log_mean, noise_log_sd = approximation.log_noise_variance()
+    if sources.labels is None:
+        del history["auc"]
+    trace = np.array([block.mean() for block in np.split(inference.hist, range(check_every, done, check_every))])
+    return Decomposition(
+        basis=basis,
+        coefficients=coefficients,
+        noise=np.exp(0.5 * noise_log_mean),
+        objective=float(trace[-1]),
+        trace=trace,
+        converged=converged,
+        reason=reason,
+        seconds=time.perf_counter() - started,
+        trace_step=check_every,
+        history={name: np.array(series) for name, series in history.items()},
+        posterior={"basis_sd": basis_sd, "log_variance_mean": noise_log_mean, "log_variance_sd": noise_log_sd},
+    )
+
+
+def build_model(sources, n_components, priors):
+    """BJMD in PyMC; H has one row per sample, all sources one below the other."""
+    import pymc as pm
+    import pytensor
+    import pytensor.tensor as pt
+
+    kind = pytensor.config.floatX
+    # each sample's source, the sources' norms, and their numbers of entries
+    source = np.repeat(np.arange(len(sources)), sources.n_samples)
+    norms = np.array(sources.squared_norms, dtype=kind)
+    n_entries = (sources.n_features * np.array(sources.n_samples)).astype(kind)
+    data = sources.concatenated().matrices[0].astype(kind)
+    with pm.Model() as model:
+        w = pm.Laplace("W", 0, priors.lambda_, shape=(sources.n_features, n_components))
+        h = pm.Dirichlet("H", priors.dirichlet(n_components), shape=(len(source), n_components))
+        s2 = pm.InverseGamma("s2", priors.a0, priors.b0, shape=len(sources))
+        weighted = h / s2[source][:, None]
+        if scipy.sparse.issparse(data):
+            from pytensor import sparse
+
+            product = sparse.structured_dot(sparse.as_sparse_variable(scipy.sparse.csc_matrix(data)), weighted)
+        else:
+            product = pt.dot(pt.constant(data), weighted)
+        weighted_rss = pt.sum(norms / s2) - 2 * pt.sum(product * w) + pt.sum(pt.dot(w.T, w) * pt.dot(h.T, weighted))
+        pm.Potential("likelihood", -0.5 * weighted_rss - 0.5 * pt.sum(n_entries * pt.log(2 * np.pi * s2)))
+    return model
+
+
+def _start(sources, n_components, priors, seed):
+    """The start of the other methods, drawn halfway to the middle of the simplex, the W that fits it, and s2 to match.
+
+    PyMC's own start (W = 0, all memberships equal, s2 at its prior's mode) is a saddle point, which steps of about
+    0.001 take tens of thousands of iterations to leave.
+    """
+    rng = np.random.default_rng(seed)
+    columns = [0.5 * random_memberships(n_components, n, rng) + 0.5 / n_components for n in sources.n_samples]
+    variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
+    wt = np.empty((n_components, sources.n_features))
+    update_basis(sources, columns, variances, np.full_like(wt, priors.lambda_**2), wt)
+    return {"W": wt.T, "H": np.hstack(columns).T, "s2": variances}
+
+
+class _Approximation:
+    """The parts of the mean-field approximation, on the scales that people want."""
+
+    def __init__(self, inference, model, sources):
+        import pytensor
+
+        self._group = inference.approx.groups[0]
+        self._n_samples = sources.n_samples
+        value = model.rvs_to_values[model["H"]]
+        self._to_simplex = pytensor.function([value], model.rvs_to_transforms[model["H"]].backward(value))
+
+    def _part(self, flat, name):
+        for _, where, shape, _ in (entry for key, entry in self._group.ordering.items() if key.startswith(name)):
+            return flat[where].reshape(shape).astype(float)
+
+    def _mean(self, name):
+        return self._part(self._group.params_dict["mu"].get_value(), name)
+
+    def _sd(self, name):
+        return np.logaddexp(0, self._part(self._group.params_dict["rho"].get_value(), name))
+
+    def coefficients(self):
+        """The centre of q(H) on the simplex, components x samples, by source."""
+        unconstrained = self._mean("H").astype(self._group.params_dict["mu"].dtype)
+        rows = self._to_simplex(unconstrained).astype(float)
+        return [np.ascontiguousarray(block.T) for block in np.split(rows, np.cumsum(self._n_samples)[:-1])]
+
+    def basis(self):
+        return self._mean("W"), self._sd("W")
+
+    def log_noise_variance(self):
+        return self._mean("s2"), self._sd("s2")
+
+
+def _advance(inference, n, pytensor):
+    """n more iterations; the step is compiled by the first call alone."""
+    if inference.state is None:
+        # The excluded rewrite would fold a scalar into X(VH) for the gradient and so compute the product twice.
+        mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
+        inference.fit(n, progressbar=False, compile_kwargs={"mode": mode})
+    else:
+        inference.refine(n, progressbar=False)
+
+
+def _relative_change(previous, current):
+    return max(((b - a) ** 2).sum() / (a**2).sum() for a, b in zip(previous, current, strict=True))
+
+
+def _auc(coefficients, labels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class without an AUC is reported where the scores are made
+        return auc_per_source(coefficients, labels)
+
+
+@contextmanager
+def _quiet_pymc():
+    """PyMC and PyTensor, with their advice on compilers and BLAS and their progress messages kept off the screen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import pymc
+            import pytensor
+        except ImportError:
+            raise InputError("ADVI needs PyMC, which is not installed; install bjmd[advi], or use cavi-bjmd") from None
+        loggers = [logging.getLogger(name) for name in ("pymc", "pytensor")]
+        levels = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield pymc, pytensor
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

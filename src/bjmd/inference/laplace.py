@@ -1,0 +1,363 @@
+"""JMD, and GLAD when there is one source: variational inference by Laplace approximations.
+
+The model is that of NOTES section 1 without a prior on the noise: s2_c is a parameter.  q(W, H) is a product over rows
+w_i and columns h_j.  Each factor is the Gaussian at the mode of the expected log joint, with the inverse negative
+Hessian there as its covariance.
+
+Columns.  h = softmax(eta), and q is Gaussian in eta.  With G = E[W'W], b = E[W]'x, A = sum_k alpha0_k, the expected
+log joint as a density of eta (whose Jacobian turns the Dirichlet's alpha0 - 1 into alpha0) is
+
+    f(eta) = (b'h - h'Gh / 2) / s2 + sum_k alpha0_k ln h_k.
+
+It is concave in h, so its one mode is that of the interior-point solver with alpha = s2 alpha0, and there
+
+    Lambda = J G J / s2 + diag(alpha0) + A hh' - h alpha0' - alpha0 h',     J = diag(h) - hh',
+
+positive definite but for the direction 1, along which the softmax is constant.  Lambda + 11' is inverted instead:
+J removes what that adds, and det(Lambda + 11') is K times the determinant off that direction.  The moments linearise
+the softmax and expand ln h to second order:
+
+    E[h] = h,   Cov[h] = V = J Lambda^-1 J,   E[sum_k alpha0_k ln h_k] = sum_k alpha0_k ln h_k - A tr(Lambda^-1 J) / 2.
+
+Rows.  |w| is smoothed to r(w) = sqrt(w^2 + eps^2), eps = smoothing * lambda.  With P = sum_c E[H H'] / s2_c and
+y = sum_c x_i E[H]' / s2_c,
+
+    f(w) = y'w - w'Pw / 2 - sum_k r(w_k) / lambda,     S^-1 = P + diag(eps^2 / r(w)^3) / lambda,
+
+    E[sum_k r(w_k)] = sum_k r(w_k) + S_kk eps^2 / r(w_k)^3 / 2.
+
+Noise.  s2_c = E||X - WH||^2 / (M N_c), where E||X - WH||^2 = ||X||^2 - 2 <E[W]'X, E[H]> + <G, E[HH']>.
+
+The objective is the negative ELBO with these moments.  It is an approximation, so it may rise between sweeps, and
+where it turns it hardly changes: hence the stopping rule asks for two small changes in a row.
+"""
+
+import time
+
+import numpy as np
+
+from bjmd.checks import positive_number
+from bjmd.decomposition import Decomposition
+from bjmd.errors import FitError, InputError
+from bjmd.inference.starts import random_memberships
+from bjmd.lanes import LANES, cholesky, compiled, solve
+from bjmd.model import Priors, basis_times_data, data_times_coefficients, residual_sum_of_squares
+from bjmd.simplex import minimise
+
+NOISE_FLOOR = 1e-12
+"""The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit is perfect."""
+ROW_TOLERANCE = 1e-12
+"""A row is at its mode when the Newton step promises to raise f by less than this share of 1 + y'w."""
+FAIR_PART = 0.1
+"""The part of its promise, the slope of f along it, that a step must keep, or it is halved."""
+MAX_ROW_STEPS = 100
+MAX_HALVINGS = 30
+
+
+def fit(sources, n_components, *, seed, alpha0=1.1, lambda_=1.0, smoothing=0.1, tol=1e-5, max_sweeps=1000):
+    """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself twice in a row."""
+    started = time.perf_counter()
+    sources.require_components(n_components)
+    alpha0 = Priors(alpha0, lambda_).dirichlet(n_components)
+    positive_number("smoothing", smoothing)
+    mean_squares = _mean_squares(sources)
+    n_entries = [sources.n_features * n for n in sources.n_samples]
+
+    rng = np.random.default_rng(seed)
+    coefficients = [random_memberships(n_components, n, rng) for n in sources.n_samples]
+    spreads = [np.zeros((n_components, n_components)) for _ in sources.n_samples]  # sum_j V_j
+    columns = [None] * len(sources)
+    deviations = [None] * len(sources)
+    noise_variances = mean_squares.copy()
+    wt = np.zeros((n_components, sources.n_features))
+
+    trace = []
+    n_small = 0
+    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
+    for sweep in range(1, max_sweeps + 1):
+        precision = sum((h @ h.T + v) / s2 for h, v, s2 in zip(coefficients, spreads, noise_variances, strict=True))
+        linear = sum(
+            data_times_coefficients(x, h) / s2
+            for x, h, s2 in zip(sources.matrices, coefficients, noise_variances, strict=True)
+        )
+        row_spread, basis_deviation, objective = approximate_rows(precision, linear, wt, lambda_, smoothing * lambda_)
+
+        gram = wt @ wt.T + row_spread
+        for c, x in enumerate(sources.matrices):
+            projection = basis_times_data(wt, x)
+            columns[c] = minimise(gram, projection, noise_variances[c] * alpha0, start=columns[c])
+            h = coefficients[c] = columns[c].h
+            spreads[c], deviations[c], terms = approximate_columns(gram / noise_variances[c], alpha0, h)
+            rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, h) + np.vdot(gram, spreads[c])
+            noise_variances[c] = max(rss / n_entries[c], NOISE_FLOOR * mean_squares[c])
+            objective += 0.5 * (rss / noise_variances[c] + n_entries[c] * np.log(noise_variances[c])) + terms
+
+        if not np.isfinite(objective):
+            raise FitError(f"the approximate ELBO became {objective} in sweep {sweep}; rescale the data or the priors")
+        trace.append(objective)
+        n_small = n_small + 1 if sweep > 1 and abs(trace[-2] - objective) <= tol * abs(trace[-2]) else 0
+        if n_small == 2:
+            converged = True
+            reason = f"relative change of the approximate ELBO at most tol = {tol:g} in sweeps {sweep - 1} and {sweep}"
+            break
+
+    return Decomposition(
+        basis=np.ascontiguousarray(wt.T),
+        coefficients=coefficients,
+        noise=np.sqrt(noise_variances),
+        objective=trace[-1],
+        trace=np.array(trace),
+        converged=converged,
+        reason=reason,
+        seconds=time.perf_counter() - started,
+        posterior={
+            "basis_sd": np.ascontiguousarray(basis_deviation.T),
+            **{f"coefficients_sd_{c}": deviation for c, deviation in enumerate(deviations)},
+        },
+    )
+
+
+def _mean_squares(sources):
+    mean_squares = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
+    for name, value in zip(sources.names, mean_squares, strict=True):
+        if value == 0:
+            raise InputError(f"source {name!r} is zero everywhere, so its noise cannot be estimated; leave it out")
+    return mean_squares
+
+
+def approximate_rows(precision, linear, wt, lambda_, eps):
+    """q(w_i) for every row: overwrites wt (K x M), where the search starts, by the modes.
+
+    Returns sum_i S_i, the standard deviations (K x M), and what the rows put into the negative ELBO.
+    """
+    spread = np.zeros_like(precision)
+    deviation = np.empty_like(wt)
+    terms, failed = _approximate_rows(precision, linear, wt, lambda_, eps, spread, deviation)
+    if failed:
+        raise FitError(
+            f"{failed} of {wt.shape[1]} rows of the basis did not reach their mode in {MAX_ROW_STEPS} Newton steps; "
+            "rescale the data or the priors"
+        )
+    return spread, deviation, terms
+
+
+def approximate_columns(scaled_gram, alpha0, h):
+    """q(h_j) for every column, given its mode h (K x N) and G / s2.
+
+    Returns sum_j V_j, the standard deviations (K x N), and what the columns' prior and entropy put into the negative
+    ELBO; their likelihood is part of the source's E||X - WH||^2.
+    """
+    spread = np.zeros_like(scaled_gram)
+    deviation = np.empty_like(h)
+    terms = _approximate_columns(scaled_gram, alpha0, h, spread, deviation)
+    return spread, deviation, terms
+
+
+@compiled
+def _approximate_rows(precision, linear, wt, lambda_, eps, spread, deviation):
+    """Newton's method in every row, a lane each, then the moments at the mode."""
+    size, n_rows = linear.shape
+    lanes = min(LANES, n_rows)
+    w = np.empty((size, lanes))
+    y = np.empty((size, lanes))
+    matrix = np.empty((size, size, lanes))
+    work = np.empty((3, size, lanes))
+    terms = 0.0
+    failed = 0
+    for first in range(0, n_rows, lanes):
+        n_block = min(lanes, n_rows - first)
+        for k in range(size):
+            for lane in range(lanes):
+                # The last block is filled up with copies of its last row, whose results are not written back.
+                row = first + min(lane, n_block - 1)
+                w[k, lane] = wt[k, row]
+                y[k, lane] = linear[k, row]
+        failed += min(_climb_rows(precision, y, w, lambda_, eps, matrix, work), n_block)
+        _row_curvature(w, lambda_, eps, work[0])
+        _add_to_diagonal(precision, work[0], matrix)
+        cholesky(matrix)
+        for k in range(size):
+            for lane in range(n_block):
+                wt[k, first + lane] = w[k, lane]
+                terms += np.sqrt(w[k, lane] ** 2 + eps**2) / lambda_ - np.log(matrix[k, k, lane])
+            unit = work[1]
+            for p in range(size):
+                for lane in range(lanes):
+                    unit[p, lane] = 1.0 if p == k else 0.0
+            solve(matrix, unit)
+            for lane in range(n_block):
+                deviation[k, first + lane] = np.sqrt(unit[k, lane])
+                terms += 0.5 * unit[k, lane] * work[0, k, lane]
+            for p in range(size):
+                for lane in range(n_block):
+                    spread[k, p] += unit[p, lane]
+    return terms, failed
+
+
+@compiled
+def _climb_rows(precision, y, w, lambda_, eps, matrix, work):
+    """Newton steps that take every lane of w to its mode; returns how many lanes did not get there.
+
+    Newton's method on f alone leaps across the corner at 0 time and again.  So the slope u = w/r of the smoothed |w| is
+    an unknown of its own, in [-1, 1]: Newton's step for  y - P w - u/lambda = 0,  r u = w  is
+
+        (P + diag(1 - u w/r) / (lambda r)) dw = gradient of f,      du = w/r - u + (1 - u w/r) dw / r,
+
+    which is Newton's step on f once u has settled, and leads uphill before.  f is strictly concave, so halving dw until
+    it raises f by a fair part of what it promises is safeguard enough.
+    """
+    size, lanes = w.shape
+    gradient, curvature, step = work[0], work[1], work[2]
+    u = np.zeros((size, lanes))
+    promise = np.empty(lanes)
+    gain = np.empty(lanes)
+    left = lanes
+    for _ in range(MAX_ROW_STEPS):
+        for k in range(size):
+            for lane in range(lanes):
+                r = np.sqrt(w[k, lane] ** 2 + eps**2)
+                gradient[k, lane] = y[k, lane] - w[k, lane] / (lambda_ * r)
+                curvature[k, lane] = (1.0 - u[k, lane] * w[k, lane] / r) / (lambda_ * r)
+            for p in range(size):
+                for lane in range(lanes):
+                    gradient[k, lane] -= precision[k, p] * w[p, lane]
+            for lane in range(lanes):
+                step[k, lane] = gradient[k, lane]
+        _add_to_diagonal(precision, curvature, matrix)
+        cholesky(matrix)
+        solve(matrix, step)
+        left = 0
+        for lane in range(lanes):
+            promise[lane] = 0.0
+            scale = 1.0
+            for k in range(size):
+                promise[lane] += gradient[k, lane] * step[k, lane]
+                scale += abs(y[k, lane] * w[k, lane])
+            if not promise[lane] <= ROW_TOLERANCE * scale:
+                left += 1
+        for k in range(size):
+            for lane in range(lanes):
+                slope = w[k, lane] / np.sqrt(w[k, lane] ** 2 + eps**2)
+                u[k, lane] = min(max(slope + lambda_ * curvature[k, lane] * step[k, lane], -1.0), 1.0)
+        for _ in range(MAX_HALVINGS):
+            _gain(precision, gradient, w, step, lambda_, eps, gain)
+            short = False
+            for lane in range(lanes):
+                if not gain[lane] >= FAIR_PART * promise[lane]:
+                    short = True
+                    promise[lane] *= 0.5
+                    for k in range(size):
+                        step[k, lane] *= 0.5
+            if not short:
+                break
+        for k in range(size):
+            for lane in range(lanes):
+                w[k, lane] += step[k, lane]
+        if left == 0:
+            break
+    return left
+
+
+@compiled
+def _gain(precision, gradient, w, step, lambda_, eps, out):
+    """f(w + step) - f(w) in every lane, through differences so that it keeps its sign near the mode."""
+    size, lanes = w.shape
+    out[:] = 0.0
+    for k in range(size):
+        for lane in range(lanes):
+            d = step[k, lane]
+            before = np.sqrt(w[k, lane] ** 2 + eps**2)
+            after = np.sqrt((w[k, lane] + d) ** 2 + eps**2)
+            rise = d * (2.0 * w[k, lane] + d) / (after + before)  # r(w + d) - r(w)
+            out[lane] += d * gradient[k, lane] - (rise - d * w[k, lane] / before) / lambda_
+        for p in range(size):
+            for lane in range(lanes):
+                out[lane] -= 0.5 * step[k, lane] * precision[k, p] * step[p, lane]
+
+
+@compiled
+def _row_curvature(w, lambda_, eps, out):
+    """eps^2 / r(w)^3 / lambda."""
+    size, lanes = w.shape
+    for k in range(size):
+        for lane in range(lanes):
+            square = w[k, lane] ** 2 + eps**2
+            out[k, lane] = eps**2 / (lambda_ * square * np.sqrt(square))
+
+
+@compiled
+def _add_to_diagonal(shared, diagonal, out):
+    """out = shared + diag(diagonal) in every lane (lower triangle)."""
+    size, lanes = diagonal.shape
+    for k in range(size):
+        for p in range(k + 1):
+            for lane in range(lanes):
+                out[k, p, lane] = shared[k, p]
+        for lane in range(lanes):
+            out[k, k, lane] += diagonal[k, lane]
+
+
+@compiled
+def _approximate_columns(scaled_gram, alpha0, h, spread, deviation):
+    """The moments of every column, a lane each; the mode is already known."""
+    size, n_columns = h.shape
+    lanes = min(LANES, n_columns)
+    total = alpha0.sum()
+    block = np.empty((size, lanes))
+    matrix = np.empty((size, size, lanes))
+    moved = np.empty((size, lanes))
+    x = np.empty((size, lanes))
+    gram_h = np.empty((size, lanes))
+    inner = np.empty(lanes)
+    terms = 0.0
+    for first in range(0, n_columns, lanes):
+        n_block = min(lanes, n_columns - first)
+        for k in range(size):
+            for lane in range(lanes):
+                block[k, lane] = h[k, first + min(lane, n_block - 1)]
+        inner[:] = 0.0  # h'Gh / s2
+        for k in range(size):
+            for lane in range(lanes):
+                gram_h[k, lane] = 0.0
+            for p in range(size):
+                for lane in range(lanes):
+                    gram_h[k, lane] += scaled_gram[k, p] * block[p, lane]
+            for lane in range(lanes):
+                inner[lane] += block[k, lane] * gram_h[k, lane]
+        for k in range(size):
+            for p in range(k + 1):
+                for lane in range(lanes):
+                    # (J G J)_kp = h_k h_p (G_kp - (Gh)_k - (Gh)_p + h'Gh)
+                    bend = scaled_gram[k, p] - gram_h[k, lane] - gram_h[p, lane] + inner[lane] + total
+                    matrix[k, p, lane] = (
+                        block[k, lane] * block[p, lane] * bend
+                        - block[k, lane] * alpha0[p]
+                        - alpha0[k] * block[p, lane]
+                        + 1.0
+                    )
+            for lane in range(lanes):
+                matrix[k, k, lane] += alpha0[k]
+        cholesky(matrix)
+        for k in range(size):
+            for lane in range(lanes):
+                inner[lane] = 0.0
+            for p in range(size):
+                for lane in range(lanes):
+                    x[p, lane] = -block[p, lane] * block[k, lane]
+            for lane in range(lanes):
+                x[k, lane] += block[k, lane]
+            solve(matrix, x)
+            for lane in range(n_block):
+                terms -= alpha0[k] * np.log(block[k, lane]) - 0.5 * total * x[k, lane] + np.log(matrix[k, k, lane])
+            for p in range(size):
+                for lane in range(lanes):
+                    inner[lane] += block[p, lane] * x[p, lane]
+            for p in range(size):
+                for lane in range(lanes):
+                    moved[p, lane] = block[p, lane] * (x[p, lane] - inner[lane])
+            for lane in range(n_block):
+                deviation[k, first + lane] = np.sqrt(max(moved[k, lane], 0.0))
+            for p in range(size):
+                for lane in range(n_block):
+                    spread[k, p] += moved[p, lane]
+    return terms

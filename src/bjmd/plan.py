@@ -1,0 +1,119 @@
+"""What a config asks for: data sets, fits, restarts and their jobs, all checked before anything runs.
+
+A family is a kind of data: the synthetic scales "small" and "large", each with one data set for every sigma3, and the
+real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set after feature selection.
+"""
+
+from pathlib import Path
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from bjmd import methods
+from bjmd.datasets import cards, catalogue, fetch
+from bjmd.datasets.synthetic import SCALES
+from bjmd.errors import InputError
+
+
+class Plan:
+    def __init__(self, config, schema_path):
+        schema = yaml.safe_load(Path(schema_path).read_text())
+        error = best_match(Draft202012Validator(schema).iter_errors(config))
+        if error is not None:
+            key = ".".join(str(part) for part in error.absolute_path) or "the top level"
+            raise InputError(f"{error.message} at {key}; config/README.md lists every key")
+        self.config = config
+        self.scales = config["synthetic"]["scales"]
+        self.real = list(config["real"])
+        for name in self.real:
+            catalogue.get(name)
+        if config["skip_missing"]:
+            where = {"mirror": config["mirror"], "cache": config["cache"]}
+            self.real = [name for name in self.real if fetch.at_hand(name, **where)]
+        if self.real and config["selection"]["fit"] not in config["fits"]:
+            raise InputError(f"selection.fit is {config['selection']['fit']!r}, which is not an entry of fits")
+        for name in config["fits"]:
+            try:
+                self._check_fit(name)
+            except InputError as problem:
+                raise InputError(f"fits.{name}: {problem}") from None
+
+    def _check_fit(self, name):
+        fit = self.config["fits"][name]
+        methods.check_options(fit["method"], fit.get("options", {}))
+        if self.n_restarts(name) < self.n_best(name):
+            raise InputError(
+                f"{self.n_restarts(name)} restarts are fewer than best = {self.n_best(name)}; change one of the two"
+            )
+        known = [*SCALES, *catalogue.names(), *(f"{name}-filtered" for name in catalogue.names())]
+        for family in [*fit.get("data", []), *fit.get("sweep", [])]:
+            if family not in known:
+                raise InputError(f"there is no data {family!r}; known are {', '.join(known)}")
+
+    def families(self):
+        return [*self.scales, *self.real, *(f"{name}-filtered" for name in self.filtered())]
+
+    def filtered(self):
+        """The real data sets of this run that are also run after feature selection."""
+        return [name for name in self.config["selection"]["data"] if name in self.real]
+
+    def family(self, dataset):
+        """The family that a data set belongs to: small-4.0 is of small, yale-b of itself."""
+        scale = dataset.rsplit("-", 1)[0]
+        return scale if scale in SCALES else dataset
+
+    def shown(self, family):
+        """The data set of a family that its tables show."""
+        return f"{family}-{float(self.config['synthetic']['table_sigma3'])}" if family in SCALES else family
+
+    def sweep(self, scale):
+        """The data sets of one scale at every sigma3."""
+        return [f"{scale}-{float(sigma3)}" for sigma3 in self.config["synthetic"]["sigma3"]]
+
+    def datasets(self):
+        """All data sets of the run."""
+        shown = [self.shown(family) for family in self.families()]
+        return list(dict.fromkeys([*shown, *(name for scale in self.scales for name in self.sweep(scale))]))
+
+    def fits_on(self, dataset):
+        """The fits that run on one data set."""
+        family = self.family(dataset)
+        return [
+            name
+            for name, fit in self.config["fits"].items()
+            if family in fit.get("data", [family])
+            and (dataset == self.shown(family) or family in fit.get("sweep", [family]))
+        ]
+
+    def method(self, fit):
+        return self.config["fits"][fit]["method"]
+
+    def options(self, fit):
+        return self.config["fits"][fit].get("options", {})
+
+    def n_restarts(self, fit):
+        return self.config["fits"][fit].get("restarts", self.config["restarts"])
+
+    def n_best(self, fit):
+        return self.config["fits"][fit].get("best", self.config["best"])
+
+    def chunks(self, fit):
+        """(first, last) restart of every job of one fit."""
+        n, size = self.n_restarts(fit), self.config["fits"][fit].get("chunk", self.config["chunk"])
+        return [(first, min(first + size, n) - 1) for first in range(0, n, size)]
+
+    def n_components(self, dataset):
+        """As many as the synthetic data have, or as the real data have classes, like the paper."""
+        family = self.family(dataset).removesuffix("-filtered")
+        return SCALES[family].n_components if family in SCALES else cards.PAPER[family].classes
+
+    def nonnegative(self, dataset, fit):
+        """How the data are made non-negative for this fit; None if its method takes them as they are."""
+        if not methods.get(self.method(fit)).nonnegative:
+            return None
+        return self.config["nonnegative"].get(self.family(dataset).removesuffix("-filtered"), "as-is")
+
+    def rows(self):
+        """The rows of the tables: the fits of the config, and the truth where it is known."""
+        return {**self.config["fits"], "truth": {"label": "True H (control)"}}

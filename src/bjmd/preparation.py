@@ -1,0 +1,36 @@
+"""Ways to make data non-negative, for the methods that need it."""
+
+import numpy as np
+import scipy.sparse
+
+from bjmd.checks import one_of
+from bjmd.errors import InputError
+from bjmd.model import Sources
+
+WAYS = ("as-is", "clip", "shift")
+
+
+def nonnegative(sources, way):
+    """The same sources without negative entries.
+
+    as-is   they have none; refused otherwise by the method itself
+    clip    negative entries become 0
+    shift   each feature is moved up by its smallest value over all sources (dense data only)
+    """
+    if one_of("nonnegative", way, WAYS) == "as-is":
+        return sources
+    if way == "clip":
+        matrices = [x.maximum(0) if scipy.sparse.issparse(x) else np.maximum(x, 0) for x in sources.matrices]
+    else:
+        if any(scipy.sparse.issparse(x) for x in sources.matrices):
+            raise InputError("nonnegative is 'shift', which would fill sparse data; use 'clip', or dense data")
+        lowest = np.min([x.min(axis=1) for x in sources.matrices], axis=0)[:, None]
+        matrices = [x - lowest for x in sources.matrices]
+    return Sources(
+        matrices,
+        names=sources.names,
+        feature_names=sources.feature_names,
+        sample_names=sources.sample_names,
+        labels=sources.labels,
+        class_names=sources.class_names if sources.labels is not None else None,
+    )

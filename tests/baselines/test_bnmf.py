@@ -1,0 +1,206 @@
+"""BNMF: conditionals by hand, draws against scipy's distributions, the sampler against a posterior by quadrature."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy import stats
+
+from bjmd import methods, restarts
+from bjmd.baselines import bnmf
+from bjmd.errors import InputError
+from bjmd.model import Priors, Sources
+
+
+@pytest.fixture
+def nonnegative(make_sources):
+    return Sources([np.abs(x) for x in make_sources(n_samples=(20, 15)).matrices])
+
+
+def objective(x, w, h, s2, rate_w=1.0, rate_h=1.0, a0=0.01, b0=0.01):
+    rss = ((x - w @ h) ** 2).sum()
+    noise = rss / (2 * s2) + (x.size / 2 + a0 + 1) * np.log(s2) + b0 / s2
+    return noise + rate_w * w.sum() + rate_h * h.sum()
+
+
+@pytest.mark.parametrize(
+    ("p", "q"), [(1.0, 3.0), (2.0, 0.0), (4.0, -0.4), (4.0, -0.6), (0.5, -4.0), (1e-4, -2.0), (9.0, 300.0)]
+)
+def test_draws_from_a_rectified_gaussian(p, q):
+    """Either side of the switch at low = 1/4 (p = 4, q = -1/2), far in both tails, and nearly exponential."""
+    rng = np.random.default_rng(7)
+    draws = np.array([bnmf.rectified_gaussian(p, q, rng) for _ in range(20_000)])
+    sd = 1 / np.sqrt(p)
+    truth = stats.truncnorm(-q * sd, np.inf, loc=q / p, scale=sd)
+    assert draws.min() >= 0
+    assert stats.kstest(draws, truth.cdf).pvalue > 1e-3
+    assert abs(draws.mean() - truth.mean()) < 4 * truth.std() / np.sqrt(len(draws))
+    np.testing.assert_allclose(draws.std(), truth.std(), rtol=0.04)
+
+
+def test_without_data_the_draws_are_the_exponential_prior():
+    rng = np.random.default_rng(8)
+    draws = np.array([bnmf.rectified_gaussian(bnmf.NEARLY_FLAT, -0.5, rng) for _ in range(20_000)])
+    assert stats.kstest(draws, stats.expon(scale=2).cdf).pvalue > 1e-3
+
+
+def test_modes_against_the_literal_loop(rng):
+    """Entries in turn, each at the maximum of its conditional given the newest of the others; 70 fill two blocks."""
+    half = rng.random((3, 10))
+    precision, linear, a = half @ half.T, 3 * rng.standard_normal((3, 70)), rng.random((3, 70))
+    expected = a.copy()
+    for j in range(70):
+        for k in range(3):
+            others = sum(precision[k, m] * expected[m, j] for m in range(3) if m != k)
+            expected[k, j] = max((linear[k, j] - others - 0.7) / precision[k, k], 0)
+    bnmf.update_factor(precision, linear, 0.7, a, rng, False)
+    np.testing.assert_allclose(a, expected, rtol=1e-12)
+    assert (a == 0).any()
+    assert (a > 0).any()
+
+
+def test_an_icm_sweep_by_hand():
+    """X = 6, K = 1, W = 1, H = 2, s2 = 1, rates 1, a0 = b0 = 1.
+
+    W: p = 4, q = 12 - 1, so 11/4.  H: p = 121/16, q = 33/2 - 1, so 248/121.  s2 = (1 + RSS/2) / (1 + 1/2 + 1).
+    """
+    state = bnmf.State(Sources([[[6.0]]]), 1, np.random.default_rng(0), Priors(a0=1.0, b0=1.0), 1.0, 1.0)
+    state.wt[:], state.h[:], state.s2 = 1.0, 2.0, 1.0
+    value = state.sweep(draw=False)
+    rss = (6 - 11 / 4 * 248 / 121) ** 2
+    np.testing.assert_allclose([state.wt[0, 0], state.h[0, 0]], [11 / 4, 248 / 121])
+    np.testing.assert_allclose(state.s2, (1 + rss / 2) / 2.5)
+    np.testing.assert_allclose(value, (rss / 2 + 1) / state.s2 + 2.5 * np.log(state.s2) + 11 / 4 + 248 / 121)
+
+
+def test_icm_never_rises_and_reports_the_negative_log_joint(make_sources):
+    for trial in range(30):
+        sources = Sources([np.abs(x) for x in make_sources(trial, n_samples=(20, 15)).matrices]).concatenated()
+        result = methods.fit("bnmf", sources, 1 + trial % 5, seed=trial, mode="icm", rate_w=0.3, tol=1e-7)
+        assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace[:-1])).all(), f"trial {trial}"
+        (x,), (h,) = sources.matrices, result.coefficients
+        by_hand = objective(x, result.basis, h, result.noise[0] ** 2, rate_w=0.3)
+        np.testing.assert_allclose(result.objective, by_hand, rtol=1e-9)
+
+
+def posterior_by_quadrature(x, n_components, a0, b0, n_nodes):
+    """Moments of W, H, WH and s2 for one entry x and unit rates, by Gauss-Laguerre over all of W and H.
+
+    s2 integrates out: the weight of (W, H) is their prior times (b0 + RSS/2)^-(a0 + 1/2).
+    """
+    nodes, weights = np.polynomial.laguerre.laggauss(n_nodes)
+    axes = np.meshgrid(*[nodes] * 2 * n_components, indexing="ij", sparse=True)
+    product = sum(axes[k] * axes[n_components + k] for k in range(n_components))
+    shape, rate = a0 + 0.5, b0 + 0.5 * (x - product) ** 2
+    density = rate**-shape
+    for axis, w in enumerate(axes):
+        density = density * weights.reshape([-1 if a == axis else 1 for a in range(len(axes))])
+        assert w.size == n_nodes
+    density /= density.sum()
+
+    def mean_and_sd(value, square):
+        mean = (density * value).sum()
+        return mean, np.sqrt((density * square).sum() - mean**2)
+
+    return {
+        "w": mean_and_sd(axes[0], axes[0] ** 2),
+        "h": mean_and_sd(axes[n_components], axes[n_components] ** 2),
+        "product": mean_and_sd(product, product**2),
+        "s2": mean_and_sd(rate / (shape - 1), rate**2 / ((shape - 1) * (shape - 2))),
+    }
+
+
+@pytest.mark.parametrize(("n_components", "n_nodes"), [(1, 120), (2, 32)])
+def test_the_gibbs_sampler_recovers_a_known_posterior(n_components, n_nodes):
+    """Means and spreads within four standard errors (batch means), which themselves are a few percent of the spread."""
+    x, priors = 3.0, Priors(a0=4.0, b0=3.0)
+    state = bnmf.State(Sources([[[x]]]), n_components, np.random.default_rng(3), priors, 1.0, 1.0)
+    draws = {"w": [], "h": [], "product": [], "s2": []}
+    for _ in range(40_000):
+        state.sweep(draw=True)
+        draws["w"].append(state.wt[0, 0])
+        draws["h"].append(state.h[0, 0])
+        draws["product"].append(float(state.wt[:, 0] @ state.h[:, 0]))
+        draws["s2"].append(state.s2)
+    for name, (mean, sd) in posterior_by_quadrature(x, n_components, 4.0, 3.0, n_nodes).items():
+        values = np.array(draws[name])[500:]
+        for estimate, truth in ((values, mean), ((values - mean) ** 2, sd**2)):
+            batches = estimate[: len(estimate) // 50 * 50].reshape(50, -1).mean(axis=1)
+            error = batches.std(ddof=1) / np.sqrt(50)
+            assert error < 0.1 * truth, name
+            assert abs(batches.mean() - truth) < 4 * error, name
+
+
+def test_gibbs_returns_posterior_means():
+    """The whole fit on one entry, whose posterior means are known."""
+    truth = posterior_by_quadrature(3.0, 1, 4.0, 3.0, 120)
+    result = methods.fit("bnmf", Sources([[[3.0]]]), 1, seed=1, a0=4.0, b0=3.0, burn_in=100, n_draws=20_000)
+    np.testing.assert_allclose(result.basis[0, 0], truth["w"][0], rtol=0.05)
+    np.testing.assert_allclose(result.coefficients[0][0, 0], truth["h"][0], rtol=0.05)
+    np.testing.assert_allclose(result.noise[0] ** 2, truth["s2"][0], rtol=0.05)
+    assert result.converged
+    by_hand = objective(np.array([[3.0]]), result.basis, result.coefficients[0], result.noise[0] ** 2, a0=4.0, b0=3.0)
+    np.testing.assert_allclose(result.objective, by_hand, rtol=1e-9)
+    assert len(result.trace) == 20_101
+    assert result.trace[-1] == result.objective
+
+
+def test_noise_and_product_of_larger_data_are_recovered(rng):
+    w, h = rng.exponential(size=(40, 2)), rng.exponential(size=(2, 60))
+    x = np.abs(w @ h + 0.3 * rng.standard_normal((40, 60)))
+    result = methods.fit("bnmf", Sources([x]), 2, burn_in=200, n_draws=200)
+    np.testing.assert_allclose(result.noise, 0.3, rtol=0.05)
+    assert np.sqrt(((result.basis @ result.coefficients[0] - w @ h) ** 2).mean()) < 0.1
+
+
+def test_split_r_hat_by_hand():
+    """Halves 0, 2 and 4, 6: within 2, means 1 and 5 with variance 8, so sqrt(1/2 + 8/2)."""
+    np.testing.assert_allclose(bnmf.split_r_hat(np.array([0.0, 2.0, 4.0, 6.0])), np.sqrt(4.5))
+    assert bnmf.split_r_hat(np.ones(4)) == 1
+
+
+def test_a_chain_that_still_drifts_is_not_converged(nonnegative):
+    result = methods.fit("bnmf", nonnegative, 3, burn_in=0, n_draws=10)
+    assert not result.converged
+    assert result.reason.startswith("took 0 + 10 sweeps; split R-hat")
+
+
+def test_the_bits_depend_on_the_seed_alone(nonnegative):
+    options = {"n_restarts": 4, "burn_in": 20, "n_draws": 20}
+    one, two = (restarts.run("bnmf", nonnegative, 3, jobs=jobs, **options) for jobs in (1, 2))
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.basis, b.basis)
+        np.testing.assert_array_equal(a.trace, b.trace)
+    assert one[0].objective != one[1].objective
+
+
+@pytest.mark.parametrize("mode", ["icm", "gibbs"])
+def test_sparse_equals_dense(nonnegative, mode):
+    """Few Gibbs sweeps, so that the last bits of the products have no time to change a decision of the sampler."""
+    cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
+    dense, sparse = (
+        methods.fit("bnmf", Sources([make(x) for x in cut]), 3, mode=mode, burn_in=2, n_draws=4)
+        for make in (np.asarray, scipy.sparse.csr_array)
+    )
+    np.testing.assert_allclose(dense.basis, sparse.basis, atol=1e-8)
+
+
+def test_data_of_zeros():
+    for mode in ("gibbs", "icm"):
+        result = methods.fit("bnmf", Sources([np.zeros((5, 6))]), 2, mode=mode)
+        assert np.isfinite(result.trace).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "nuts"}, "mode is 'nuts'; it must be one of gibbs, icm"),
+        ({"rate_w": 0.0}, "rate_w is 0.0; it must be a finite number greater than 0"),
+        ({"rate_h": "1"}, "rate_h is '1'; it must be a finite number greater than 0"),
+        ({"burn_in": -1}, "burn_in is -1; it must be a whole number of at least 0"),
+        ({"n_draws": 2.5}, "n_draws is 2.5; it must be a whole number of at least 4"),
+        ({"b0": 0.0}, "b0 is 0.0"),
+    ],
+)
+def test_refusals(nonnegative, options, message):
+    with pytest.raises(InputError, match=message):
+        methods.fit("bnmf", nonnegative, 3, **options)

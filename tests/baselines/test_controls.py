@@ -1,0 +1,38 @@
+import numpy as np
+
+from bjmd import methods
+from bjmd.datasets import synthetic
+from bjmd.metrics import auc_per_source
+from bjmd.model import Sources
+
+
+def test_memberships_are_on_the_simplex_and_blind_to_the_data(make_sources):
+    sources = make_sources()
+    result = methods.fit("random", sources, 3, seed=1)
+    other = methods.fit("random", Sources([x**2 for x in sources.matrices]), 3, seed=1)
+    for h, again in zip(result.coefficients, other.coefficients, strict=True):
+        np.testing.assert_array_equal(h, again)
+        np.testing.assert_allclose(h.sum(axis=0), 1)
+        assert h.min() >= 0
+    assert (methods.fit("random", sources, 3, seed=2).coefficients[0] != result.coefficients[0]).all()
+
+
+def test_they_are_uniform_on_the_simplex():
+    """Dirichlet(1, 1, 1, 1): mean 1/4, variance 3/80."""
+    h = methods.fit("random", Sources([np.ones((4, 20_000))]), 4, seed=0).coefficients[0]
+    np.testing.assert_allclose(h.mean(axis=1), 1 / 4, atol=0.006)
+    np.testing.assert_allclose(h.var(axis=1), 3 / 80, rtol=0.05)
+
+
+def test_the_basis_is_least_squares(make_sources):
+    sources = make_sources()
+    result = methods.fit("random", sources, 3)
+    x, h = np.hstack(sources.matrices), np.hstack(result.coefficients)
+    np.testing.assert_allclose(result.basis, np.linalg.lstsq(h.T, x.T)[0].T, atol=1e-10)
+    np.testing.assert_allclose(result.objective, ((x - result.basis @ h) ** 2).sum())
+
+
+def test_it_scores_little_above_chance():
+    data = synthetic.generate("small", 4.0, 4).sources
+    scores = [auc_per_source(methods.fit("random", data, 5, seed=s).coefficients, data.labels) for s in range(20)]
+    assert (np.abs(np.mean(scores, axis=0) - 0.58) < 0.03).all()

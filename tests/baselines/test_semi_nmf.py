@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd import methods
+from bjmd.baselines import semi_nmf
+from bjmd.errors import InputError
+from bjmd.model import Sources
+
+
+def literal_sweep(x, h):
+    """Ding, Li and Jordan's two updates, entry by entry, with G = H'."""
+    w = x @ h.T @ np.linalg.inv(h @ h.T)
+    b, q = w.T @ x, w.T @ w
+    out = np.empty_like(h)
+    for k in range(h.shape[0]):
+        for j in range(h.shape[1]):
+            up = max(b[k, j], 0) + sum(max(-q[k, m], 0) * h[m, j] for m in range(len(q)))
+            down = max(-b[k, j], 0) + sum(max(q[k, m], 0) * h[m, j] for m in range(len(q)))
+            out[k, j] = h[k, j] * np.sqrt(up / down)
+    return w, out
+
+
+def test_a_sweep_against_the_literal_update(rng):
+    x, h = rng.standard_normal((7, 9)), rng.random((3, 9))
+    w, expected = literal_sweep(x, h)
+    wt, error = semi_nmf.improve(x, (x**2).sum(), h)
+    np.testing.assert_allclose(wt.T, w, rtol=1e-10)
+    np.testing.assert_allclose(h, expected, rtol=1e-10)
+    np.testing.assert_allclose(error, ((x - w @ expected) ** 2).sum(), rtol=1e-10)
+
+
+def test_a_sweep_by_hand():
+    """X = [4 -1], H = [1 1]: W = 3/2, B = [6 -3/2], Q = 9/4, so H = [sqrt(6 / (9/4)), sqrt(0 / (3/2 + 9/4))]."""
+    h = np.ones((1, 2))
+    wt, error = semi_nmf.improve(np.array([[4.0, -1.0]]), 17.0, h)
+    np.testing.assert_allclose(wt, [[1.5]])
+    np.testing.assert_allclose(h, [[np.sqrt(8 / 3), 0.0]])
+    np.testing.assert_allclose(error, (4 - 1.5 * np.sqrt(8 / 3)) ** 2 + 1)
+
+
+def test_the_error_never_rises(make_sources):
+    for trial in range(50):
+        sources = make_sources(trial, n_samples=(20, 15))
+        result = methods.fit("semi-nmf", sources, 1 + trial % 5, seed=trial, tol=0.0, max_sweeps=60)
+        assert (np.diff(result.trace) <= 1e-9 * result.trace[:-1]).all(), f"trial {trial}"
+        assert min(h.min() for h in result.coefficients) >= 0
+
+
+def test_the_solution_is_stationary(make_sources):
+    sources = make_sources(n_samples=(20, 15))
+    result = methods.fit("semi-nmf", sources, 2, tol=0.0, max_sweeps=20_000)
+    x, w, h = np.hstack(sources.matrices), result.basis, np.hstack(result.coefficients)
+    slope = w.T @ (w @ h - x)
+    scale = np.abs(w.T @ x).max()
+    assert np.abs(h * slope).max() <= 1e-4 * scale
+    assert slope[h < 1e-8].min(initial=0) >= -1e-3 * scale
+
+
+def test_the_start_is_k_means_plus_an_offset(make_sources):
+    sources = make_sources(n_samples=(20, 15)).concatenated()
+    clusters = methods.fit("kmeans", sources, 3, seed=6).coefficients[0]
+    _, expected = literal_sweep(sources.matrices[0], clusters + 0.2)
+    result = methods.fit("semi-nmf", sources, 3, seed=6, max_sweeps=1)
+    np.testing.assert_allclose(result.coefficients[0], expected, rtol=1e-8)
+    assert not result.converged
+    assert result.reason == "stopped at max_sweeps = 1"
+
+
+def test_equal_components_do_not_break_the_least_squares(rng):
+    """HH' is singular: the pseudo-inverse shares the basis between the two equal components."""
+    x, row = rng.standard_normal((5, 8)), rng.random(8)
+    wt = semi_nmf.least_squares_basis(x, np.array([row, row]))
+    np.testing.assert_allclose(wt[0], x @ row / (row @ row) / 2, rtol=1e-10)
+    np.testing.assert_allclose(wt[0], wt[1], rtol=1e-10)
+
+
+def test_data_with_empty_rows_and_columns(make_sources):
+    x = make_sources().matrices[0].copy()
+    x[3], x[:, 2] = 0, 0
+    result = methods.fit("semi-nmf", Sources([scipy.sparse.csr_array(x)]), 3)
+    assert np.isfinite(result.basis).all()
+    assert np.abs(result.basis[3]).max() < 1e-12
+
+
+def test_sparse_equals_dense(make_sources):
+    cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources(n_samples=(20, 15)).matrices]
+    dense, sparse = (
+        methods.fit("semi-nmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+    )
+    np.testing.assert_allclose(dense.trace, sparse.trace, rtol=1e-9)
+    np.testing.assert_allclose(dense.basis, sparse.basis, atol=1e-8)
+
+
+def test_too_many_components_are_refused(make_sources):
+    with pytest.raises(InputError, match="n_components is 13, more than the data allow"):
+        methods.fit("semi-nmf", make_sources(), 13)

@@ -1,0 +1,66 @@
+"""The example in docs/methods.md, run as it stands."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd import methods, restarts
+from bjmd.datasets import synthetic
+from bjmd.errors import InputError
+from bjmd.model import Sources
+
+PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    section = PAGE.read_text(encoding="utf-8").split("\n## Adding a method\n")[1]
+    file, line = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    path = re.match(r"# src/(.*)\.py\n", file)[1]
+    module = ModuleType(path.replace("/", "."))
+    exec(compile(file, path, "exec"), module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    (method,) = eval(line, {"Method": methods.Method})
+    assert method.module == module.__name__
+    monkeypatch.setitem(methods.METHODS, method.name, method)
+    return method.name
+
+
+def test_the_example_finds_the_best_approximation(registered):
+    """The squared error of the best approximation of rank K is the sum of the other squared singular values."""
+    sources = synthetic.generate("small", 4.0, 4).sources
+    best = restarts.best(restarts.run(registered, sources, 5, n_restarts=3), 1)[0]
+    x = np.hstack(sources.matrices)
+    np.testing.assert_allclose(best.objective, (np.linalg.svd(x, compute_uv=False)[5:] ** 2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(((x - best.basis @ np.hstack(best.coefficients)) ** 2).sum(), best.objective, rtol=1e-9)
+    assert best.converged
+    sparse = Sources([scipy.sparse.csr_array(block) for block in sources.matrices])
+    np.testing.assert_allclose(methods.fit(registered, sparse, 5).objective, best.objective, rtol=1e-5)
+
+
+def test_the_example_obeys_the_contract(registered):
+    sources = synthetic.generate("small", 4.0, 4).sources
+    with pytest.raises(InputError, match="method 'rank' has no option 'tolerance'; its options are tol, max_sweeps"):
+        methods.fit(registered, sources, 5, tolerance=1e-3)
+    stopped = methods.fit(registered, sources, 5, max_sweeps=2)
+    x = np.hstack(sources.matrices)
+    np.testing.assert_allclose(((x - stopped.basis @ np.hstack(stopped.coefficients)) ** 2).sum(), stopped.objective)
+    assert not stopped.converged
+
+
+def test_the_page_names_every_method_and_every_option():
+    """A method or option that is added to the registry must be added to the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    table, *_ = page.split("\n## ")
+    for name in methods.names():
+        assert f"`{name}`" in table, name
+    sections = {heading.split("\n")[0]: heading for heading in page.split("\n## ")[1:]}
+    for name in ("map-bjmd", "jmd", "kmeans", "jnmf", "semi-nmf", "bnmf"):
+        (section,) = (text for heading, text in sections.items() if name in heading.split(" and "))
+        for option in methods.get(name).options():
+            assert f"`{option}`" in section or f"`{option}=" in section, f"{name}: {option}"

@@ -1,0 +1,183 @@
+"""The membership subproblem against its own formula, finite differences, sampling and a general-purpose optimiser."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import gammaln, psi
+
+from bjmd import dirichlet
+
+
+def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):
+    rng = np.random.default_rng(seed)
+    basis = rng.standard_normal((12, n_components))
+    data = basis @ rng.dirichlet(np.full(n_components, 0.5), n_columns).T
+    data += rng.standard_normal(data.shape) / np.sqrt(precision)
+    gram = basis.T @ basis + 0.3 * np.eye(n_components)
+    return gram, basis.T @ data, precision, np.full(n_components, float(alpha0))
+
+
+def f(g, gram, b, precision, alpha0):
+    """One column's part of the ELBO in the form of NOTES 3, through the moments of h."""
+    s = g.sum()
+    m = g / s
+    explained = b @ m - (s * m @ gram @ m + np.diag(gram) @ m) / (2 * (s + 1))
+    log_h = psi(g) - psi(s)
+    entropy = gammaln(g).sum() - gammaln(s) - (g - 1) @ log_h
+    return precision * explained + (alpha0 - 1) @ log_h + entropy
+
+
+def derivatives(gram, linear, precision, alpha0, g):
+    """f, its gradient and its curvature in ln g from the compiled pieces, for every column of g."""
+    size, n = g.shape
+    point, functions, state = np.vstack([g, np.empty(n)]), np.empty((4, size + 1, n)), np.empty((size + 2, n))
+    value, gradient, matrix = np.empty(n), np.empty((size, n)), np.empty((size, size, n))
+    dirichlet._evaluate(gram, linear, precision, alpha0, point, functions, state, value)
+    dirichlet._gradient(linear, precision, alpha0, point, functions, state, gradient)
+    dirichlet._curvature(gram, linear, precision, alpha0, point, functions, state, gradient, matrix)
+    natural = np.empty_like(matrix)
+    everywhere = np.ones(n, dtype=bool)
+    dirichlet._natural_curvature(gram, precision, point, functions, state, everywhere, natural)
+    return value, gradient, symmetric(matrix), symmetric(natural)
+
+
+def symmetric(lower):
+    lower = np.tril(lower.transpose(2, 0, 1))
+    return lower + np.tril(lower, -1).transpose(0, 2, 1)
+
+
+def some_points(n_components, n_columns, seed=1):
+    return 10 ** np.random.default_rng(seed).uniform(-1.5, 2, size=(n_components, n_columns))
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 6])
+def test_value_and_gradient(n_components):
+    gram, linear, precision, alpha0 = problem(n_components, 20)
+    g = some_points(n_components, 20)
+    value, gradient, _, _ = derivatives(gram, linear, precision, alpha0, g)
+    for j in range(20):
+        arguments = gram, linear[:, j], precision, alpha0
+        np.testing.assert_allclose(value[j], f(g[:, j], *arguments), rtol=1e-9, atol=1e-9)
+        numeric = np.empty(n_components)
+        for k in range(n_components):
+            step = 1e-4 * g[k, j] * np.eye(n_components)[k]
+            ends = f(g[:, j] + step, *arguments) - f(g[:, j] - step, *arguments)
+            numeric[k] = ends / (2 * step[k])
+        # in ln g, where all entries are on one scale
+        scale = np.abs(g[:, j] * numeric).max() + 1
+        np.testing.assert_allclose(g[:, j] * gradient[:, j], g[:, j] * numeric, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 6])
+def test_curvature_is_minus_the_second_derivative_in_log_g(n_components):
+    gram, linear, precision, alpha0 = problem(n_components, 20)
+    g = some_points(n_components, 20)
+    _, _, curvature, _ = derivatives(gram, linear, precision, alpha0, g)
+
+    def slope(at):
+        return at * derivatives(gram, linear, precision, alpha0, at)[1]
+
+    for k in range(n_components):
+        step = np.ones((n_components, 1))
+        step[k] = np.exp(1e-5)
+        numeric = -(slope(g * step) - slope(g / step)) / 2e-5
+        scale = np.abs(curvature).max(axis=(1, 2)) + 1  # with one component f is constant
+        np.testing.assert_allclose(curvature[:, k].T / scale, numeric / scale, atol=1e-7)
+
+
+def test_natural_curvature_is_positive_definite_where_f_is_not_concave():
+    gram, linear, precision, alpha0 = problem(4, 300)
+    _, _, curvature, natural = derivatives(gram, linear, precision, alpha0, some_points(4, 300))
+    assert (np.linalg.eigvalsh(curvature)[:, 0] < 0).any()
+    assert (np.linalg.eigvalsh(natural)[:, 0] > 0).all()
+
+
+def test_natural_curvature_is_the_formula():
+    gram, linear, precision, alpha0 = problem(3, 5)
+    g = some_points(3, 5)
+    _, _, _, natural = derivatives(gram, linear, precision, alpha0, g)
+    trigamma = lambda x: (psi(x * (1 + 1e-6)) - psi(x * (1 - 1e-6))) / (2e-6 * x)  # noqa: E731
+    for j in range(5):
+        s = g[:, j].sum()
+        m = g[:, j] / s
+        v = gram @ m
+        ones = np.ones(3)
+        data = gram - np.outer(ones, v) - np.outer(v, ones) + m @ v
+        full = np.diag(trigamma(g[:, j])) - trigamma(s) + precision / (s * (s + 1)) * data
+        np.testing.assert_allclose(natural[j], full * np.outer(g[:, j], g[:, j]), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("alpha0", [1.0, 1.1, 3.0])
+@pytest.mark.parametrize("precision", [1e-3, 1.0, 100.0])
+def test_maximum_agrees_with_a_general_purpose_optimiser(alpha0, precision):
+    gram, linear, precision, weights = problem(3, 12, precision=precision, alpha0=alpha0)
+    solution = dirichlet.maximise(gram, linear, precision, weights, np.ones((3, 12)), tol=1e-12, max_steps=500)
+    for j in range(12):
+        brute = max(
+            -minimize(
+                lambda log_g, j=j: -f(np.exp(log_g), gram, linear[:, j], precision, weights),
+                start,
+                method="Nelder-Mead",
+                options={"xatol": 1e-8, "fatol": 1e-10, "maxiter": 5000, "maxfev": 5000},
+            ).fun
+            for start in (np.zeros(3), np.log(solution.g[:, j]) + 0.1)
+        )
+        assert solution.value[j] >= brute - 1e-6
+        np.testing.assert_allclose(
+            solution.value[j], f(solution.g[:, j], gram, linear[:, j], precision, weights), rtol=1e-9, atol=1e-8
+        )
+
+
+def test_without_data_the_posterior_is_the_prior():
+    alpha0 = np.array([1.0, 1.1, 4.0])
+    start = np.full((3, 5), 7.0)
+    solution = dirichlet.maximise(np.zeros((3, 3)), np.zeros((3, 5)), 1.0, alpha0, start, tol=1e-14, max_steps=100)
+    np.testing.assert_allclose(solution.g, np.tile(alpha0[:, None], 5), rtol=1e-6)
+    np.testing.assert_allclose(solution.value + dirichlet.log_normaliser(alpha0), 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 6, 30])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_no_step_lowers_f(n_components, scale):
+    gram, linear, precision, alpha0 = problem(n_components, 150, precision=scale)
+    g = some_points(n_components, 150)
+    before = derivatives(gram, linear, precision, alpha0, g)[0]
+    for _ in range(60):
+        solution = dirichlet.maximise(gram, linear, precision, alpha0, g, tol=0.0, max_steps=1)
+        assert (solution.value >= before).all()
+        before, g = solution.value, solution.g
+    assert (g > 0).all()
+    assert np.isfinite(g).all()
+
+
+def test_a_column_that_gains_nothing_stays_where_it_is():
+    gram, linear, precision, alpha0 = problem(4, 100)
+    best = dirichlet.maximise(gram, linear, precision, alpha0, np.ones((4, 100)), tol=1e-10, max_steps=200)
+    assert best.promise.max() <= 1e-10
+    again = dirichlet.maximise(gram, linear, precision, alpha0, best.g, tol=1e-10, max_steps=200)
+    np.testing.assert_array_equal(again.g, best.g)
+
+
+def test_the_start_is_not_overwritten():
+    gram, linear, precision, alpha0 = problem(4, 10)
+    start = np.ones((4, 10))
+    dirichlet.maximise(gram, linear, precision, alpha0, start, tol=1e-10, max_steps=5)
+    assert (start == 1).all()
+
+
+def test_a_column_does_not_depend_on_its_neighbours():
+    gram, linear, precision, alpha0 = problem(5, 200)
+    start = some_points(5, 200)
+    run = lambda b, g: dirichlet.maximise(gram, b, precision, alpha0, g, tol=1e-6, max_steps=20).g  # noqa: E731
+    together = run(linear, start)
+    backwards = run(linear[:, ::-1].copy(), start[:, ::-1].copy())
+    np.testing.assert_allclose(backwards, together[:, ::-1], rtol=1e-9)
+    np.testing.assert_allclose(run(linear[:, :1].copy(), start[:, :1].copy()), together[:, :1], rtol=1e-9)
+
+
+def test_moments_against_sampling():
+    g = np.array([[0.4, 3.0], [1.5, 20.0], [2.5, 7.0]])
+    rng = np.random.default_rng(0)
+    draws = [rng.dirichlet(column, 200_000) for column in g.T]
+    np.testing.assert_allclose(dirichlet.mean(g).T, [d.mean(axis=0) for d in draws], atol=2e-3)
+    np.testing.assert_allclose(dirichlet.second_moment(g), sum(d.T @ d / len(d) for d in draws), atol=4e-3)

@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bjmd import methods
+from bjmd.errors import InputError
+from bjmd.plan import Plan
+
+ROOT = Path(__file__).parent.parent
+SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
+
+
+@pytest.fixture
+def config():
+    return yaml.safe_load((ROOT / "config/config.yaml").read_text())
+
+
+def overlaid(base, top):
+    """As Snakemake lays one config over another: mappings are merged, all else is replaced."""
+    return {
+        **base,
+        **{
+            k: overlaid(base[k], v) if isinstance(v, dict) and isinstance(base.get(k), dict) else v
+            for k, v in top.items()
+        },
+    }
+
+
+def test_the_default_config_needs_no_download_and_has_every_method(config):
+    plan = Plan(config, SCHEMA)
+    assert plan.families() == ["small", "large"]
+    assert {plan.method(fit) for fit in config["fits"]} == set(methods.names())
+
+
+def test_the_paper_config_has_all_data_and_twenty_restarts(config):
+    paper = overlaid(config, yaml.safe_load((ROOT / "config/paper.yaml").read_text()))
+    plan = Plan(paper, SCHEMA)
+    assert plan.families()[2:] == [
+        "3sources",
+        "yale-b",
+        "metabric",
+        "metabric-489",
+        "metabric-filtered",
+        "metabric-489-filtered",
+    ]
+    assert {plan.n_restarts(fit) for fit in paper["fits"]} == {20}
+    assert {plan.n_best(fit) for fit in paper["fits"]} == {5}
+    assert "advi-bjmd" in plan.fits_on("large-4.0")
+    assert plan.n_components("metabric-489-filtered") == 5
+    assert plan.nonnegative("metabric-489-filtered", "jnmf") == "shift"
+    assert plan.nonnegative("metabric-489-filtered", "map-bjmd") is None
+
+
+def test_sweeps_and_families(config):
+    plan = Plan(config, SCHEMA)
+    assert plan.sweep("small")[0] == "small-1.5"
+    assert plan.shown("small") == "small-4.0"
+    assert (plan.family("small-1.5"), plan.family("yale-b"), plan.family("metabric-489")) == (
+        "small",
+        "yale-b",
+        "metabric-489",
+    )
+    assert "kmeans" in plan.fits_on("small-4.0")
+    assert "kmeans" not in plan.fits_on("small-1.5")
+    assert len(plan.datasets()) == 18
+
+
+def test_chunks(config):
+    config["fits"]["jnmf"] |= {"restarts": 5, "chunk": 2}
+    assert Plan(config, SCHEMA).chunks("jnmf") == [(0, 1), (2, 3), (4, 4)]
+
+
+def test_missing_data_are_left_out_on_request(config, tmp_path):
+    config |= {
+        "real": ["3sources", "metabric-489"],
+        "skip_missing": True,
+        "cache": str(tmp_path),
+        "mirror": str(tmp_path),
+    }
+    assert Plan(config, SCHEMA).real == []
+    (tmp_path / "3sources").mkdir()
+    (tmp_path / "3sources/3sources.zip").write_bytes(b"at hand, whatever it is")
+    assert Plan(config, SCHEMA).real == ["3sources"]
+
+
+def test_selection_needs_its_fit(config):
+    config |= {"real": ["3sources"], "selection": {**config["selection"], "fit": "map"}}
+    with pytest.raises(InputError, match=r"selection\.fit is 'map', which is not an entry of fits"):
+        Plan(config, SCHEMA)

@@ -1,0 +1,18 @@
+"""The noise level of every real data set by every method that estimates one, beside the paper's."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from bjmd import tables
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    runs = {Path(path).stem: pd.read_csv(path) for path in snakemake.input.scores}
+    noise = tables.noise_levels(runs, pd.read_csv(snakemake.input.printed), snakemake.params.rows)
+    noise.to_csv(snakemake.output.csv, index=False)
+    Path(snakemake.output.html).write_text(tables.html_page(noise.round(4)))
+
+
+run_script(main, snakemake)

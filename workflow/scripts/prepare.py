@@ -1,0 +1,13 @@
+"""Turn the files of a real data set into sources."""
+
+from bjmd import storage
+from bjmd.datasets import catalogue
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    sources = catalogue.get(snakemake.wildcards.real).sources(snakemake.input[0])
+    storage.save_sources(snakemake.output[0], sources)
+
+
+run_script(main, snakemake)

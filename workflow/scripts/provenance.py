@@ -1,0 +1,29 @@
+"""What this run was made with, and how long its fits took."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from bjmd import provenance, tables
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    params = snakemake.params
+    seconds = [
+        ((params.families[path.parent.parent.name], path.parent.name), pd.read_csv(path, sep="\t")["s"].iloc[0])
+        for path in map(Path, params.benchmarks)
+        if path.exists()
+    ]
+    times = provenance.times(seconds).round(2).astype(object).fillna("–").astype(str)
+    times.columns = [f"{name} (min)" if name != "fit" else name for name in times.columns]
+    settings = pd.DataFrame(
+        [*params.settings.items(), *provenance.versions().items()], columns=["what", "value"]
+    ).astype(str)
+    text = "Versions and settings:\n\n" + tables.markdown(settings)
+    text += "\nWall time of all restarts of each fit, in minutes, on one core each:\n\n" + tables.markdown(times)
+    Path(snakemake.output.markdown).write_text(text)
+    Path(snakemake.output.html).write_text(tables.html_page(settings, times))
+
+
+run_script(main, snakemake)

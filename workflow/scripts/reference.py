@@ -1,0 +1,17 @@
+"""Copy the tables and pictures of this run to where a reference run is kept."""
+
+import shutil
+from pathlib import Path
+
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    folder = Path(snakemake.output[0])
+    for path in map(Path, snakemake.input):
+        target = folder / path.relative_to("results")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+
+
+run_script(main, snakemake)

@@ -1,0 +1,23 @@
+"""Judge the paper's claims by our numbers."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from bjmd import scores, tables, verdicts
+from bjmd.workflow import run_script
+
+
+def main(snakemake):
+    shown = {
+        family: scores.summary(pd.read_csv(path))
+        for family, path in zip(snakemake.params.families, snakemake.input.scores, strict=True)
+    }
+    sweeps = {Path(path).stem.removeprefix("auc-"): pd.read_csv(path) for path in snakemake.input.sweeps}
+    table = verdicts.judge(verdicts.Evidence(shown, sweeps))
+    table.to_csv(snakemake.output.csv, index=False)
+    Path(snakemake.output.markdown).write_text(tables.markdown(table))
+    Path(snakemake.output.html).write_text(tables.html_page(table))
+
+
+run_script(main, snakemake)
