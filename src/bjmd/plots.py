@@ -69,7 +69,9 @@ def line_styles(fits):
 
 @styled
 def auc(sweep, fits):
-    """AUC against the noise of source 3, a panel per source."""
+    """AUC against the noise of source 3, a panel per source, for the fits that ran at more than one noise level."""
+    n_levels = sweep.groupby("fit")["sigma3"].nunique()
+    sweep = sweep[sweep["fit"].isin(fits) & (sweep["fit"].map(n_levels) > 1)]
     sources = sweep["source_name"].unique()
     styles = line_styles(fits)
     figure = Figure(figsize=(3.1 * len(sources), 3.6), layout="constrained")
@@ -88,8 +90,12 @@ def auc(sweep, fits):
 
 @styled
 def objective(traces, fits):
-    """Objective against iteration, a panel per family; the best run thick, the other chosen runs thin."""
-    present = [[name for name in family if name in set(traces["fit"])] for family in families(fits)]
+    """Objective against iteration, a panel per family; the best run thick, the other chosen runs thin.
+
+    Methods that report nothing but their last value are left out.
+    """
+    longest = traces.groupby("fit")["iteration"].nunique()
+    present = [[name for name in family if longest.get(name, 0) > 1] for family in families(fits)]
     present = [family for family in present if family]
     styles = line_styles(fits)
     n_columns = min(3, len(present))
@@ -109,7 +115,8 @@ def objective(traces, fits):
                 )
         ax.set_xlabel("Iteration")
         ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
+        few_decades = traces[traces["fit"].isin(family)]["iteration"].max() < 100
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,), numticks=9))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.xaxis.set_minor_formatter("")
         ax.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
@@ -163,7 +170,7 @@ def convergence(advi, cavi, source_names):
         (axes[1], sweeps, cavi, "Closed form", np.where(gains > 0, gains, np.nan), "the ELBO"),
     ):
         row[0].plot(x, run.trace, color=COLOURS[0])
-        row[0].set_title(f"{name}: minus ELBO, {run.trace[-1]:,.0f} at the end", loc="left")
+        row[0].set_title(f"{name}: down to {run.trace[-1]:,.0f}", loc="left")
         row[0].set_ylabel("Minus ELBO")
         row[1].plot(x, 100 * change, color=COLOURS[0])
         row[1].set_title(f"{name}: change of {of_what}", loc="left")
@@ -171,11 +178,10 @@ def convergence(advi, cavi, source_names):
         for c, source in enumerate(source_names):
             style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3], "label": source}
             row[2].plot(x, 100 * run.history["auc"][:, c], **style)
-        row[2].set_title(f"{name}: AUC, {run.seconds:.2g} s in all", loc="left")
+        row[2].set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
         row[2].set_ylabel("AUC (%)")
         row[2].legend(loc="lower right", handlelength=2.5)
-        for ax in row[:2]:
-            ax.set_yscale("log")
+        row[1].set_yscale("log")
         for ax in row:
             ax.set_xlabel("Iteration" if run is advi else "Sweep")
             ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
