@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bjmd.checks import one_of
+
 
 @dataclass
 class Decomposition:
@@ -34,3 +36,9 @@ class Decomposition:
     @property
     def n_components(self):
         return self.basis.shape[1]
+
+    def marginals(self, of):
+        """Posterior mean, sd and credible intervals of "basis", "coefficients" (a list by source) or "noise"."""
+        from bjmd import posterior
+
+        return getattr(posterior, one_of("of", of, ("basis", "coefficients", "noise")))(self)

@@ -1,6 +1,6 @@
 """What a variational fit knows about its uncertainty: marginal posteriors of W, H and the noise.
 
-    marginals = posterior.basis(result)          # or coefficients(result)[c], noise(result)
+    marginals = result.marginals("basis")        # or "noise", or "coefficients": a list by source
     marginals.mean, marginals.sd, marginals.interval(0.9)
 
 Which family the marginals are of depends on the method; a point estimate (MAP, the baselines) has none.  Mean-field

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from bjmd import methods, posterior
 from bjmd.datasets import synthetic
-from bjmd.errors import InputError
+from bjmd.errors import FitError, InputError
 from bjmd.inference import advi
 from bjmd.model import Priors, Sources
 
@@ -150,6 +150,12 @@ def test_an_interrupted_fit_keeps_its_state(monkeypatch):
     assert len(result.trace) == 2
     assert np.isfinite(result.basis).all()
     assert np.isfinite(result.trace).all()
+
+
+def test_numbers_that_overflow_are_an_error_with_advice():
+    huge = Sources([1e25 * x for x in tiny().matrices])
+    with pytest.raises(FitError, match="rescale the data or the priors"):
+        fit(huge, **SHORT)
 
 
 def test_relative_change_is_the_papers_the_right_way_up():

@@ -32,6 +32,9 @@ from bjmd.inference.starts import random_memberships
 from bjmd.metrics import auc_per_source
 from bjmd.model import Priors
 
+N_DRAWS = 200
+"""Draws from q(H) for the means and standard deviations of the memberships."""
+
 _ONE_AT_A_TIME = threading.Lock()
 """PyTensor's settings belong to the whole process, so fits in threads take turns."""
 
@@ -77,18 +80,23 @@ def fit(
     ):
         inference = pm.ADVI(random_seed=seed, start=_start(sources, n_components, priors, seed))
         approximation = _Approximation(inference, model, sources)
-        coefficients = approximation.coefficients()
+        centre = approximation.centre()
         history = {"relative_change": [], "auc": []}
         converged, reason = False, f"stopped at max_iterations = {max_iterations}"
         done = 0
         while done < max_iterations:
             asked = min(check_every, max_iterations - done)
-            _advance(inference, asked, pytensor)
-            previous, coefficients = coefficients, approximation.coefficients()
-            change = _relative_change(previous, coefficients)
+            try:
+                _advance(inference, asked, pytensor)
+            except FloatingPointError:  # PyMC names every parameter that became NaN
+                raise FitError(
+                    f"ADVI diverged within {done + asked} iterations; rescale the data or the priors"
+                ) from None
+            previous, centre = centre, approximation.centre()
+            change = _relative_change(previous, centre)
             history["relative_change"].append(change)
             if sources.labels is not None:
-                history["auc"].append(_auc(coefficients, sources.labels))
+                history["auc"].append(_auc(centre, sources.labels))
             got = len(inference.hist) - done
             done += got
             bar.update(got)
@@ -100,6 +108,9 @@ def fit(
             if change < tol:
                 converged, reason = True, f"memberships changed by less than tol = {tol:g} in iteration {done}"
                 break
+        if done == 0:
+            raise KeyboardInterrupt
+        coefficients, coefficients_sd = approximation.coefficients(np.random.default_rng(seed))
         basis, basis_sd = approximation.basis()
         noise_log_mean, noise_log_sd = approximation.log_noise_variance()
     if sources.labels is None:
@@ -116,7 +127,12 @@ def fit(
         seconds=time.perf_counter() - started,
         trace_step=check_every,
         history={name: np.array(series) for name, series in history.items()},
-        posterior={"basis_sd": basis_sd, "log_variance_mean": noise_log_mean, "log_variance_sd": noise_log_sd},
+        posterior={
+            "basis_sd": basis_sd,
+            "log_variance_mean": noise_log_mean,
+            "log_variance_sd": noise_log_sd,
+            **{f"coefficients_sd_{c}": sd for c, sd in enumerate(coefficients_sd)},
+        },
     )
 
 
@@ -183,10 +199,25 @@ class _Approximation:
     def _sd(self, name):
         return np.logaddexp(0, self._part(self._group.params_dict["rho"].get_value(), name))
 
-    def coefficients(self):
-        """The centre of q(H) on the simplex, components x samples, by source."""
-        unconstrained = self._mean("H").astype(self._group.params_dict["mu"].dtype)
-        rows = self._to_simplex(unconstrained).astype(float)
+    def centre(self):
+        """The centre of q(H) on the simplex, components x samples, by source: cheap, for looks along the way."""
+        return self._by_source(self._on_simplex(self._mean("H")))
+
+    def coefficients(self, rng):
+        """Mean and sd of q(H) by source, from N_DRAWS draws: the simplex transform has no closed moments."""
+        mean, sd = self._mean("H"), self._sd("H")
+        total = squares = 0.0
+        for _ in range(N_DRAWS):
+            draw = self._on_simplex(mean + sd * rng.standard_normal(mean.shape))
+            total, squares = total + draw, squares + draw**2
+        expected = total / N_DRAWS
+        spread = np.sqrt(np.maximum(squares / N_DRAWS - expected**2, 0) * N_DRAWS / (N_DRAWS - 1))
+        return self._by_source(expected), self._by_source(spread)
+
+    def _on_simplex(self, unconstrained):
+        return self._to_simplex(unconstrained.astype(self._group.params_dict["mu"].dtype)).astype(float)
+
+    def _by_source(self, rows):
         return [np.ascontiguousarray(block.T) for block in np.split(rows, np.cumsum(self._n_samples)[:-1])]
 
     def basis(self):
