@@ -20,7 +20,7 @@ $(READY): envs/requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("bjmd needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + "; call make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	@command -v g++ >/dev/null || echo "note: no g++ was found; ADVI (advi-bjmd) will run, but many times slower"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r envs/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -39,7 +39,7 @@ COLUMN_STEPS = 1
 COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 40
-"""Sweeps before extrapolation begins: easy fits are done by then, and the first sweeps are no guide to the later ones."""
+"""Sweeps before extrapolation begins: easy fits are done by then, and early sweeps are no guide to later ones."""
 
 
 def fit(
