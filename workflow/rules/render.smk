@@ -206,7 +206,7 @@ rule provenance:
 rule reference:
     input:
         tables(),
-        [path.replace(".csv", ".md") for path in tables() if "performance" in path],
+        [path.replace(".csv", ".md") for path in tables() if "performance" in path or "verdicts" in path],
         [path.replace(".svg", ".png") for path in figures()],
     output:
         directory("results/reference"),
