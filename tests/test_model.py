@@ -41,6 +41,15 @@ def test_sparse_stays_sparse_and_gives_the_same_objective(make_sources, rng):
     np.testing.assert_allclose(*values, rtol=1e-12)
 
 
+def test_sparse_indices_are_of_32_bits_where_they_suffice():
+    wide = scipy.sparse.csc_array(np.eye(3))
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    sources = Sources([wide, wide])
+    for x in (*sources.matrices, *sources.concatenated().matrices):
+        assert (x.indices.dtype, x.indptr.dtype) == (np.int32, np.int32)
+    np.testing.assert_array_equal(sources.matrices[0].toarray(), np.eye(3))
+
+
 def test_nothing_is_copied_without_need(rng):
     x = rng.random((4, 5))
     assert Sources([x]).matrices[0] is x

@@ -178,7 +178,7 @@ def negative_log_joint(sources, w, coefficients, noise_variances, priors):
 def _matrix(x, name):
     """A float64 matrix with at least one row and column; sparse stays sparse (CSC), nothing is copied without need."""
     if scipy.sparse.issparse(x):
-        matrix = scipy.sparse.csc_array(x)
+        matrix = _small_indices(scipy.sparse.csc_array(x))
         kind = matrix.dtype.kind
     else:
         matrix = np.asarray(x)
@@ -192,6 +192,14 @@ def _matrix(x, name):
             f"source {name!r} is empty ({matrix.shape[0]} x {matrix.shape[1]}); remove it or check its file"
         )
     return matrix.astype(np.float64, copy=False)
+
+
+def _small_indices(x):
+    """The same CSC matrix with 32-bit indices where they suffice: scikit-learn takes no others, and they are smaller."""
+    if max(*x.shape, x.nnz) > np.iinfo(np.int32).max:
+        return x
+    parts = (x.data, x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32, copy=False))
+    return scipy.sparse.csc_array(parts, shape=x.shape)
 
 
 def _squared_norm(x, name):
