@@ -195,7 +195,7 @@ def _matrix(x, name):
 
 
 def _small_indices(x):
-    """The same CSC matrix with 32-bit indices where they suffice: scikit-learn takes no others, and they are smaller."""
+    """The same CSC matrix with 32-bit indices where they suffice, for scikit-learn takes no others."""
     if max(*x.shape, x.nnz) > np.iinfo(np.int32).max:
         return x
     parts = (x.data, x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32, copy=False))

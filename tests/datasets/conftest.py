@@ -16,7 +16,7 @@ def data():
     """The mirror with the real data; tests that need it are skipped where there is none."""
     if "BJMD_DATA" not in os.environ:
         pytest.skip("real data: set BJMD_DATA to a folder that holds them")
-    return Path(os.environ["BJMD_DATA"])
+    return Path(os.environ["BJMD_DATA"]).resolve()
 
 
 @pytest.fixture
