@@ -148,7 +148,7 @@ def test_splitting_a_source_with_tied_noise_changes_nothing(make_sources, monkey
     Noise is tied by a prior so strong that the data cannot move it.
     """
     whole = Sources(make_sources(n_samples=(16, 7)).matrices[:1])
-    parts = Sources(whole.split(whole.matrices[0]) if len(whole) > 1 else np.split(whole.matrices[0], [6], axis=1))
+    parts = Sources(np.split(whole.matrices[0], [6], axis=1))
     columns = np.random.default_rng(0).dirichlet(np.full(3, 0.1), 16).T
     position = {"at": 0}
 
