@@ -2,14 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+SNAKEMAKE := $(BIN)/snakemake --workflow-profile workflow/profiles/default/config.yaml
 CORES ?= all
 CONFIG ?= config/config.yaml
 
-.PHONY: help reproduce paper test lint format lock benchmark clean
+.PHONY: help reproduce paper plan test lint format lock benchmark clean
 
 help:
 	@echo "make reproduce   run everything that needs no download and write the HTML report"
-	@echo "make paper       run the whole paper (config/paper.yaml)"
+	@echo "make paper       run the whole paper: CONFIG (default: config/paper.yaml) with all the data that can be had"
+	@echo "make plan        say what CONFIG (default: the paper) would submit to a cluster: jobs, CPU hours, longest chain"
 	@echo "make test        run the tests"
 	@echo "make lint        run ruff, snakefmt and snakemake --lint"
 	@echo "make benchmark   measure speed and memory as ratios"
@@ -25,19 +27,24 @@ $(READY): envs/requirements.txt pyproject.toml
 	@touch $@
 
 reproduce: $(READY)
-	$(BIN)/snakemake --cores $(CORES) --configfile $(CONFIG)
-	$(BIN)/snakemake --cores 1 --configfile $(CONFIG) --report results/report.html
+	$(SNAKEMAKE) --cores $(CORES) --configfile $(CONFIG)
 	@echo "The report is $(CURDIR)/results/report.html"
 
-# Data that cannot be had are reported by the first step and left out by the others.
+# Data that cannot be had are reported by the first step, and left out by the second, which says so in the report.
+paper: CONFIG = config/paper.yaml
 paper: $(READY)
-	-$(BIN)/snakemake downloads --cores 1 --keep-going --configfile config/paper.yaml
-	$(BIN)/snakemake --cores $(CORES) --configfile config/paper.yaml --config skip_missing=True
-	$(BIN)/snakemake --cores 1 --configfile config/paper.yaml --config skip_missing=True --report results/report.html
+	-$(BIN)/snakemake downloads --cores 1 --keep-going --configfile $(CONFIG)
+	$(SNAKEMAKE) --cores $(CORES) --configfile $(CONFIG) --config skip_missing=True
 	@echo "The report is $(CURDIR)/results/report.html"
 
+# --cores keeps a dry run from scaling every job down to one thread
+plan: CONFIG = config/paper.yaml
+plan: $(READY)
+	@$(BIN)/snakemake --dry-run --profile workflow/profiles/slurm --cores 1000 --configfile $(CONFIG) | $(BIN)/python -m bjmd.submission
+
+# one file at a time in as many processes as there are cores
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -53,7 +60,7 @@ format: $(READY)
 # uv is asked for the lock because pip-compile writes index addresses into it
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	    --extra advi --extra workflow --extra dev pyproject.toml --output-file envs/requirements.txt
+	    --all-extras pyproject.toml --output-file envs/requirements.txt
 
 benchmark: $(READY)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
