@@ -31,6 +31,7 @@ def test_every_registered_method_runs_and_fills_the_contract(make_sources):
         (lambda s: methods.fit("map-bjmd", s, 3, tolerance=1), "method 'map-bjmd' has no option 'tolerance'"),
         (lambda s: methods.fit("map-bjmd", s, 3, seed="1"), "seed is '1'; it must be a whole number"),
         (lambda s: methods.fit("map-bjmd", s, 3, seed=True), "seed is True"),
+        (lambda s: methods.fit("map-bjmd", s.matrices, 3), r"the data are a list; give bjmd.model.Sources\("),
         (lambda s: methods.fit("map-bjmd", s, 100), "n_components is 100, more than the data allow"),
     ],
 )

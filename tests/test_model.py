@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.stats import invgamma, laplace, norm
+from threadpoolctl import threadpool_limits
 
 from bjmd.errors import InputError
 from bjmd.model import Priors, Sources, negative_log_joint
@@ -55,6 +56,23 @@ def test_nothing_is_copied_without_need(rng):
     assert Sources([x]).matrices[0] is x
 
 
+def test_norms_have_the_same_bits_on_any_number_of_blas_threads(rng):
+    x = rng.standard_normal((200, 300))  # long enough for BLAS to share the work out, and then to round differently
+    norms = []
+    for n_threads in (1, 2, 3, 4):
+        with threadpool_limits(n_threads):
+            norms.append(Sources([x]).squared_norms[0])
+    assert len(set(norms)) == 1
+
+
+def test_an_empty_sample_is_refused_also_after_a_complete_source(rng):
+    complete, empty = rng.random((4, 5)), rng.random((4, 3))
+    empty[:, 1] = np.nan
+    for matrices, sample in (((complete, empty), "source 2-sample 2"), ((empty, complete), "source 1-sample 2")):
+        with pytest.raises(InputError, match=f"sample '{sample}' of source .* has no observed entry"):
+            Sources(matrices)
+
+
 def test_concatenated_and_split_are_inverse(make_sources):
     sources = make_sources()
     back = sources.split(sources.concatenated().matrices[0])
@@ -69,17 +87,24 @@ BAD_SOURCES = {
     "feature counts": (lambda: Sources([X, X[:2]]), "source 'source 2' has 2 features but 'source 1' has 3"),
     "empty": (lambda: Sources([X, X[:, :0]]), r"source 'source 2' is empty \(3 x 0\)"),
     "one dimension": (lambda: Sources([X[0]]), "has 1 dimensions"),
-    "text": (lambda: Sources([X.astype(str)]), "must hold real numbers only"),
-    "NaN": (
-        lambda: Sources([np.where(np.eye(3, 4), np.nan, 1.0)]),
-        "3 NaN or infinite entries, the first at feature 0, sample 0",
+    "numbers as text": (lambda: Sources([X.astype(str)]), "must hold real numbers only"),
+    "infinite": (
+        lambda: Sources([np.where(np.eye(3, 4), np.inf, 1.0)]),
+        "holds 3 infinite entries, the first at feature 0, sample 0",
+    ),
+    "NaN, sparse": (
+        lambda: Sources([scipy.sparse.csc_array([[0, 0], [np.nan, 1]])]),
+        "is sparse and holds 1 NaN entries, the first at feature 1, sample 0",
     ),
     "infinite, sparse": (
         lambda: Sources([scipy.sparse.csc_array([[0, 0], [0, np.inf]])]),
-        "1 NaN or infinite entries, the first at feature 1, sample 1",
+        "holds 1 infinite entries, the first at feature 1, sample 1",
     ),
     "overflow": (lambda: Sources([X * 1e200]), "squares overflow; rescale"),
     "names": (lambda: Sources([X, X], names=["a", "a"]), "names has 'a' more than once"),
+    "a path": (lambda: Sources("a.tsv"), "takes a list of matrices, one per source, not a str; files are read by"),
+    "a dictionary": (lambda: Sources({"a": X}), "not a dict"),
+    "text": (lambda: Sources([X.astype(str)]), "source 'source 1' holds text; it must hold real numbers only"),
     "name count": (lambda: Sources([X, X], names=["a"]), "names has 1 entries but there are 2 sources"),
     "labels": (lambda: Sources([X], labels=[np.ones((2, 3))]), r"labels of source 'source 1' have shape \(2, 3\)"),
     "alpha0": (lambda: Priors(alpha0=0.9), "alpha0 is 0.9; every entry must be a finite number of at least 1"),

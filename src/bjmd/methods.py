@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.checks import whole_number
 from bjmd.errors import InputError
+from bjmd.model import Sources
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,14 @@ class Method:
     """Run on all samples side by side as one source (the paper's cat variants)."""
     nonnegative: bool = False
     """Refuse data with negative entries."""
+    missing: bool = False
+    """Take data with missing (NaN) entries."""
+    streams: bool = False
+    """Sees the data through their products alone, so sources may be memory-mapped or chunked."""
 
     @property
     def function(self):
+        """The function that fits it."""
         return importlib.import_module(self.module).fit
 
     def options(self):
@@ -45,20 +51,27 @@ class Method:
 METHODS = {
     method.name: method
     for method in (
-        Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map"),
-        Method("map-catbjmd", "MAP-catBJMD", "bjmd.inference.map", concatenate=True),
-        Method("cavi-bjmd", "VI-BJMD (closed form)", "bjmd.inference.cavi"),
-        Method("cavi-catbjmd", "VI-catBJMD (closed form)", "bjmd.inference.cavi", concatenate=True),
+        Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map", missing=True, streams=True),
+        Method("map-catbjmd", "MAP-catBJMD", "bjmd.inference.map", concatenate=True, missing=True, streams=True),
+        Method("cavi-bjmd", "VI-BJMD (closed form)", "bjmd.inference.cavi", missing=True, streams=True),
+        Method(
+            "cavi-catbjmd",
+            "VI-catBJMD (closed form)",
+            "bjmd.inference.cavi",
+            concatenate=True,
+            missing=True,
+            streams=True,
+        ),
         Method("advi-bjmd", "VI-BJMD (ADVI)", "bjmd.inference.advi"),
         Method("advi-catbjmd", "VI-catBJMD (ADVI)", "bjmd.inference.advi", concatenate=True),
-        Method("jmd", "JMD", "bjmd.inference.laplace"),
-        Method("glad", "GLAD", "bjmd.inference.laplace", concatenate=True),
+        Method("jmd", "JMD", "bjmd.inference.laplace", streams=True),
+        Method("glad", "GLAD", "bjmd.inference.laplace", concatenate=True, streams=True),
         Method("kmeans", "K-means", "bjmd.baselines.kmeans", concatenate=True),
         Method("jnmf", "jNMF", "bjmd.baselines.joint_nmf", concatenate=True, nonnegative=True),
         Method("semi-nmf", "Semi-NMF", "bjmd.baselines.semi_nmf", concatenate=True),
         Method("bnmf", "BNMF", "bjmd.baselines.bnmf", concatenate=True, nonnegative=True),
         Method("intnmf", "intNMF", "bjmd.baselines.intnmf", nonnegative=True),
-        Method("random", "Random H", "bjmd.baselines.controls", concatenate=True),
+        Method("random", "Random H", "bjmd.baselines.controls", concatenate=True, streams=True),
     )
 }
 
@@ -69,6 +82,7 @@ def names():
 
 
 def get(name):
+    """The registry's line for one method."""
     if name not in METHODS:
         close = difflib.get_close_matches(str(name), METHODS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known methods: {', '.join(METHODS)}"
@@ -84,6 +98,15 @@ def check_options(name, options):
             raise InputError(f"method {name!r} has no option {option!r}; its options are {', '.join(known)}")
 
 
+def require_sources(sources):
+    """Refuse plain matrices, of which it is not known which way round they are."""
+    if not isinstance(sources, Sources):
+        raise InputError(
+            f"the data are a {type(sources).__name__}; give bjmd.model.Sources([X1, X2, ...]) with features in rows, "
+            "or use the estimator bjmd.BJMD, which takes matrices with samples in rows"
+        )
+
+
 def fit(name, sources, n_components, seed=0, **options):
     """Run one method once; the result depends on nothing but the arguments.
 
@@ -91,7 +114,13 @@ def fit(name, sources, n_components, seed=0, **options):
     """
     method = get(name)
     check_options(name, options)
+    require_sources(sources)
     whole_number("seed", seed, least=0)
+    if not method.missing:
+        _require_complete(method, sources)
+    if not method.streams:
+        others = ", ".join(other.name for other in METHODS.values() if other.streams)
+        sources.require_in_memory(f"method {name!r}", instead=f", or use one of {others}")
     if method.nonnegative:
         _require_nonnegative(method, sources)
     with threadpool_limits(1):
@@ -113,6 +142,16 @@ def _split_by_source(result, sources):
             result.posterior |= {f"{name.removesuffix('0')}{c}": part for c, part in enumerate(parts)}
         elif result.posterior[name].shape == (1,):  # one number per source
             result.posterior[name] = np.repeat(result.posterior[name], len(sources))
+
+
+def _require_complete(method, sources):
+    for n_missing, name in zip(sources.n_missing, sources.names, strict=True):
+        if n_missing:
+            able = ", ".join(other.name for other in METHODS.values() if other.missing)
+            raise InputError(
+                f"method {method.name!r} takes no missing entries but source {name!r} has {n_missing} (NaN); "
+                f"impute them, or use one of {able}"
+            )
 
 
 def _require_nonnegative(method, sources):

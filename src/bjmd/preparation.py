@@ -1,4 +1,4 @@
-"""Ways to make data non-negative, for the methods that need it."""
+"""Ways to make data ready for a fit: to bring sources to one scale, and to make them non-negative."""
 
 import numpy as np
 import scipy.sparse
@@ -8,6 +8,7 @@ from bjmd.errors import InputError
 from bjmd.model import Sources
 
 WAYS = ("as-is", "clip", "shift")
+SCALES = ("none", "mean", "rms")
 
 
 def nonnegative(sources, way):
@@ -19,6 +20,7 @@ def nonnegative(sources, way):
     """
     if one_of("nonnegative", way, WAYS) == "as-is":
         return sources
+    sources.require_in_memory(f"nonnegative = {way!r}")
     if way == "clip":
         matrices = [x.maximum(0) if scipy.sparse.issparse(x) else np.maximum(x, 0) for x in sources.matrices]
     else:
@@ -26,6 +28,35 @@ def nonnegative(sources, way):
             raise InputError("nonnegative is 'shift', which would fill sparse data; use 'clip', or dense data")
         lowest = np.min([x.min(axis=1) for x in sources.matrices], axis=0)[:, None]
         matrices = [x - lowest for x in sources.matrices]
+    return _with_matrices(sources, matrices)
+
+
+def scales(sources, way):
+    """What to divide each source by.
+
+    none    1
+    mean    the mean of its entries, as the paper does with images; for data that are not negative
+    rms     the root of the mean square of its entries
+    """
+    if one_of("scale", way, SCALES) == "none":
+        return np.ones(len(sources))
+    if way == "rms":
+        values = np.sqrt(np.divide(sources.squared_norms, sources.n_observed))
+    else:
+        sums = [x.sum() if scipy.sparse.issparse(x) else np.nansum(x) for x in sources.matrices]
+        values = np.divide(sums, sources.n_observed)
+    for value, name in zip(values, sources.names, strict=True):
+        if value <= 0:
+            raise InputError(f"source {name!r} has {way} {value:.3g}, by which it cannot be divided; use another scale")
+    return values
+
+
+def divided(sources, by):
+    """The same sources, each divided by its number."""
+    return _with_matrices(sources, [x / value for x, value in zip(sources.matrices, by, strict=True)])
+
+
+def _with_matrices(sources, matrices):
     return Sources(
         matrices,
         names=sources.names,

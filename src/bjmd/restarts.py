@@ -3,6 +3,7 @@
 import logging
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -23,25 +24,36 @@ def run(name, sources, n_components, *, n_restarts, seed=0, jobs=1, **options):
     whole_number("n_restarts", n_restarts, least=1)
     whole_number("jobs", jobs, least=1)
     whole_number("seed", seed, least=0)
-    seeds = range(seed, seed + n_restarts)
-    results = {}
-    in_terminal = sys.stderr.isatty()
-    bar = tqdm(total=n_restarts, desc=name, unit="fit", disable=not in_terminal)
-    with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool, bar:
-        futures = {pool.submit(methods.fit, name, sources, n_components, seed=s, **options): s for s in seeds}
+    fits = [partial(methods.fit, name, sources, n_components, seed=seed + i, **options) for i in range(n_restarts)]
+    with progress_bar(n_restarts, name) as bar:
+
+        def report(result, n_done):
+            bar.update()
+            if bar.disable:
+                log.info(
+                    "%s: restart %d of %d (seed %d): objective %.8g after %.2f s; %s",
+                    name, n_done, n_restarts, result.seed, result.objective, result.seconds, result.reason,
+                )  # fmt: skip
+
+        return in_threads(fits, jobs, report)
+
+
+def progress_bar(n_fits, name):
+    """A bar in a terminal; elsewhere a disabled one."""
+    return tqdm(total=n_fits, desc=name, unit="fit", disable=not sys.stderr.isatty())
+
+
+def in_threads(fits, jobs, report):
+    """Call the functions in threads and return their results in order; report(result, number done) as each one ends."""
+    with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(fit) for fit in fits]
         try:
-            for future in as_completed(futures):
-                result = results[futures[future]] = future.result()
-                bar.update()
-                if not in_terminal:
-                    log.info(
-                        "%s: restart %d of %d (seed %d): objective %.8g after %.2f s; %s",
-                        name, len(results), n_restarts, result.seed, result.objective, result.seconds, result.reason,
-                    )  # fmt: skip
+            for n_done, future in enumerate(as_completed(futures), start=1):
+                report(future.result(), n_done)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return [results[s] for s in seeds]
+    return [future.result() for future in futures]
 
 
 def best(results, n_best):

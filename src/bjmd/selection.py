@@ -1,4 +1,4 @@
-"""Adaptive feature selection by estimated noise (NOTES 2.15).
+"""Adaptive feature selection by estimated noise.
 
 A feature whose variance in a source is no larger than the source's noise carries no signal there.  For every source c
 and feature p the statistic (N_c - 1) S2_p / s2_c, with S2_p the sample variance, is chi-square with N_c - 1 degrees of
@@ -23,6 +23,7 @@ def select(sources, noise, *, level=0.05, rule="all"):
     noise holds the noise sd of every source; a feature is kept if it passes in all, or in any, of the sources.
     """
     one_of("rule", rule, RULES)
+    sources.require_in_memory("feature selection")
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}; it must be between 0 and 1, for example 0.05")
     table = pd.DataFrame({"feature": sources.feature_names})
@@ -53,6 +54,7 @@ def threshold(sources, noise, level):
 
 def filtered(sources, kept):
     """The same sources with the kept features only."""
+    sources.require_in_memory("feature selection")
     kept = np.asarray(kept, dtype=bool)
     if not kept.any():
         raise InputError("no feature passes the selection; raise its level, or use the rule 'any'")

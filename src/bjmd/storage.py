@@ -99,6 +99,7 @@ def load_decompositions(path):
 
 def save_sources(path, sources):
     """Write a data set; sparse sources are stored as their CSC parts."""
+    sources.require_in_memory("writing a data set")
     arrays = {}
     for c, x in enumerate(sources.matrices):
         if scipy.sparse.issparse(x):

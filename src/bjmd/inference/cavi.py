@@ -10,10 +10,13 @@ nu = 1 / (lambda sqrt(E[w^2])).  Then every expectation is analytic.  With t_c =
     W:      P = sum_c t_c sum_j E[h_j h_j'],   S_i = (P + diag nu_i)^-1,   mu_i = S_i sum_c t_c sum_j x_ij E[h_j]
     nu:     nu_ik = 1 / (lambda sqrt(mu_ik^2 + S_i,kk))
     H:      Newton steps on every column (dirichlet.py), with G = sum_i (mu_i mu_i' + S_i)
-    noise:  A_c = a0 + M N_c / 2,   B_c = b0 + E||X - WH||^2 / 2
+    noise:  A_c = a0 + (number of observed entries) / 2,   B_c = b0 + E||X - WH||^2 / 2
 
 No update lowers the ELBO.  A sweep costs the two products X E[H]' and E[W]'X and small K x K work.  Between sweeps
-the state is extrapolated (acceleration.py) with a safeguard that keeps the ELBO from falling.
+the state is extrapolated (acceleration.py) with a safeguard that keeps the ELBO from falling.  Missing entries are
+filled in with E[W]E[H] before every sweep (missing.py).  At the end every column is taken to its optimum for the W and
+the noise that are returned, so that a sample has the same memberships whether it was part of the fit or is added later
+(projection.py).
 """
 
 import time
@@ -31,6 +34,7 @@ from bjmd.inference.acceleration import Accelerator
 from bjmd.inference.starts import random_memberships
 from bjmd.lanes import LANES, cholesky, compiled, invert_factor
 from bjmd.metrics import auc_per_source
+from bjmd.missing import CompletedSources
 from bjmd.model import Priors, basis_times_data, data_times_coefficients
 
 START_STRENGTH = 20.0
@@ -40,6 +44,8 @@ COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 40
 """Sweeps before extrapolation begins: easy fits are done by then, and early sweeps are no guide to later ones."""
+SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
+"""In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
 
 
 def fit(
@@ -69,6 +75,7 @@ def fit(
     if history and sources.labels is None:
         raise InputError("history=True keeps the AUC after every sweep, but these sources have no labels; leave it out")
 
+    sources = CompletedSources(sources)
     rng = np.random.default_rng(seed)
     state = State(
         columns=[
@@ -78,10 +85,12 @@ def fit(
         rates=np.array([b0 + 0.5 * norm for norm in sources.squared_norms]),
     )
     accelerator = Accelerator()
-    trace, aucs = [], []
+    trace, aucs, best = [], [], None
     extrapolated, small_changes = False, 0
     converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
     for sweep in range(1, max_sweeps + 1):
+        if best:
+            sources.fill(best[1].mean, [dirichlet.mean(g) for g in state.columns])
         after, posterior, elbo = update(sources, state, priors)
         if not np.isfinite(elbo):
             raise FitError(f"the ELBO became {elbo} in sweep {sweep}; rescale the data or the priors")
@@ -111,6 +120,10 @@ def fit(
             state = after
 
     after, posterior = best
+    after, elbo = settle(sources, after, posterior, priors)
+    trace[-1] = min(trace[-1], -elbo)
+    if history:
+        aucs[-1] = _auc(after, sources.labels)
     return Decomposition(
         basis=np.ascontiguousarray(posterior.mean.T),
         coefficients=[dirichlet.mean(g) for g in after.columns],
@@ -163,10 +176,7 @@ def _auc(state, labels):
 
 def update(sources, state, priors):
     """One sweep: the next state, q(W), and the ELBO at the end of it."""
-    n_components = len(state.ridge)
-    alpha0 = priors.dirichlet(n_components)
-    shapes = _shapes(sources, priors)
-    precisions = shapes / state.rates
+    precisions = _shapes(sources, priors) / state.rates
     basis = GaussianRows(
         precision=sum(t * dirichlet.second_moment(g) for t, g in zip(precisions, state.columns, strict=True)),
         linear=sum(
@@ -175,27 +185,51 @@ def update(sources, state, priors):
         ),
         ridge=state.ridge,
     )
+    columns, rates, elbo = update_columns(sources, basis, state, priors, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS)
+    ridge = 1 / (priors.lambda_ * np.sqrt(basis.second_moment))
+    return State(columns, ridge, rates), basis, elbo
+
+
+def update_columns(sources, basis, state, priors, *, tol, max_steps):
+    """The second half of a sweep: q(H) and then the noise, with q(W) as given; and the ELBO at the end of it."""
+    alpha0 = priors.dirichlet(len(state.ridge))
+    shapes = _shapes(sources, priors)
+    precisions = shapes / state.rates
     elbo = basis.elbo(priors.lambda_)
     gram = basis.mean @ basis.mean.T + basis.covariance_sum
     columns, rates = [], np.empty(len(sources))
     for c, x in enumerate(sources.matrices):
         projection = basis_times_data(basis.mean, x)
         best = dirichlet.maximise(
-            gram, projection, precisions[c], alpha0, state.columns[c], tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS
+            gram, projection, precisions[c], alpha0, state.columns[c], tol=tol, max_steps=max_steps
         )
         columns.append(best.g)
         # E||X - WH||^2 = ||X||^2 - 2 explained; f holds t times it, at the old t
         explained = np.vdot(projection, dirichlet.mean(best.g)) - 0.5 * np.vdot(gram, dirichlet.second_moment(best.g))
         rates[c] = priors.b0 + max(0.5 * sources.squared_norms[c] - explained, 0.0)
         elbo += best.value.sum() - precisions[c] * explained + len(best.value) * dirichlet.log_normaliser(alpha0)
-        elbo += noise_elbo(shapes[c], rates[c], sources.n_features * sources.n_samples[c], priors)
-    ridge = 1 / (priors.lambda_ * np.sqrt(basis.second_moment))
-    return State(columns, ridge, rates), basis, elbo
+        elbo += noise_elbo(shapes[c], rates[c], sources.n_observed[c], priors)
+    return columns, rates, elbo
+
+
+def settle(sources, state, basis, priors):
+    """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
+    for _ in range(SETTLING_ROUNDS):
+        before = [dirichlet.mean(g) for g in state.columns]
+        sources.fill(basis.mean, before)
+        columns, rates, elbo = update_columns(
+            sources, basis, state, priors, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS
+        )
+        state = State(columns, state.ridge, rates)
+        moved = max(np.abs(dirichlet.mean(g) - m).max() for g, m in zip(columns, before, strict=True))
+        if moved <= SETTLED:
+            break
+    return state, elbo
 
 
 def _shapes(sources, priors):
-    """A_c = a0 + M N_c / 2."""
-    return priors.a0 + 0.5 * sources.n_features * np.array(sources.n_samples)
+    """A_c = a0 + (number of observed entries) / 2."""
+    return priors.a0 + 0.5 * np.array(sources.n_observed)
 
 
 def noise_elbo(shape, rate, n_entries, priors):
