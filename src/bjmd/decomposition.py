@@ -9,7 +9,7 @@ from bjmd.checks import one_of
 
 @dataclass
 class Decomposition:
-    """X^(c) is approximated by basis @ coefficients[c].
+    """X^(c) is approximated by basis @ coefficients[c]: features x components times components x samples.
 
     noise holds the estimated noise standard deviation of each source, or is None for a method that has no noise
     model.  objective is what the method minimises, at the end; trace holds it after every trace_step iterations, and

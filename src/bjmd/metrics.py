@@ -1,4 +1,4 @@
-"""The paper's measure of how well memberships find known classes (NOTES 2.9).
+"""The paper's measure of how well memberships find known classes.
 
 For each class, the best AUC that any single component (row of H) reaches as its score; then the mean over classes.
 """

@@ -42,10 +42,16 @@ def basis(result):
     return _normal(result.basis, sd)
 
 
-def basis_covariance(result):
-    """The K x K posterior covariance of every row of W, features x K x K: (P + diag nu_i)^-1."""
+def basis_covariance(result, rows=slice(None)):
+    """The K x K posterior covariance of every row of W, or of some, features x K x K.
+
+    It is (P + diag nu_i)^-1 under the closed form, and diagonal under ADVI.
+    """
+    identity = np.eye(result.n_components)
+    if "basis_sd" in result.posterior:
+        return result.posterior["basis_sd"][rows, :, None] ** 2 * identity
     precision, ridge = _stored(result, "basis_precision"), _stored(result, "basis_ridge")
-    return np.linalg.inv(precision + ridge[:, :, None] * np.eye(len(precision)))
+    return np.linalg.inv(precision + ridge[rows, :, None] * identity)
 
 
 def coefficients(result):
@@ -74,6 +80,35 @@ def noise(result):
     centre, spread = 0.5 * _stored(result, "log_variance_mean"), 0.5 * _stored(result, "log_variance_sd")
     mean = np.exp(centre + 0.5 * spread**2)
     return Marginals(mean, mean * np.sqrt(np.expm1(spread**2)), lambda q: np.exp(centre + spread * ndtri(q)))
+
+
+def if_known(result, of):
+    """The marginals of "basis", "coefficients" or "noise", or None where the method has a point estimate only."""
+    try:
+        return result.marginals(of)
+    except InputError:
+        return None
+
+
+def sample(result, n_draws, rng):
+    """Independent draws from the posterior of the closed form; the first axis of every array runs over draws.
+
+    W is draws x features x components, H a list by source of draws x components x samples, the noise sd draws x
+    sources.
+    """
+    precision, ridge = _stored(result, "basis_precision"), _stored(result, "basis_ridge")
+    # mu + L^-T z with L L' the precision of the row has its covariance
+    factor = np.linalg.cholesky(precision + ridge[:, :, None] * np.eye(len(precision)))
+    standard = rng.standard_normal((*result.basis.shape, n_draws))
+    deviation = np.linalg.solve(np.swapaxes(factor, 1, 2), standard)
+    basis = result.basis + np.moveaxis(deviation, 2, 0)
+    coefficients = []
+    for c in range(len(result.coefficients)):
+        g = _stored(result, f"dirichlet_{c}")
+        gammas = rng.standard_gamma(g, (n_draws, *g.shape))
+        coefficients.append(gammas / gammas.sum(axis=1, keepdims=True))
+    shape, rate = _stored(result, "noise_shape"), _stored(result, "noise_rate")
+    return basis, coefficients, np.sqrt(rate / rng.standard_gamma(shape, (n_draws, len(shape))))
 
 
 def _normal(mean, sd):

@@ -1,0 +1,411 @@
+"""BJMD in scikit-learn's manner: its own checks for one matrix, and the same habits for several sources."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bjmd import BJMD, restarts
+from bjmd.errors import InputError
+from bjmd.model import Sources
+from bjmd.posterior import basis_covariance
+
+
+@parametrize_with_checks(
+    [BJMD(n_components=2, n_init=1), BJMD(n_components=2, n_init=1, inference="map")],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def make_data(n_samples=(30, 25), n_features=12, n_components=3, noise=(0.2, 0.6), seed=0):
+    """Samples x features of the model's form."""
+    rng = np.random.default_rng(seed)
+    basis = 2 * rng.laplace(size=(n_components, n_features))
+    return [
+        rng.dirichlet(np.full(n_components, 0.5), n) @ basis + sd * rng.standard_normal((n, n_features))
+        for n, sd in zip(n_samples, noise, strict=True)
+    ]
+
+
+@pytest.fixture
+def data():
+    return make_data()
+
+
+@pytest.fixture
+def frames(data):
+    return {
+        name: pd.DataFrame(x, columns=[f"g{k}" for k in range(12)], index=[f"{name}{j}" for j in range(len(x))])
+        for name, x in zip(("a", "b"), data, strict=True)
+    }
+
+
+def model(**parameters):
+    return BJMD(**{"n_components": 3, "n_init": 2, **parameters})
+
+
+def assert_same_fit(one, other):
+    np.testing.assert_array_equal(one.components_, other.components_)
+    np.testing.assert_array_equal(one.noise_, other.noise_)
+    np.testing.assert_array_equal(one.restarts_, other.restarts_)
+    for h, k in zip(one.memberships_, other.memberships_, strict=True):
+        np.testing.assert_array_equal(h, k)
+
+
+# Fitting several sources
+
+
+@pytest.mark.parametrize("inference", ["cavi", "map"])
+def test_a_fit_is_the_best_restart(data, inference):
+    fitted = model(inference=inference, n_init=4, random_state=7)
+    assert fitted.fit(data) is fitted
+    results = restarts.run(f"{inference}-bjmd", Sources([x.T for x in data]), 3, n_restarts=4, seed=7)
+    (best,) = restarts.best(results, 1)
+    np.testing.assert_array_equal(fitted.components_, best.basis.T)
+    np.testing.assert_array_equal(fitted.noise_, best.noise)
+    for h, k in zip(fitted.memberships_, best.coefficients, strict=True):
+        np.testing.assert_array_equal(h, k.T)
+    np.testing.assert_array_equal(fitted.restarts_, [result.objective for result in results])
+    assert fitted.objective_ == best.objective == fitted.restarts_.min()
+    assert fitted.n_iter_ == len(best.trace)
+    assert fitted.converged_
+    assert fitted.decomposition_.seed == best.seed
+
+
+def test_options_reach_the_fit(data):
+    options = {"alpha0": 2.0, "lambda_": 0.5, "a0": 1.0, "b0": 2.0, "tol": 1e-3}
+    fitted = model(max_iter=50, n_init=1, **options).fit(data)
+    assert fitted.decomposition_.options == options | {"max_sweeps": 50}
+    each = model(alpha0=np.array([1.0, 2.0, 3.0]), n_init=1).fit(data)
+    assert each.decomposition_.options["alpha0"] == [1.0, 2.0, 3.0]
+
+
+def test_attributes(data):
+    fitted = model().fit(data)
+    assert fitted.components_.shape == (3, 12)
+    assert [h.shape for h in fitted.memberships_] == [(30, 3), (25, 3)]
+    assert fitted.noise_.shape == (2,)
+    assert fitted.elbo_ == -fitted.objective_
+    assert fitted.n_features_in_ == 12
+    assert fitted.source_names_ == ["source 1", "source 2"]
+    assert not hasattr(fitted, "feature_names_in_")
+    assert list(fitted.get_feature_names_out()) == ["bjmd0", "bjmd1", "bjmd2"]
+    assert not hasattr(model(inference="map").fit(data), "elbo_")
+
+
+def test_a_list_of_one_is_a_single_matrix(data):
+    assert_same_fit(model().fit(data[:1]), model().fit(data[0]))
+    assert_same_fit(model().fit({"only": data[0]}), model().fit(data[0]))
+    assert_same_fit(model().fit(data[0].tolist()), model().fit(data[0]))
+
+
+def test_containers_agree(data, frames):
+    plain = model().fit(data)
+    by_name = model().fit(frames)
+    assert_same_fit(by_name, plain)
+    assert by_name.source_names_ == ["a", "b"]
+    assert list(by_name.feature_names_in_) == [f"g{k}" for k in range(12)]
+    assert_same_fit(model().fit(tuple(frames.values())), plain)
+    unnamed = [pd.DataFrame(x) for x in data]
+    assert not hasattr(model().fit(unnamed), "feature_names_in_")
+    zeros = [np.where(np.abs(x) < 0.5, 0, x) for x in data]
+    dense = model().fit(zeros)
+    for container in (scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.dok_array):
+        sparse = model().fit([container(x) for x in zeros])
+        np.testing.assert_allclose(sparse.components_, dense.components_, rtol=1e-6)
+    dense_and_sparse = model().fit([zeros[0], scipy.sparse.csr_array(zeros[1])])
+    np.testing.assert_allclose(dense_and_sparse.components_, dense.components_, rtol=1e-6)
+
+
+def test_memory_order_is_nothing_to_a_fit(data):
+    assert_same_fit(model().fit([np.asfortranarray(x) for x in data]), model().fit(data))
+    assert_same_fit(model().fit([np.repeat(x, 2, axis=1)[:, ::2] for x in data]), model().fit(data))
+
+
+def test_number_types(data):
+    counts = [np.round(10 * x).astype(int) for x in data]
+    assert_same_fit(model().fit(counts), model().fit([x.astype(float) for x in counts]))
+    single = [x.astype(np.float32) for x in data]
+    fitted = model().fit(single)
+    assert_same_fit(fitted, model().fit([x.astype(float) for x in single]))
+    assert fitted.transform(single[0], source=0).dtype == np.float64
+
+
+def test_inputs_are_left_alone(data, frames):
+    data[0][3, 4] = np.nan
+    before, frames_before = [x.copy() for x in data], {name: x.copy() for name, x in frames.items()}
+    for x in data:
+        x.flags.writeable = False
+    fitted = model().fit(data)
+    fitted.impute(data[0], source=0)
+    fitted.score(data[1], source=1)
+    for x, y in zip(data, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    model().fit_transform(frames)
+    for name in frames:
+        pd.testing.assert_frame_equal(frames[name], frames_before[name])
+
+
+def test_fits_are_reproducible(data):
+    once = model(n_init=3).fit(data)
+    assert_same_fit(model(n_init=3, n_jobs=2).fit(data), once)
+    assert_same_fit(once.fit(data), model(n_init=3).fit(data))
+    assert_same_fit(clone(once).fit(data), once)
+    assert_same_fit(
+        model(random_state=np.random.RandomState(5)).fit(data), model(random_state=np.random.RandomState(5)).fit(data)
+    )
+    assert model(random_state=None).fit(data).decomposition_.seed >= 0
+
+
+def test_a_refit_forgets(data, frames):
+    fitted = model().fit(frames)
+    fitted.fit([x[:, :8] for x in data])
+    assert not hasattr(fitted, "feature_names_in_")
+    assert fitted.n_features_in_ == 8
+    assert fitted.transform(data[0][:, :8], source=0).shape == (30, 3)
+
+
+def test_pickling(data):
+    fitted = model().fit(data)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_same_fit(again, fitted)
+    np.testing.assert_array_equal(again.transform(data[0]), fitted.transform(data[0]))
+    assert again.score(data[1], source=1) == fitted.score(data[1], source=1)
+
+
+def test_a_fit_that_did_not_converge_says_so(data):
+    with pytest.warns(ConvergenceWarning, match="max_sweeps = 2.*raise max_iter or tol"):
+        fitted = model(max_iter=2).fit(data)
+    assert not fitted.converged_
+
+
+# Features matched by name
+
+
+def test_features_are_matched_by_name(frames):
+    shuffled = frames["b"][frames["b"].columns[::-1]]
+    assert_same_fit(model().fit([frames["a"], shuffled]), model().fit(frames))
+
+
+def test_every_feature_or_the_common_ones(frames):
+    a, b = frames["a"].drop(columns="g0"), frames["b"].drop(columns=["g5", "g7"])
+    outer = model().fit({"a": a, "b": b})
+    assert list(outer.feature_names_in_) == [*(f"g{k}" for k in range(1, 12)), "g0"]
+    assert outer.transform(b, source="b").shape == (25, 3)
+    np.testing.assert_allclose(outer.transform(a, source="a"), outer.memberships_[0], atol=1e-4)
+    complete = b.reindex(columns=outer.feature_names_in_)
+    np.testing.assert_array_equal(outer.transform(b, source="b"), outer.transform(complete, source="b"))
+    assert outer.impute(b, source="b").shape == (25, 12)
+    assert not np.isnan(outer.impute(b, source="b")).any()
+    inner = model(join="inner").fit({"a": a, "b": b})
+    assert inner.n_features_in_ == 9
+    np.testing.assert_allclose(inner.transform(b, source="b"), inner.memberships_[1], atol=1e-4)
+    with pytest.raises(ValueError, match="feature names should match"):
+        outer.transform(a)
+    with pytest.raises(ValueError, match="feature names should match"):
+        outer.transform(a, source="b")
+
+
+# New samples
+
+
+@pytest.mark.parametrize("inference", ["cavi", "map"])
+def test_transform_gives_back_the_memberships(data, inference):
+    fitted = model(inference=inference, tol={"cavi": None, "map": 1e-8}[inference]).fit(data)
+    for c, x in enumerate(data):
+        np.testing.assert_allclose(fitted.transform(x, source=c), fitted.memberships_[c], atol=1e-4)
+        np.testing.assert_array_equal(
+            fitted.transform(x, source=c), fitted.transform(x, source=fitted.source_names_[c])
+        )
+        np.testing.assert_array_equal(fitted.transform(x, source=c), fitted.transform(x, noise=fitted.noise_[c]))
+        np.testing.assert_allclose(fitted.transform(x), fitted.memberships_[c], atol=1e-4)
+        np.testing.assert_allclose(fitted.transform(x, source=c).sum(axis=1), 1)
+
+
+def test_transform_of_a_single_source_takes_its_noise(data):
+    fitted = model().fit(data[0])
+    np.testing.assert_array_equal(fitted.transform(data[1]), fitted.transform(data[1], source=0))
+
+
+def test_fit_transform(data, frames):
+    several = model().fit_transform(data)
+    assert isinstance(several, list)
+    fitted = model().fit(data)
+    for c, h in enumerate(several):
+        np.testing.assert_array_equal(h, fitted.transform(data[c], source=c))
+    single = model().fit_transform(data[0])
+    np.testing.assert_array_equal(single, model().fit(data[0]).transform(data[0]))
+    assert isinstance(model().fit_transform(data[:1]), list)
+
+
+def test_set_output(frames):
+    fitted = model().set_output(transform="pandas")
+    several = fitted.fit_transform(frames)
+    for name, memberships in zip(frames, several, strict=True):
+        assert list(memberships.columns) == ["bjmd0", "bjmd1", "bjmd2"]
+        assert list(memberships.index) == list(frames[name].index)
+    alone = fitted.transform(frames["b"], source="b")
+    pd.testing.assert_frame_equal(alone, several[1])
+
+
+def test_pipeline(data):
+    steps = make_pipeline(StandardScaler(), model())
+    assert steps.fit_transform(data[0]).shape == (30, 3)
+    assert np.isfinite(steps.score(data[0]))
+
+
+def test_score_prefers_the_right_features_and_counts_observed_entries_only():
+    train, test = make_data(n_samples=(80, 60), noise=(0.2, 0.2))
+    fitted = model().fit(train)
+    shuffled = test[:, np.random.default_rng(0).permutation(12)]
+    assert fitted.score(test) > fitted.score(shuffled) + 10
+    # a noise that is wrong is punished, whichever way
+    assert fitted.score(test) > max(fitted.score(test, noise=0.1), fitted.score(test, noise=0.5))
+    # a wild entry costs much, unless it is missing
+    wild, missing = test.copy(), test.copy()
+    wild[:, 3], missing[:, 3] = 100, np.nan
+    assert fitted.score(wild) < fitted.score(test) - 1000
+    assert abs(fitted.score(missing) - fitted.score(test)) < 5
+    np.testing.assert_allclose(np.mean([fitted.score(x[None]) for x in test]), fitted.score(test), rtol=1e-9)
+
+
+def test_score_prefers_the_true_number_of_components():
+    train, test = make_data(n_samples=(150, 100), n_features=30, noise=(0.5, 0.5))
+    scores = [BJMD(n_components=k, n_init=4).fit(train).score(test) for k in (2, 3, 6)]
+    assert np.argmax(scores) == 1
+
+
+# Uncertainty
+
+
+def test_posterior_draws_agree_with_the_marginals(data):
+    fitted = model().fit(data)
+    draws = fitted.sample_posterior(4000, random_state=1)
+    assert draws.components.shape == (4000, 3, 12)
+    assert [h.shape for h in draws.memberships] == [(4000, 30, 3), (4000, 25, 3)]
+    assert draws.noise.shape == (4000, 2)
+    result = fitted.decomposition_
+    pairs = [(draws.components, result.marginals("basis"), True), (draws.noise, result.marginals("noise"), False)]
+    pairs += [(h, m, True) for h, m in zip(draws.memberships, result.marginals("coefficients"), strict=True)]
+    for drawn, marginals, transposed in pairs:
+        mean, sd = (part.T if transposed else part for part in (marginals.mean, marginals.sd))
+        assert (np.abs(drawn.mean(axis=0) - mean) < 5 * sd / np.sqrt(4000)).all()
+        np.testing.assert_allclose(drawn.std(axis=0), sd, rtol=0.15)
+    row = np.cov(draws.components[:, :, 4].T)
+    np.testing.assert_allclose(row, basis_covariance(result)[4], atol=0.1 * np.diag(row).max())
+    np.testing.assert_allclose(draws.memberships[0].sum(axis=2), 1)
+    again = fitted.sample_posterior(4000, random_state=1)
+    np.testing.assert_array_equal(again.components, draws.components)
+
+
+def test_imputed_entries_come_with_honest_standard_deviations():
+    data = make_data(n_samples=(120, 100), n_features=30, noise=(0.3, 1.0))
+    rng = np.random.default_rng(3)
+    holes = [rng.random(x.shape) < 0.2 for x in data]
+    fitted = model().fit([np.where(hole, np.nan, x) for hole, x in zip(holes, data, strict=True)])
+    for c, (x, hole) in enumerate(zip(data, holes, strict=True)):
+        filled, sd = fitted.impute(np.where(hole, np.nan, x), source=c, return_std=True)
+        np.testing.assert_array_equal(filled[~hole], x[~hole])
+        assert (sd[~hole] == 0).all()
+        error = np.abs(filled - x)[hole]
+        for level, tolerance in ((0.5, 0.06), (0.9, 0.04)):
+            assert abs((error < norm.ppf(0.5 + level / 2) * sd[hole]).mean() - level) < tolerance
+        assert np.sqrt((error**2).mean()) < 0.7 * x.std()
+
+
+# Mistakes
+
+
+def test_several_mistakes(data, frames):
+    fitted = model().fit(data)
+    with pytest.raises(InputError, match="rows are samples and columns are features"):
+        model().fit([x.T for x in make_data(n_samples=(30, 25))])
+    with pytest.raises(InputError, match=r"different numbers of features \('source 1' has 12, 'source 2' has 9\)"):
+        model().fit([data[0], data[1][:, :9]])
+    with pytest.raises(InputError, match="'source 2' has no feature names but 'source 1' has"):
+        model().fit([frames["a"], data[1]])
+    with pytest.raises(InputError, match="swapped"):
+        model().fit({name: x.T for name, x in frames.items()})
+    with pytest.raises(InputError, match="source 'source 1' has column 'g0' more than once"):
+        model().fit([frames["a"].rename(columns={"g1": "g0"}), frames["b"]])
+    with pytest.raises(InputError, match="n_components is 40, more than the data allow"):
+        model(n_components=40).fit(data)
+    with pytest.raises(InputError, match="source 'b': Found array with 0 sample"):
+        model().fit({"a": data[0], "b": data[1][:0]})
+    for nothing in ({}, []):
+        with pytest.raises(InputError, match="no source was given"):
+            model().fit(nothing)
+    with pytest.raises(InputError, match=r"source 'source 2': Expected 2D array, got 1D array instead$"):
+        model().fit([data[0], data[1][0]])
+    with pytest.raises(InputError, match="join is 'left'"):
+        model(join="left").fit(data)
+    with pytest.raises(InputError, match="infinite"):
+        model().fit([data[0], np.full((3, 12), np.inf)])
+    with pytest.raises(InputError, match="inference is 'gibbs'"):
+        model(inference="gibbs").fit(data)
+    with pytest.raises(InputError, match="random_state is -1"):
+        model(random_state=-1).fit(data)
+    with pytest.raises(InputError, match="there is no source 'c'; give one of 'source 1', 'source 2'"):
+        fitted.transform(data[0], source="c")
+    with pytest.raises(InputError, match="there is no source 2"):
+        fitted.transform(data[0], source=2)
+    with pytest.raises(InputError, match="give one of them"):
+        fitted.transform(data[0], source=1, noise=0.3)
+    with pytest.raises(InputError, match="one matrix"):
+        fitted.transform(data)
+    with pytest.raises(ValueError, match="X has 9 features, but BJMD is expecting 12 features"):
+        fitted.transform(data[0][:, :9], source=0)
+
+
+@pytest.mark.parametrize("cell", ["n/a", "1.5", pd.Timestamp("2020-01-01")])
+def test_text_in_a_table_is_found(frames, cell):
+    broken = frames["b"].astype(object)
+    broken.loc["b3", "g7"] = cell
+    with pytest.raises(InputError, match=r"source 'b' has .* in column 'g7', row 'b3'"):
+        model().fit({"a": frames["a"], "b": broken})
+    with pytest.raises(InputError, match=r"X has .* in column 'g7', row 'b3'"):
+        model().fit(frames).transform(broken, source="b")
+
+
+def test_objects_that_are_numbers_are_numbers(frames):
+    assert_same_fit(model().fit({"a": frames["a"].astype(object), "b": frames["b"]}), model().fit(frames))
+    missing = frames["b"].astype(object)
+    missing.loc["b3", "g7"] = None
+    nullable = frames["b"].astype("Float64")
+    nullable.loc["b3", "g7"] = pd.NA
+    assert_same_fit(model().fit({"a": frames["a"], "b": missing}), model().fit({"a": frames["a"], "b": nullable}))
+
+
+def test_what_needs_a_posterior_says_so(data):
+    fitted = model(inference="map").fit(data)
+    with pytest.raises(InputError, match="only a fit with inference='cavi' has a posterior"):
+        fitted.sample_posterior()
+    with pytest.raises(InputError, match="knows no standard deviations"):
+        fitted.impute(data[0], return_std=True)
+    assert np.isfinite(fitted.score(data[0]))
+
+
+@pytest.mark.parametrize("method", ["transform", "score", "impute", "sample_posterior"])
+def test_not_fitted(data, method):
+    with pytest.raises(NotFittedError, match="not fitted"):
+        getattr(model(), method)(*([] if method == "sample_posterior" else [data[0]]))
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = (
+        "import sys, bjmd; heavy = {'numpy', 'sklearn', 'pandas', 'numba', 'matplotlib', 'pymc'} & set(sys.modules); "
+        "assert not heavy, heavy; assert 'BJMD' in dir(bjmd); assert not hasattr(bjmd, 'nothing')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
