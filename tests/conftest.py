@@ -1,5 +1,9 @@
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 
 from bjmd.model import Sources
 
@@ -24,3 +28,22 @@ def make_sources():
         )
 
     return make
+
+
+@pytest.fixture
+def h5mu(tmp_path):
+    """An .h5mu file with two modalities of the same features, the first sparse, and their features x samples."""
+    anndata, mudata = pytest.importorskip("anndata"), pytest.importorskip("mudata")
+    rng = np.random.default_rng(5)
+    matrices = {"early": rng.poisson(1.0, (8, 6)).astype(float), "late": rng.standard_normal((8, 5))}
+    modalities = {
+        name: anndata.AnnData(
+            scipy.sparse.csr_matrix(x.T) if name == "early" else x.T,
+            obs=pd.DataFrame(index=[f"{name}{j}" for j in range(x.shape[1])]),
+            var=pd.DataFrame(index=[f"g{i}" for i in range(8)]),
+        )
+        for name, x in matrices.items()
+    }
+    with mudata.set_options(pull_on_update=False), warnings.catch_warnings(action="ignore"):
+        mudata.MuData(modalities).write_h5mu(tmp_path / "study.h5mu")
+    return tmp_path / "study.h5mu", matrices

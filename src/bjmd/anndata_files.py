@@ -1,0 +1,108 @@
+"""AnnData and MuData: samples are obs, features are var, so their matrices are the transpose of ours.
+
+An .h5ad file is one source, or one for each value of a column of obs; an .h5mu file has one for each modality.  After
+a fit, `write_back` makes copies of the files with the result in the places where such files keep a decomposition.
+
+Needs the extra bjmd[anndata]; nothing else in the package imports these libraries.
+"""
+
+import importlib
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import scipy.sparse
+
+from bjmd import __version__
+from bjmd.errors import InputError
+from bjmd.readers import Table, unique_stems
+from bjmd.text_tables import problems_as_sentences
+
+
+def read(path, split_by=None):
+    """The sources of one file."""
+    data = _open(path)
+    if path.suffix.lower() == ".h5mu":
+        return [_table(path, modality, name) for name, modality in data.mod.items()]
+    if split_by is None:
+        return [_table(path, data, None)]
+    if split_by not in data.obs:
+        raise InputError(f"{path} has no column {split_by!r} in obs; it has {', '.join(data.obs) or 'none'}")
+    values = data.obs[split_by]
+    without = data.obs_names[values.isna()]
+    if len(without):
+        raise InputError(
+            f"{path} has no value in the column {split_by!r} for {len(without)} of its {len(values)} samples, for "
+            f"example {without[0]!r}; fill it in, or remove them"
+        )
+    values = values.astype(str)
+    return [_table(path, data[(values == value).to_numpy()], value) for value in values.unique()]
+
+
+def write_back(folder, tables, sources, result):
+    """Copies of the .h5ad and .h5mu files among the tables, with memberships, components and noise in them.
+
+    obsm["X_bjmd"] holds the memberships (samples x components), varm["bjmd"] the components (features x components,
+    NaN where a feature was not in the fit), and uns["bjmd"] the rest.  Returns the paths.
+    """
+    paths = [
+        path for path in dict.fromkeys(table.path for table in tables) if path.suffix.lower() in (".h5ad", ".h5mu")
+    ]
+    stems, written = unique_stems(paths), []
+    for path in paths:
+        data = _open(path)
+        own = [c for c, table in enumerate(tables) if table.path == path]
+        if path.suffix.lower() == ".h5mu":
+            for c in own:
+                _annotate(data.mod[tables[c].part], [c], tables, sources, result)
+        else:
+            _annotate(data, own, tables, sources, result)
+        written.append(folder / (stems[path] + path.suffix.lower()))
+        with _quietly():
+            data.write(written[-1])
+    return written
+
+
+def _annotate(data, own, tables, sources, result):
+    """Put what the fit found into the AnnData object that the sources `own` (by number) came from."""
+    memberships = np.empty((data.n_obs, result.n_components))
+    for c in own:
+        memberships[data.obs_names.get_indexer(tables[c].sample_names)] = result.coefficients[c].T
+    data.obsm["X_bjmd"] = memberships
+    place = {feature: i for i, feature in enumerate(sources.feature_names)}
+    rows = np.array([place.get(feature, -1) for feature in data.var_names])
+    data.varm["bjmd"] = np.where(rows[:, None] >= 0, result.basis[rows], np.nan)
+    data.uns["bjmd"] = {
+        "sources": np.array([sources.names[c] for c in own]),
+        "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in own]),
+        "method": result.method,
+        "seed": result.seed,
+        "objective": result.objective,
+        "converged": result.converged,
+        "version": __version__,
+    }
+
+
+def _open(path):
+    name, function = {".h5ad": ("anndata", "read_h5ad"), ".h5mu": ("mudata", "read_h5mu")}[path.suffix.lower()]
+    try:
+        with _quietly():
+            module = importlib.import_module(name)
+    except ImportError:
+        raise InputError(f"{path} needs the package {name}; install it with: pip install 'bjmd[anndata]'") from None
+    with problems_as_sentences(path, f"a file of {name}"), _quietly():
+        return getattr(module, function)(path)
+
+
+def _table(path, data, part):
+    if data.X is None:
+        raise InputError(f"{path} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there")
+    matrix = data.X.T if scipy.sparse.issparse(data.X) else np.ascontiguousarray(np.asarray(data.X).T)
+    return Table(path, matrix, [str(name) for name in data.var_names], [str(name) for name in data.obs_names], part)
+
+
+@contextmanager
+def _quietly():
+    """Without what these libraries say about their own future, and about double names, which we refuse."""
+    with warnings.catch_warnings(action="ignore"):
+        yield

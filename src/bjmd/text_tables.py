@@ -1,0 +1,152 @@
+"""Text tables: sample names in the first row, feature names in the first column, and numbers.
+
+.csv files have commas, .tsv and .txt files have tabs; all may be gzipped.  A header without a field above the row
+names, as R writes it, is known by its length.  A cell that is empty or holds one of MISSING is a missing value, NaN.
+"""
+
+import csv
+import gzip
+import io
+import re
+import warnings
+import zipfile
+import zlib
+from contextlib import contextmanager
+
+import numpy as np
+
+from bjmd.errors import InputError
+
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None")
+"""What a cell may hold where a value is missing."""
+EXACT_LENGTH = 16
+"""pandas' fast conversion is exact up to 15 digits, which with a sign or a point are at most so many characters."""
+_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
+
+
+def read(path):
+    """The numbers as a float64 array, the names of its rows, and the names of its columns."""
+    separator = separator_of(path)
+    with problems_as_sentences(path, "a table of text in UTF-8"):
+        head, frame = _parse(path, separator)
+        first_column = frame.pop(0)
+        n_columns = frame.shape[1]
+        if n_columns == 0:
+            raise InputError(_one_column(path, separator, head))
+        if len(head) not in (n_columns, n_columns + 1):
+            raise InputError(_wrong_length(path, "the first line", len(head), n_columns + 1))
+        rows, columns = ([name.strip() for name in names] for names in (first_column, head[-n_columns:]))
+        has_text = any(column.kind not in "iuf" for column in frame.dtypes)
+        # pandas fills a line that ends early with missing values, so a file that was cut off would pass
+        if has_text or frame.iloc[:, -1].isna().any():
+            _find_fault(path, separator, columns, look_at_cells=has_text)
+    for names, place in ((columns, "first row"), (rows, "first column")):
+        if all(map(_is_measurement, names)):
+            raise InputError(f"the {place} of {path} holds numbers such as {names[0]}; it must hold names")
+    return np.ascontiguousarray(frame.to_numpy(dtype=float)), rows, columns
+
+
+def _parse(path, separator):
+    """The fields of the first line, and the other lines as a data frame."""
+    import pandas as pd
+
+    precision = "high" if _longest_number(path, separator) <= EXACT_LENGTH else "round_trip"
+    with open_text(path) as file:
+        head = next(filter(None, csv.reader(file, delimiter=separator)), None)
+        if head is None:
+            raise InputError(f"{path} is empty; check that it was written completely")
+        try:
+            with warnings.catch_warnings(action="ignore", category=pd.errors.DtypeWarning):  # _find_fault says more
+                frame = pd.read_csv(
+                    file, sep=separator, header=None, converters={0: str}, keep_default_na=False, na_values=MISSING,
+                    float_precision=precision,
+                )  # fmt: skip
+        except pd.errors.EmptyDataError:
+            raise InputError(f"{path} has one line only; below the names it must have lines of numbers") from None
+        except pd.errors.ParserError as error:
+            _find_fault(path, separator, None, look_at_cells=False)
+            raise InputError(f"{path} is not a table ({error}); check its quotation marks") from None
+    return head, frame
+
+
+def _longest_number(path, separator):
+    """The number of characters of the longest field below the header that does not begin a line."""
+    longest, rest, separator = 0, b"", ord(separator)
+    with open_bytes(path) as file:
+        file.readline()
+        while block := file.read(2**24):
+            text = np.frombuffer(rest + block, np.uint8)
+            ends = np.flatnonzero((text == separator) | (text == ord("\n")))
+            if len(ends) == 0:
+                return len(text)
+            lengths = np.diff(ends)[text[ends[:-1]] == separator] - 1
+            longest = max(longest, lengths.max(initial=0))
+            rest = text[ends[-1] :].tobytes()
+    return longest
+
+
+def _find_fault(path, separator, columns, *, look_at_cells):
+    """Go through the table line by line, slowly, and say what is wrong with the first bad line, if any is."""
+    with open_text(path) as file:
+        lines = csv.reader(file, delimiter=separator)
+        next(filter(None, lines))
+        n_fields = None
+        for fields in filter(None, lines):
+            n_fields = n_fields or len(fields)
+            if len(fields) != n_fields:
+                raise InputError(_wrong_length(path, f"line {lines.line_num}", len(fields), n_fields))
+            if look_at_cells:
+                for field, column in zip(fields[1:], columns, strict=True):
+                    if field not in MISSING and not _is_number(field):
+                        raise InputError(
+                            f"{path} holds the text {field[:40]!r} in row {fields[0]!r}, column {column!r}; "
+                            "a cell must hold a number, or NA where the value is missing"
+                        )
+
+
+def _wrong_length(path, place, found, expected):
+    return f"{path} has {found} fields in {place} but {expected} in others; check that it was written completely"
+
+
+def _one_column(path, separator, head):
+    others = [word for mark, word in _SEPARATORS.items() if mark in head[0] and mark != separator]
+    seems = f" but seems to have {others[0]}" if others else ""
+    ending = "".join(path.suffixes)
+    return f"{path} has one column only: {ending} needs {_SEPARATORS[separator]} between columns{seems}; write it anew"
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # which Python allows in numbers, and no one else
+
+
+def _is_measurement(name):
+    """Whether a name is a number that no one would choose for a name; a plain whole number may be a name."""
+    return _is_number(name) and not re.fullmatch(r"\d+", name)
+
+
+def separator_of(path):
+    return "," if path.name.lower().removesuffix(".gz").endswith(".csv") else "\t"
+
+
+def open_bytes(path):
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def open_text(path):
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
+
+
+@contextmanager
+def problems_as_sentences(path, what):
+    """What a library says about a bad file, in one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, KeyError, OverflowError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path} is not {what} ({reason}); check the file, or write it again") from None

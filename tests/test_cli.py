@@ -1,0 +1,360 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bjmd import __version__, cli, outputs, preparation, projection, restarts, storage
+from bjmd.errors import FitError
+from bjmd.model import Sources
+from bjmd.readers import read_sources
+
+
+@pytest.fixture
+def files(make_sources, tmp_path, monkeypatch):
+    """a.csv and b.tsv in the current folder, in whose first cell a value is missing; and what they hold."""
+    monkeypatch.chdir(tmp_path)
+    sources = make_sources(n_features=12, n_samples=(30, 20))
+    sources.matrices[1][0, 0] = np.nan
+    features = [f"g{i}" for i in range(12)]
+    for x, path, letter in zip(sources.matrices, ("a.csv", "b.tsv"), "ab", strict=True):
+        frame = pd.DataFrame(x, features, [f"{letter}{j}" for j in range(x.shape[1])])
+        frame.to_csv(path, sep="," if path.endswith("csv") else "\t")
+    return sources.matrices
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command line; gives its exit code, stdout and stderr."""
+
+    def run(line, code=0):
+        assert cli.main(line.split()) == code
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return out, err
+
+    return run
+
+
+FIT = "fit a.csv b.tsv -k 3 -o out --restarts 3 --no-figures"
+
+
+def test_a_fit_has_the_numbers_of_python(files, run):
+    out, err = run(f"{FIT} --seed 5 --jobs 2 --alpha0 1.2 --lambda 0.5 --tol 1e-5 --option max_sweeps=300")
+    options = {"alpha0": 1.2, "lambda_": 0.5, "tol": 1e-5, "max_sweeps": 300}
+    sources = Sources(files)
+    ours = restarts.best(restarts.run("cavi-bjmd", sources, 3, n_restarts=3, seed=5, **options), 3)
+    fit = outputs.load(Path("out"))
+    for result, expected in zip(fit.results, ours, strict=True):
+        np.testing.assert_array_equal(result.basis, expected.basis)
+        np.testing.assert_array_equal(result.noise, expected.noise)
+        for h, h_expected in zip(result.coefficients, expected.coefficients, strict=True):
+            np.testing.assert_array_equal(h, h_expected)
+        assert (result.seed, result.options) == (expected.seed, options)
+    assert (fit.names, fit.sample_names[1][0], fit.feature_names[3]) == (["a", "b"], "b0", "g3")
+    assert "12 features; 30 samples of a, 20 samples of b" in err
+    assert "All 12 features are in every source." in err
+    assert f"{ours[0].noise[0]:.4g}" in out
+    assert "begin with out/report.html" in out
+    assert not any(path.name.startswith(".") for path in Path().iterdir())
+
+
+def test_names_labels_join_and_methods_reach_the_fit(files, run):
+    Path("labels.csv").write_text("sample,class\na0,x\nb0,y\n")
+    Path("c.csv").write_text(",c0,c1,c2\ng1,1,2,3\nnew,4,5,6\ng2,1,1,1\ng3,2,0,1\n")
+    _, err = run(
+        "fit a.csv b.tsv c.csv -k 2 -o out --restarts 1 --no-figures --method map-bjmd --join inner --names A,B,C "
+        "--labels labels.csv"
+    )
+    fit = outputs.load(Path("out"))
+    assert (fit.names, fit.class_names, fit.feature_names) == (["A", "B", "C"], ["x", "y"], ["g1", "g2", "g3"])
+    assert fit.results[0].method == "map-bjmd"
+    assert "3 of 13 features are in every source; the others are left out (A lacks 1, B lacks 1, C lacks 9)" in err
+    assert "29 of the 30 samples of source 'A' have no class in labels.csv, for example 'a1'" in err
+
+
+def test_figures_come_by_default(files, run):
+    run("fit a.csv b.tsv -k 2 -o out --restarts 2 --method map-bjmd")
+    assert (Path("out") / "figures" / "memberships.png").stat().st_size > 1000
+
+
+# Scales
+
+
+def test_scales(files, run):
+    run(f"{FIT} --scale rms")
+    sources = Sources(files)
+    divisors = preparation.scales(sources, "rms")
+    expected = restarts.run("cavi-bjmd", preparation.divided(sources, divisors), 3, n_restarts=3)
+    np.testing.assert_array_equal(outputs.load(Path("out")).results[0].basis, restarts.best(expected, 1)[0].basis)
+    assert json.loads(Path("out/settings.json").read_text())["divisors"] == divisors.tolist()
+
+
+def test_a_hint_at_different_scales(files, run):
+    (pd.read_csv("a.csv", index_col=0) * 1000).to_csv("a.csv")
+    assert "hint: entries of source 'a' are" in run(FIT)[1]
+    assert "hint" not in run(f"{FIT} --force --scale rms")[1]
+
+
+def test_a_hint_at_the_unit_of_the_priors(files, run):
+    for path, separator in {"a.csv": ",", "b.tsv": "\t"}.items():
+        (pd.read_csv(path, index_col=0, sep=separator) * 1000).to_csv(path, sep=separator)
+    assert "but the priors are made for about 1; consider --scale rms" in run(FIT)[1]
+    assert "hint" not in run(f"{FIT} --force --lambda 1000")[1]
+
+
+# New samples
+
+
+def test_training_samples_get_back_their_memberships(files, run):
+    run(FIT)
+    out, err = run("transform out a.csv --source a")
+    memberships = pd.read_csv("out/memberships_a.tsv", sep="\t", index_col=0)
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert lines[0] == ["sample", "C1", "C2", "C3"]
+    assert [line[0] for line in lines[1:]] == list(memberships.index)
+    np.testing.assert_allclose([list(map(float, line[1:])) for line in lines[1:]], memberships, atol=2e-5)
+    assert "a.csv has 12 of the 12 features of the fit\n" in err
+    assert "that of source 'a'" in err
+
+
+def test_new_samples_with_other_features(files, run):
+    run(FIT)
+    frame = pd.DataFrame(files[0][:, :4], [f"g{i}" for i in range(12)], list("pqrs"))
+    frame = pd.concat([frame.iloc[::-1].drop("g3"), pd.DataFrame(7.0, ["new"], frame.columns)])
+    frame.T.to_csv("new.csv")
+    _, err = run("transform out new.csv --samples-in-rows -o new.tsv")
+    best = outputs.load(Path("out")).results[0]
+    matrix = files[0][:, :4].copy()
+    matrix[3] = np.nan
+    expected = projection.project(best, matrix)
+    np.testing.assert_allclose(pd.read_csv("new.tsv", sep="\t", index_col=0), expected.coefficients.T, rtol=1e-5)
+    assert (
+        "new.csv has 11 of the 12 features of the fit; the others are missing values; "
+        "unknown to the fit and left out: 1\n"
+    ) in err
+    assert f"noise sd {expected.noise:.4g}, estimated" in err
+    assert "memberships of 4 samples are in new.tsv" in err
+
+
+def test_new_samples_are_scaled_as_the_fit_was(files, run):
+    run(f"{FIT} --scale rms")
+    run("transform out a.csv --source a -o a.tsv")
+    back, memberships = (pd.read_csv(path, sep="\t", index_col=0) for path in ("a.tsv", "out/memberships_a.tsv"))
+    np.testing.assert_allclose(back, memberships, atol=2e-5)
+    # of its own, a source is divided by its own scale
+    run("transform out a.csv -o one.tsv")
+    (pd.read_csv("a.csv", index_col=0) * 100).to_csv("hundred.csv")
+    run("transform out hundred.csv -o two.tsv")
+    one, two = (pd.read_csv(path, sep="\t", index_col=0) for path in ("one.tsv", "two.tsv"))
+    np.testing.assert_allclose(one, two, atol=2e-6)
+
+
+def test_mistakes_with_new_samples(files, run):
+    run(FIT)
+    before = sorted(Path().rglob("*"))
+    for line, sentence in {
+        "transform out a.csv --source c": "bjmd: the fit has no source 'c'; its sources are a, b\n",
+        "transform nowhere a.csv": "bjmd: nowhere is not a folder with the results of a fit",
+        "transform out nowhere.csv": "bjmd: nowhere.csv does not exist; check the path\n",
+        "transform out a.csv --samples-in-rows -o new.tsv": "12 of its samples are, as if it were transposed",
+    }.items():
+        _, err = run(line, code=2)
+        assert sentence in err
+    assert sorted(Path().rglob("*")) == before
+    run("fit a.csv -k 3 -o out --restarts 1 --no-figures --force --method kmeans")
+    assert "method 'kmeans' has no way to place new samples" in run("transform out a.csv", code=2)[1]
+
+
+# Show and datasets
+
+
+def test_show(files, run):
+    run(FIT)
+    out, _ = run("show out")
+    best = outputs.load(Path("out")).results[0]
+    low, high = best.marginals("noise").interval(0.9)
+    for words in (
+        "50 samples of 2 sources, measured on 12 features",
+        "All 12 features are in every source.",
+        f"{best.noise[1]:.4g}",
+        f"{low[1]:.4g} to {high[1]:.4g}",
+        "The share of a component",
+        "restarts converged",
+    ):
+        assert words in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 100
+    assert "nowhere is not a folder with the results of a fit" in run("show nowhere", code=2)[1]
+
+
+def test_the_list_of_data_sets(run, monkeypatch):
+    out, _ = run("datasets")
+    for words in ("3sources\n", "at most 200 MB", "Non-commercial and research purposes only", "at hand  "):
+        assert words in out
+    assert "did you mean '3sources'?" in run("datasets 3source", code=2)[1]
+    monkeypatch.setitem(sys.modules, "bjmd.datasets.fetch", None)
+    assert "at hand  unknown" in run("datasets")[0]
+    assert "pip install 'bjmd[workflow]'" in run("datasets 3sources", code=2)[1]
+
+
+# AnnData and MuData
+
+
+def test_results_go_back_into_h5mu_files(h5mu, run, tmp_path, monkeypatch):
+    import mudata
+
+    monkeypatch.chdir(tmp_path)
+    run("fit study.h5mu -k 2 -o out --restarts 2 --no-figures")
+    best = outputs.load(Path("out")).results[0]
+    with warnings.catch_warnings(action="ignore"):  # the modalities share names of features, which is the point
+        back = mudata.read_h5mu("out/study.h5mu")
+    for c, name in enumerate(("early", "late")):
+        modality = back.mod[name]
+        np.testing.assert_array_equal(modality.obsm["X_bjmd"], best.coefficients[c].T)
+        np.testing.assert_array_equal(modality.varm["bjmd"], best.basis)
+        assert modality.uns["bjmd"]["noise"] == best.noise[c]
+        assert (modality.uns["bjmd"]["method"], modality.uns["bjmd"]["version"]) == ("cavi-bjmd", __version__)
+    sources, _ = read_sources("study.h5mu")
+    expected = restarts.best(restarts.run("cavi-bjmd", sources, 2, n_restarts=2), 1)[0]
+    np.testing.assert_array_equal(best.basis, expected.basis)
+
+
+def test_results_go_back_into_a_split_h5ad_file(files, run):
+    anndata = pytest.importorskip("anndata")
+    x = np.hstack([files[0], files[1][:, 1:]])
+    cohorts = ["even" if j % 2 == 0 else "odd" for j in range(x.shape[1])]
+    obs = pd.DataFrame({"cohort": cohorts}, [f"s{j}" for j in range(x.shape[1])])
+    anndata.AnnData(x.T, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(12)])).write_h5ad("all.h5ad")
+    run("fit all.h5ad --split-by cohort -k 2 -o out --restarts 1 --no-figures")
+    best = outputs.load(Path("out")).results[0]
+    back = anndata.read_h5ad("out/all.h5ad")
+    np.testing.assert_array_equal(back.obsm["X_bjmd"][0::2], best.coefficients[0].T)
+    np.testing.assert_array_equal(back.obsm["X_bjmd"][1::2], best.coefficients[1].T)
+    assert list(back.uns["bjmd"]["sources"]) == ["even", "odd"]
+    np.testing.assert_array_equal(back.uns["bjmd"]["noise"], best.noise)
+    # a second fit replaces the first
+    Path("out/all.h5ad").rename("all.h5ad")
+    run("fit all.h5ad -k 3 -o out2 --restarts 1 --no-figures")
+    assert anndata.read_h5ad("out2/all.h5ad").obsm["X_bjmd"].shape == (x.shape[1], 3)
+
+
+# Mistakes, and how commands end
+
+
+MISTAKES = {
+    "--method cavi-bjm": "bjmd: there is no method 'cavi-bjm'; did you mean 'cavi-bjmd'?\n",
+    "--method kmeans --alpha0 2": "bjmd: method 'kmeans' has no option 'alpha0'; its options are ",
+    "--option speed=9": "bjmd: method 'cavi-bjmd' has no option 'speed'; its options are alpha0, ",
+    "--option speed": "bjmd: --option 'speed' has no value; write it as KEY=VALUE, for example max_sweeps=500\n",
+    "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number of at least 1\n",
+    "--alpha0 0.5": "bjmd: alpha0 is 0.5; every entry must be",
+    "-k 0": "bjmd: n_components is 0; it must be a whole number of at least 1\n",
+    "-k 90": "bjmd: n_components is 90, more than the data allow",
+    "--restarts 0": "bjmd: n_restarts is 0; it must be",
+    "--jobs 0": "bjmd: jobs is 0; it must be",
+    "--seed -1": "bjmd: seed is -1; it must be",
+    "--names A": "bjmd: the number of names is 1 but there are 2 sources (a, b); give one each\n",
+    "--labels nowhere.tsv": "bjmd: there is no label file nowhere.tsv; check the path\n",
+    "--names A,": "bjmd: a source has an empty name; give each a name of its own\n",
+    "-o a.csv/out": "bjmd: nothing can be written to a.csv (",
+    "--split-by cohort": "bjmd: a.csv cannot be split by 'cohort'",
+    "--samples-in-rows": "bjmd: a.csv has 12 of its 12 samples in common with other sources but only 0 of its 30",
+    "nowhere.csv": None,
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_its_sentence_and_leaves_nothing(mistake, files, run):
+    before = sorted(Path().iterdir())
+    if MISTAKES[mistake] is None:
+        _, err = run(FIT.replace("b.tsv", mistake), code=2)
+        assert err == "bjmd: nowhere.csv does not exist; check the path\n"
+    else:
+        out, err = run(f"{FIT} {mistake}", code=2)
+        assert MISTAKES[mistake] in err
+        assert not out
+    assert err.splitlines()[-1].startswith("bjmd: ")
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("command", [f"{FIT} -k two", f"{FIT} --methd cavi", "fit a.csv", "frobnicate", ""])
+def test_a_mistake_in_the_command_line_is_one_sentence(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(command.split())
+    out, err = capsys.readouterr()
+    assert (end.value.code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("bjmd") and err.endswith(" --help\n")
+
+
+def test_memberships_cannot_be_written_over_a_folder(files, run):
+    run(FIT)
+    _, err = run("transform out a.csv -o out", code=2)
+    assert err == "bjmd: out is a folder; give the name of a .tsv file for the memberships\n"
+
+
+def test_folders_that_hold_something_are_not_touched(files, run):
+    run(FIT)
+    _, err = run(FIT, code=2)
+    assert "folder out holds the results of an earlier fit" in err and "--force" in err
+    first = Path("out/fit.npz").read_bytes()
+    run(f"{FIT} --force --seed 8")
+    assert Path("out/fit.npz").read_bytes() != first
+    Path("out/notes.txt").write_text("mine")
+    assert "'notes.txt', which bjmd did not write" in run(f"{FIT} --force", code=2)[1]
+    assert "folder . holds other files" in run(FIT.replace("-o out", "-o ."), code=2)[1]
+
+
+def test_a_fit_that_breaks_down_or_is_interrupted(files, run, monkeypatch):
+    before = sorted(Path().iterdir())
+    for error, code, sentence in (
+        (FitError("the objective is not finite"), 1, "bjmd: the objective is not finite\n"),
+        (
+            OSError(28, "No space left on device", "out"),
+            1,
+            "bjmd: out cannot be used (No space left on device); check it\n",
+        ),
+        (KeyboardInterrupt(), 130, "bjmd: interrupted; nothing was written\n"),
+    ):
+
+        def broken(*_, error=error, **__):
+            raise error
+
+        for place in ((restarts, "run"), (storage, "save_decompositions")):
+            with monkeypatch.context() as patch:
+                patch.setattr(*place, broken)
+                assert sentence in run(FIT, code=code)[1]
+            assert sorted(Path().iterdir()) == before
+
+
+def command(line, **options):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    return subprocess.Popen([sys.executable, "-m", "bjmd.cli", *line.split()], **pipes, **options)
+
+
+def test_as_a_process(files):
+    with command("--version") as process:
+        assert process.communicate() == (f"bjmd {__version__}\n", "")
+    with command("show nowhere") as process:
+        out, err = process.communicate()
+    assert (process.returncode, out) == (2, "") and err.startswith("bjmd: nowhere is not a folder")
+
+
+def test_ctrl_c_does_not_wait_for_the_fits(rng, tmp_path):
+    np.savez(tmp_path / "big.npz", matrix=rng.random((1000, 2000)))
+    line = "fit big.npz -k 40 -o out --tol 1e-300 --option max_sweeps=1000000 --jobs 1"
+    with command(line, cwd=tmp_path) as process:
+        while "1000 features" not in process.stderr.readline():
+            pass
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+        assert process.stderr.read().endswith("bjmd: interrupted; nothing was written\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["big.npz"]

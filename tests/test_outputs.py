@@ -1,0 +1,253 @@
+import base64
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bjmd import outputs, restarts, storage, views
+from bjmd.errors import InputError
+from bjmd.model import Sources
+
+NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Three sources with names that need care, a few missing entries and classes, and three restarts on them."""
+    rng = np.random.default_rng(1)
+    basis = 2 * rng.laplace(size=(10, 3))
+    coefficients = [rng.dirichlet(np.ones(3), n).T for n in (14, 12, 9)]
+    matrices = [basis @ h + 0.3 * rng.standard_normal((10, h.shape[1])) for h in coefficients]
+    matrices[1][2, :5] = np.nan
+    labels = [h > 0.4 for h in coefficients]
+    sources = Sources(matrices, names=NAMES, labels=labels, class_names=["a", "b", "c"])
+    return sources, restarts.run("cavi-bjmd", sources, 3, n_restarts=3, seed=5)
+
+
+@pytest.fixture(scope="module")
+def folder(fitted, tmp_path_factory):
+    path = tmp_path_factory.mktemp("outputs") / "out"
+    outputs.write(path, *fitted, notes=["Features were matched."])
+    return path
+
+
+def small(make_sources, method="map-bjmd", **options):
+    sources = make_sources()
+    return sources, restarts.run(method, sources, 2, n_restarts=1, **options)
+
+
+def test_all_restarts_come_back_best_first_with_all_names(folder, fitted):
+    sources, results = fitted
+    loaded = outputs.load(folder)
+    expected = restarts.best(results, 3)
+    assert [run.seed for run in loaded.results] == [run.seed for run in expected]
+    for ours, theirs in zip(loaded.results, expected, strict=True):
+        np.testing.assert_array_equal(ours.basis, theirs.basis)
+        assert ours.posterior.keys() == theirs.posterior.keys()
+    for names in ("names", "feature_names", "sample_names", "class_names", "n_missing"):
+        assert getattr(loaded, names) == getattr(sources, names)
+    for ours, theirs in zip(loaded.labels, sources.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_loaded_fit_can_be_drawn_again(folder):
+    loaded = outputs.load(folder)
+    assert len(views.memberships(loaded, loaded.results[0]).axes) == 6
+
+
+def test_the_tables_hold_the_best_restart(folder, fitted):
+    sources, results = fitted
+    (best,) = restarts.best(results, 1)
+    paths = ["memberships_North_South.tsv", "memberships_north___south.tsv", "memberships_b_West_b_x.tsv"]
+    for path, h, samples in zip(paths, best.coefficients, sources.sample_names, strict=True):
+        table = pd.read_csv(folder / path, sep="\t", index_col="sample")
+        assert list(table.index) == samples
+        assert list(table.columns) == ["C1", "C2", "C3"]
+        np.testing.assert_allclose(table, h.T, rtol=1e-5)
+    components = pd.read_csv(folder / "components.tsv", sep="\t", index_col="feature")
+    np.testing.assert_allclose(components, best.basis, rtol=1e-5)
+    sds = pd.read_csv(folder / "components_sd.tsv", sep="\t", index_col="feature")
+    np.testing.assert_allclose(sds, best.marginals("basis").sd, rtol=1e-5)
+    noise = pd.read_csv(folder / "noise.tsv", sep="\t", index_col="source")
+    assert list(noise.index) == NAMES
+    marginals = best.marginals("noise")
+    low, high = marginals.interval(0.9)
+    expected = np.column_stack([best.noise, marginals.sd, low, high])
+    np.testing.assert_allclose(noise[["noise", "sd", "low", "high"]], expected, rtol=1e-5)
+
+
+def test_the_table_of_restarts_is_ordered_by_objective(folder, fitted):
+    table = pd.read_csv(folder / "restarts.tsv", sep="\t")
+    assert list(table.columns) == ["seed", "objective", "converged", "reason", "seconds"]
+    assert list(table["seed"]) == [run.seed for run in restarts.best(fitted[1], 3)]
+    assert table["objective"].is_monotonic_increasing
+
+
+def test_the_summary_says_what_was_done(folder, fitted):
+    sources, results = fitted
+    (best,) = restarts.best(results, 1)
+    text = (folder / "summary.md").read_text()
+    for words in (
+        "35 samples of 3 sources, measured on 10 features, were decomposed into 3 components by VI-BJMD (closed form)",
+        "5 of 350 entries (1.4 %) are missing",
+        "Features were matched.",
+        r"| \<b>West\</b> \| \*x\* | 9 | 0 |",
+        f"| {best.noise[0]:.4g} |",
+        "All 3 restarts converged.",
+    ):
+        assert words in text
+    for k in range(3):
+        first = sources.feature_names[views.top_features(best.basis, k, 1)[0]]
+        assert re.search(rf"\| C{k + 1} \| [\d.]+ % \| {first} \(", text)
+
+
+def test_every_picture_of_the_summary_exists(folder):
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
+    assert len(pictures) == 7
+    for picture in pictures:
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
+
+
+class Page(HTMLParser):
+    """What is in a page: its text, its images and what it opens and does not close."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.words, self.images, self.open, self.links = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.links += [value for key, value in attributes.items() if key in ("src", "href")]
+        if tag == "img":
+            self.images.append(attributes)
+        elif tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_the_report_is_one_page_with_the_pictures_inside(folder):
+    page = Page((folder / "report.html").read_text())
+    assert not page.open
+    assert all(link.startswith("data:image/png;base64,") for link in page.links), "nothing is loaded from elsewhere"
+    assert len(page.images) == 7
+    assert all(image["alt"] for image in page.images)
+    shown = {base64.b64decode(image["src"].split(",")[1]) for image in page.images}
+    assert shown == {path.read_bytes() for path in folder.glob("figures/*.png")}
+    assert NAMES[2] in page.words, "names are text, not markup"
+
+
+def test_a_point_estimate_has_no_uncertainty(make_sources, tmp_path):
+    sources, results = small(make_sources)
+    outputs.write(tmp_path / "out", sources, results, figures=False)
+    assert not (tmp_path / "out/components_sd.tsv").exists()
+    noise = pd.read_csv(tmp_path / "out/noise.tsv", sep="\t")
+    assert noise[["sd", "low", "high"]].isna().all(axis=None)
+    assert "There was one restart, which converged." in (tmp_path / "out/summary.md").read_text()
+    assert outputs.load(tmp_path / "out").labels is None
+
+
+def test_a_method_without_noise_and_simplex(make_sources, tmp_path):
+    sources, results = small(make_sources, "semi-nmf")
+    outputs.write(tmp_path / "out", sources, results)
+    assert not (tmp_path / "out/noise.tsv").exists()
+    assert not (tmp_path / "out/figures/noise.png").exists()
+    text = (tmp_path / "out/summary.md").read_text()
+    assert "Semi-NMF has no noise model." in text
+    assert "Semi-NMF does not make memberships sum to 1" in text
+
+
+def test_a_fit_that_did_not_converge_says_so(make_sources, tmp_path):
+    sources, results = small(make_sources, max_sweeps=2)
+    outputs.write(tmp_path / "out", sources, results, figures=False)
+    words = "the best restart did not converge (stopped at max_sweeps = 2)"
+    assert words in (tmp_path / "out/summary.md").read_text()
+
+
+def test_restarts_that_disagree_are_named(make_sources, tmp_path):
+    sources = make_sources()
+    results = [*restarts.run("map-bjmd", sources, 2, n_restarts=1), *restarts.run("random", sources, 2, n_restarts=1)]
+    outputs.write(tmp_path / "out", sources, results, figures=False)
+    text = (tmp_path / "out/summary.md").read_text()
+    assert "None of 1 other restart found the same components" in text
+    assert re.search(r"with their mean correlation: C1 \(-?0\.\d\d\), C2 \(-?0\.\d\d\)", text)
+
+
+def test_source_names_that_look_alike_as_files_get_numbers():
+    sources = Sources([np.ones((1, 1))] * 4, names=["a/b", "a_b", "A b", "..."])
+    assert outputs._membership_files(sources) == [
+        "memberships_a_b.tsv",
+        "memberships_a_b_2.tsv",
+        "memberships_A_b_3.tsv",
+        "memberships_source.tsv",
+    ]
+
+
+def test_a_folder_that_holds_something_is_kept(make_sources, tmp_path):
+    fit = small(make_sources)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/chapter.txt").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="holds other files"):
+            outputs.write(tmp_path / "thesis", *fit, overwrite=overwrite)
+    with pytest.raises(InputError, match="is a file"):
+        outputs.write(tmp_path / "thesis/chapter.txt", *fit)
+    assert (tmp_path / "thesis/chapter.txt").read_text() == "years of work"
+
+
+def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_ours(make_sources, tmp_path):
+    fit = small(make_sources)
+    out = tmp_path / "out"
+    out.mkdir()  # empty: free
+    outputs.write(out, *fit, figures=False, add=lambda folder: (folder / "more.txt").write_text("x"))
+    with pytest.raises(InputError, match="holds the results of an earlier fit"):
+        outputs.write(out, *fit, figures=False)
+    outputs.write(out, *fit, figures=False, overwrite=True)
+    assert not (out / "more.txt").exists(), "nothing of the earlier output is left"
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'notes\.txt', which bjmd did not write"):
+        outputs.write(out, *fit, figures=False, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "no temporary folder is left"
+
+
+def test_a_failure_on_the_way_leaves_everything_as_it_was(make_sources, tmp_path):
+    fit = small(make_sources)
+    out = tmp_path / "out"
+    outputs.write(out, *fit, figures=False)
+    before = (out / "restarts.tsv").read_bytes()
+
+    def fail(folder):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        outputs.write(out, *fit, figures=False, add=fail, overwrite=True)
+    with pytest.raises(OSError, match="disk full"):
+        outputs.write(tmp_path / "new", *fit, figures=False, add=fail)
+    assert (out / "restarts.tsv").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_is_no_output_cannot_be_loaded(make_sources, tmp_path):
+    with pytest.raises(InputError, match="is not a folder with the results of a fit"):
+        outputs.load(tmp_path)
+    (tmp_path / "names.json").write_text("[1, 2]")
+    with pytest.raises(InputError, match="is not a folder with the results of a fit"):
+        outputs.load(tmp_path)
+    outputs.write(tmp_path / "out", *small(make_sources), figures=False)
+    names = json.loads((tmp_path / "out/names.json").read_text())
+    (tmp_path / "out/names.json").write_text(json.dumps({**names, "format_version": 99}))
+    with pytest.raises(InputError, match="format version 99"):
+        outputs.load(tmp_path / "out")
+
+
+def test_the_fit_is_an_ordinary_file_of_results(folder):
+    assert len(storage.load_decompositions(folder / "fit.npz")) == 3

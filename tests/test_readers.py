@@ -1,0 +1,389 @@
+import gzip
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse
+
+from bjmd import storage
+from bjmd.errors import InputError
+from bjmd.model import Sources
+from bjmd.readers import read_sources
+
+
+@pytest.fixture
+def frames(rng):
+    """Two tables of features x samples with every digit that a float has, and a few missing cells in the second."""
+    features = [f"g{i}" for i in range(12)]
+    one = pd.DataFrame(rng.standard_normal((12, 5)), features, [f"a{j}" for j in range(5)])
+    two = pd.DataFrame(rng.standard_normal((12, 4)) * 1e-7, features, [f"b{j}" for j in range(4)])
+    two.iloc[3, 1] = two.iloc[0, 3] = np.nan
+    return {"one": one, "two": two}
+
+
+def write_tsv(path, frame):
+    frame.to_csv(path, sep="\t", na_rep="NA")
+
+
+def write_r_table(path, frame):
+    """Without a field above the row names, and with quotation marks."""
+    lines = frame.to_csv(sep="\t", quoting=2).split("\n")
+    path.write_text("\n".join([lines[0].removeprefix('""\t'), *lines[1:]]))
+
+
+def write_npz(path, frame):
+    np.savez(path, matrix=frame.to_numpy(), features=frame.index.to_numpy(str), samples=frame.columns.to_numpy(str))
+
+
+def write_own(path, frame):
+    storage.save_sources(path, Sources([frame.to_numpy()], feature_names=frame.index, sample_names=[frame.columns]))
+
+
+def write_market(path, frame):
+    """A dense Matrix Market file, with names beside it."""
+    scipy.io.mmwrite(path, frame.to_numpy(), precision=17)
+    stem = path.name.split(".")[0]
+    path.with_name(f"{stem}.rows").write_text("\n".join(frame.index))
+    path.with_name(f"{stem}.cols").write_text("\n".join(frame.columns) + "\n")
+
+
+def write_h5ad(path, frame):
+    anndata = pytest.importorskip("anndata")
+    names = {"obs": pd.DataFrame(index=frame.columns), "var": pd.DataFrame(index=frame.index)}
+    anndata.AnnData(frame.to_numpy().T, **names).write_h5ad(path)
+
+
+FORMATS = {
+    ".csv": lambda path, frame: frame.to_csv(path),
+    ".csv.gz": lambda path, frame: frame.to_csv(path),
+    ".tsv": write_tsv,
+    ".txt": write_r_table,
+    ".tsv.gz": write_tsv,
+    ".npz": write_npz,
+    "-own.npz": write_own,
+    ".mtx": write_market,
+    ".h5ad": write_h5ad,
+}
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_gives_the_same_sources(ending, frames, tmp_path):
+    paths = [tmp_path / f"{name}{ending}" for name in frames]
+    for path, frame in zip(paths, frames.values(), strict=True):
+        FORMATS[ending](path, frame)
+    sources, alignment = read_sources(paths)
+    for x, frame, samples in zip(sources.matrices, frames.values(), sources.sample_names, strict=True):
+        np.testing.assert_array_equal(x, frame.to_numpy())
+        assert x.flags.c_contiguous and x.dtype == np.float64
+        assert samples == list(frame.columns)
+    assert sources.feature_names == list(frames["one"].index)
+    assert sources.names == [path.name.removesuffix(".gz").rsplit(".", 1)[0] for path in paths]
+    assert sources.n_missing == [0, 2]
+    assert alignment.n_shared == 12
+
+
+def test_numbers_of_few_digits_are_exact_too(tmp_path, rng):
+    values = rng.standard_normal((200, 7)).round(6)
+    pd.DataFrame(values, [f"g{i}" for i in range(200)]).to_csv(tmp_path / "a.csv")
+    np.testing.assert_array_equal(read_sources(tmp_path / "a.csv")[0].matrices[0], values)
+
+
+def test_samples_in_rows(frames, tmp_path):
+    for name, frame in frames.items():
+        frame.T.to_csv(tmp_path / f"{name}.csv")
+        np.savez(tmp_path / f"{name}.npz", X=frame.to_numpy().T, features=frame.index.to_numpy(str))
+    upright = read_sources([tmp_path / "one.csv", tmp_path / "two.npz"], samples_in_rows=True)[0]
+    for x, frame in zip(upright.matrices, frames.values(), strict=True):
+        np.testing.assert_array_equal(x, frame.to_numpy())
+    assert upright.feature_names == list(frames["one"].index)
+    assert upright.sample_names == [list(frames["one"].columns), [f"two-sample {j + 1}" for j in range(4)]]
+
+
+def test_every_spelling_of_a_missing_value(tmp_path):
+    (tmp_path / "a.csv").write_text("gene,x,y,z,u\nNA,1,,NA,NaN\nNone,2,3,null,N/A\nnull,1,1,1,1\n")
+    sources, _ = read_sources(tmp_path / "a.csv")
+    nan = np.nan
+    np.testing.assert_array_equal(sources.matrices[0], [[1, nan, nan, nan], [2, 3, nan, nan], [1, 1, 1, 1]])
+    assert sources.feature_names == ["NA", "None", "null"]  # a name is a name
+
+
+def test_features_are_matched_by_name(tmp_path):
+    (tmp_path / "a.csv").write_text(",x,y\nf,1,2\ng,3,4\n")
+    (tmp_path / "b.csv").write_text(",x\nh,5\nf,6\n")
+    outer, alignment = read_sources([tmp_path / "a.csv", tmp_path / "b.csv"])
+    np.testing.assert_array_equal(outer.matrices[1], [[6], [np.nan], [5]])
+    assert (alignment.n_shared, alignment.lacking) == (1, {"a": 1, "b": 1})
+    inner, _ = read_sources([tmp_path / "a.csv", tmp_path / "b.csv"], join="inner", names=["A", "B"])
+    np.testing.assert_array_equal(inner.matrices[1], [[6]])
+    assert inner.names == ["A", "B"]
+
+
+# Sparse files
+
+
+def test_ten_x_folders(tmp_path, rng):
+    counts = scipy.sparse.random_array((6, 4), density=0.5, rng=rng, format="coo")
+    for name in ("healthy", "sick"):
+        folder = tmp_path / name
+        folder.mkdir()
+        with gzip.open(folder / "matrix.mtx.gz", "wb") as file:
+            scipy.io.mmwrite(file, counts, precision=17)
+        for file, lines in {
+            "features.tsv.gz": [f"ENSG{i}\tSYMBOL\tGene Expression" for i in range(6)],
+            "barcodes.tsv.gz": [f"{name}-{j}" for j in range(4)],
+        }.items():
+            (folder / file).write_bytes(gzip.compress("\n".join(lines).encode()))
+    sources, _ = read_sources([tmp_path / name / "matrix.mtx.gz" for name in ("healthy", "sick")])
+    assert sources.names == ["healthy", "sick"]
+    assert sources.feature_names == [f"ENSG{i}" for i in range(6)]
+    assert sources.sample_names[1] == [f"sick-{j}" for j in range(4)]
+    assert scipy.sparse.issparse(sources.matrices[0])
+    np.testing.assert_array_equal(sources.matrices[1].toarray(), counts.toarray())
+    with pytest.raises(InputError, match=r"healthy is a folder; give .*healthy.matrix.mtx.gz"):
+        read_sources([tmp_path / "healthy"])
+
+
+def test_scipy_sparse_files_without_names_are_matched_by_place(tmp_path, rng):
+    x = scipy.sparse.random_array((6, 4), density=0.5, rng=rng, format="csr")
+    for name in "ab":
+        scipy.sparse.save_npz(tmp_path / f"{name}.npz", x)
+    sources, _ = read_sources([tmp_path / "a.npz", tmp_path / "b.npz"])
+    np.testing.assert_array_equal(sources.matrices[1].toarray(), x.toarray())
+    assert sources.feature_names[0] == "feature 1"
+    scipy.sparse.save_npz(tmp_path / "c.npz", x[:5])
+    with pytest.raises(InputError, match=r"a.npz has no feature names, so its 6 features cannot be matched"):
+        read_sources([tmp_path / "a.npz", tmp_path / "c.npz"])
+
+
+# Several sources in a file
+
+
+def test_our_own_files_may_hold_several_sources_and_labels(tmp_path, make_sources):
+    plain = make_sources()
+    labels = [np.arange(n) % 2 == np.arange(2)[:, None] for n in plain.n_samples]
+    sources = Sources(plain.matrices, names=["x", "y"], labels=labels, class_names=["odd", "even"])
+    storage.save_sources(tmp_path / "both.npz", sources)
+    back, _ = read_sources(tmp_path / "both.npz")
+    assert (back.names, back.class_names) == (["x", "y"], ["odd", "even"])
+    for c in range(2):
+        np.testing.assert_array_equal(back.matrices[c], sources.matrices[c])
+        np.testing.assert_array_equal(back.labels[c], labels[c])
+    pd.DataFrame(sources.matrices[0], sources.feature_names).to_csv(tmp_path / "third.csv")
+    more, _ = read_sources([tmp_path / "third.csv", tmp_path / "both.npz"])
+    assert more.names == ["third", "both-x", "both-y"]
+    assert not more.labels[0].any()
+    np.testing.assert_array_equal(more.labels[2], labels[1])
+
+
+def test_equal_file_names_are_told_apart(tmp_path):
+    for folder in ("p", "q"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.csv").write_text(",x\nf,1\n")
+    paths = [tmp_path / "p" / "data.csv", tmp_path / "q" / "data.csv"]
+    assert read_sources(paths)[0].names == ["p-data", "q-data"]
+    (tmp_path / "p" / "data.tsv").write_text("\tx\nf\t1\n")
+    assert read_sources([paths[0], tmp_path / "p" / "data.tsv"])[0].names == ["p-data", "p-data-2"]
+
+
+def test_an_h5ad_file_split_by_a_column(tmp_path, frames):
+    write_h5ad(tmp_path / "all.h5ad", frames["one"])
+    anndata = pytest.importorskip("anndata")
+    data = anndata.read_h5ad(tmp_path / "all.h5ad")
+    data.obs["cohort"] = ["p", "q", "p", "q", "q"]
+    data.obs["batch"] = ["p", None, "p", "q", "q"]
+    data.write_h5ad(tmp_path / "all.h5ad")
+    sources, _ = read_sources(tmp_path / "all.h5ad", split_by="cohort")
+    assert (sources.names, sources.sample_names) == (["p", "q"], [["a0", "a2"], ["a1", "a3", "a4"]])
+    np.testing.assert_array_equal(sources.matrices[1], frames["one"][["a1", "a3", "a4"]].to_numpy())
+    with pytest.raises(InputError, match=r"all.h5ad has no column 'cohrt' in obs; it has cohort, batch"):
+        read_sources(tmp_path / "all.h5ad", split_by="cohrt")
+    with pytest.raises(InputError, match=r"no value in the column 'batch' for 1 of its 5 samples, for example 'a1'"):
+        read_sources(tmp_path / "all.h5ad", split_by="batch")
+    write_tsv(tmp_path / "one.tsv", frames["one"])
+    with pytest.raises(InputError, match=r"one.tsv cannot be split by 'cohort'; only .h5ad files"):
+        read_sources(tmp_path / "one.tsv", split_by="cohort")
+
+
+def test_every_modality_of_an_h5mu_file_is_a_source(tmp_path, h5mu):
+    path, matrices = h5mu
+    sources, _ = read_sources(path)
+    assert sources.names == ["early", "late"]
+    np.testing.assert_array_equal(sources.matrices[0].toarray(), matrices["early"])
+    np.testing.assert_array_equal(sources.matrices[1], matrices["late"])
+
+
+def test_a_package_that_is_not_there(tmp_path, frames, monkeypatch):
+    write_h5ad(tmp_path / "a.h5ad", frames["one"])
+    monkeypatch.setitem(sys.modules, "anndata", None)
+    with pytest.raises(InputError, match=r"needs the package anndata; install it with: pip install 'bjmd\[anndata\]'"):
+        read_sources(tmp_path / "a.h5ad")
+
+
+# Mistakes in one file
+
+
+MISTAKES = {
+    "text in a cell": ("a.csv", ",x,y\nf,1,2\ng,3,high\n", "holds the text 'high' in row 'g', column 'y'; a cell must"),
+    "a decimal comma": ("a.tsv", "\tx\nf\t1,5\n", "a.tsv holds the text '1,5' in row 'f', column 'x'"),
+    "a truth value": ("a.csv", ",x\nf,True\ng,False\n", "a.csv holds the text 'True' in row 'f', column 'x'"),
+    "a column of text": ("a.csv", ",about,x\nf,kinase,1\n", "a.csv holds the text 'kinase' in row 'f', column 'about'"),
+    "no numbers at all": ("a.txt", "once\tupon\na\ttime\n", "a.txt holds the text 'time' in row 'a', column 'upon'"),
+    "a long row": ("a.csv", ",x,y\nf,1,2\ng,3,4,5\n", "a.csv has 4 fields in line 3 but 3 in others"),
+    "a short row": ("a.csv", ",x,y\nf,1,2\ng,3\n", "a.csv has 2 fields in line 3 but 3 in others"),
+    "a long header": ("a.csv", ",x,y,z\nf,1,2\ng,3,4\n", "a.csv has 4 fields in the first line but 3 in others"),
+    "empty": ("a.csv", "", "a.csv is empty; check that it was written completely"),
+    "blank lines": ("a.csv", "\n\n", "a.csv is empty"),
+    "a header only": ("a.csv", ",x,y\n", "a.csv has one line only; below the names"),
+    "a wrong separator": ("a.tsv", ",x,y\nf,1,2\n", ".tsv needs tabs between columns but seems to have commas"),
+    "semicolons": ("a.csv", ";x;y\nf;1;2\n", ".csv needs commas between columns but seems to have semicolons"),
+    "an open quotation mark": ("a.csv", ',x\n"f,1\ng,2\n', "; check its quotation marks"),
+    "a feature twice": ("a.csv", ",x\nf,1\ng,2\nf,3\n", "a.csv has the feature name 'f' 2 times; make"),
+    "features twice": ("a.csv", ",x\nf,1\ng,2\nf,3\nf,1\ng,1\n", "'f' 3 times (and repeats 2 names in all); make"),
+    "a sample twice": ("a.csv", ",x,x\nf,1,2\n", "a.csv has the sample name 'x' 2 times"),
+    "no name": ("a.csv", ",x,y\nf,1,2\n,3,4\n", "a.csv lacks the names of 1 of its 2 features; name every feature"),
+    "no header": ("a.csv", "f,0.5,1.5\ng,1.0,2.0\n", "the first row of a.csv holds numbers such as 0.5"),
+    "no row names": ("a.csv", "x,y\n0.5,2\n1.5,4\n", "the first column of a.csv holds numbers such as 0.5"),
+    "rubbish": ("a.csv", bytes(range(256)) * 9, "a.csv is not a table of text in UTF-8"),
+    "latin-1": ("a.csv", ",größe\nf,1\n".encode("latin-1"), "a.csv is not a table of text in UTF-8"),
+    "rubbish as gzip": ("a.tsv.gz", b"not gzip", "a.tsv.gz is not a table of text in UTF-8 (Not a gzipped file"),
+    "half a gzip": ("a.tsv.gz", gzip.compress(b"\tx\nf\t1\n" * 99)[:-9], "a.tsv.gz is not a table of text in UTF-8"),
+    "rubbish as mtx": ("a.mtx", "rubbish", "a.mtx is not a Matrix Market file"),
+    "half an mtx": ("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n", "a.mtx is not a Matrix"),
+    "rubbish as npz": ("a.npz", "rubbish", "a.npz is not an .npz file"),
+    "rubbish as h5ad": ("a.h5ad", "rubbish", "a.h5ad is not a file of anndata"),
+    "rubbish as h5mu": ("a.h5mu", "rubbish", "a.h5mu is not a file of mudata"),
+    "a spreadsheet": ("a.xlsx", b"PK", "a.xlsx is of a kind that is not known; known are .csv, .tsv, .txt, .mtx, .npz"),
+    "infinite": ("a.csv", ",x\nf,inf\n", "source 'a' holds 1 infinite entries"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_file_gets_its_sentence(mistake, tmp_path, monkeypatch):
+    name, content, sentence = MISTAKES[mistake]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError) as caught:
+        read_sources([name])
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere.csv does not exist; check the path"):
+        read_sources([tmp_path / "nowhere.csv"])
+    with pytest.raises(InputError, match=r"is a folder; give the files in it"):
+        read_sources([tmp_path])
+    with pytest.raises(InputError, match="no file was given"):
+        read_sources([])
+    (tmp_path / "a.csv").write_text(",x\nf,1\n")
+    with pytest.raises(InputError, match=r"a.csv is given 2 times; a source counts once"):
+        read_sources([tmp_path / "a.csv", tmp_path / "a.csv"])
+
+
+def test_npz_files_that_cannot_be_used(tmp_path):
+    np.savez(tmp_path / "a.npz", values=np.eye(2))
+    with pytest.raises(InputError, match=r"a.npz holds values; it must hold an array 'matrix' or 'X'"):
+        read_sources(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", X=np.eye(2), features=np.array(["f", None], dtype=object))
+    with pytest.raises(InputError, match=r"b.npz is not an .npz file of numbers and text only"):
+        read_sources(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", X=np.ones((2, 3)), features=["f", "g", "h"])
+    with pytest.raises(InputError, match=r"c.npz has 2 rows but 3 names for them; check which way round it is"):
+        read_sources(tmp_path / "c.npz")
+    np.savez(tmp_path / "d.npz", X=np.ones(3))
+    with pytest.raises(InputError, match=r"d.npz holds an array of 1 dimensions; it must hold a matrix"):
+        read_sources(tmp_path / "d.npz")
+
+
+# Mistakes between files
+
+
+def test_a_transposed_file_is_named(frames, tmp_path):
+    frames["one"].to_csv(tmp_path / "one.csv")
+    frames["two"].T.to_csv(tmp_path / "two.csv")
+    with pytest.raises(
+        InputError, match=r"two.csv looks transposed: 12 of its 12 samples are .* only 0 of its 4 features"
+    ):
+        read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
+
+
+def test_files_that_are_all_transposed(frames, tmp_path):
+    for name, frame in frames.items():
+        frame.T.to_csv(tmp_path / f"{name}.csv")
+    with pytest.raises(
+        InputError, match=r"one.csv has 12 of its 12 samples in common .* --samples-in-rows\) if features"
+    ):
+        read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
+
+
+def test_files_with_few_or_no_common_names(frames, tmp_path, caplog):
+    frames["one"].to_csv(tmp_path / "one.csv")
+    frames["two"].rename(index=str.upper).to_csv(tmp_path / "two.csv")
+    with pytest.raises(InputError, match=r"source 'one' has no feature in common .* 'g0', 'g1', they have 'G0', 'G1'"):
+        read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
+    frames["two"].rename(index=lambda name: name if name == "g5" else name.upper()).to_csv(tmp_path / "two.csv")
+    read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
+    assert f"only 1 of the 12 features of {tmp_path / 'two.csv'} are in another source" in caplog.text
+
+
+def test_files_with_and_without_names(tmp_path, frames):
+    frames["one"].to_csv(tmp_path / "one.csv")
+    np.savez(tmp_path / "two.npz", X=frames["two"].to_numpy())
+    with pytest.raises(InputError, match=r"two.npz has no feature names"):
+        read_sources([tmp_path / "one.csv", tmp_path / "two.npz"])
+
+
+def test_a_wrong_number_of_names(tmp_path, frames):
+    frames["one"].to_csv(tmp_path / "one.csv")
+    with pytest.raises(InputError, match=r"the number of names is 2 but there are 1 sources \(one\); give one each"):
+        read_sources([tmp_path / "one.csv"], names=["a", "b"])
+
+
+# Labels
+
+
+@pytest.fixture
+def labelled(frames, tmp_path):
+    """Reads the two tables with a label file of the given text."""
+    paths = [tmp_path / f"{name}.csv" for name in frames]
+    for path, frame in zip(paths, frames.values(), strict=True):
+        frame.rename(columns={"b0": "a0"}).to_csv(path)
+
+    def read(text, name="labels.csv"):
+        (tmp_path / name).write_text(text)
+        return read_sources(paths, labels=tmp_path / name)[0]
+
+    return read
+
+
+def test_labels_by_sample_and_by_source(labelled, caplog):
+    everyone = "".join(f"{sample},x\n" for sample in ("a0", "a1", "a2", "a3", "b1", "b2", "b3"))
+    sources = labelled("sample,class\n" + everyone + "a4,y\na4,x\n")
+    assert sources.class_names == ["x", "y"]
+    np.testing.assert_array_equal(sources.labels[0], [[1, 1, 1, 1, 1], [0, 0, 0, 0, 1]])
+    np.testing.assert_array_equal(sources.labels[1], [[1, 1, 1, 1], [0, 0, 0, 0]])
+    assert not caplog.text
+    without_header = labelled("a0\tx\tone\na0\ty\ttwo\n", "labels.tsv")
+    assert [block[:, 0].tolist() for block in without_header.labels] == [[True, False], [False, True]]
+    assert "4 of the 5 samples of source 'one' have no class" in caplog.text and "for example 'a1'" in caplog.text
+
+
+def test_labels_that_do_not_match(labelled, caplog):
+    labelled("sample,class\na0,x\nz9,x\n")
+    assert "1 of the 2 samples in" in caplog.text and "are not in the data, for example 'z9'" in caplog.text
+    for text, sentence in {
+        "sample,class\nz1,x\nz2,y\n": r"none of the 2 samples in .* is in the data: it has .* 'z1', they have 'a0'",
+        "sample,class,source\na0,x,three\n": r"labels.csv names the source 'three'; the sources are one, two",
+        "sample,class\na0,x\na1\n": r"has lines of 1 and 2 fields; it must have the columns sample, class .* by commas",
+        "sample,class\n": r"labels.csv has no line with a sample",
+    }.items():  # fmt: skip
+        with pytest.raises(InputError, match=sentence):
+            labelled(text)
+
+
+def test_labels_that_are_not_there(frames, tmp_path):
+    frames["one"].to_csv(tmp_path / "one.csv")
+    with pytest.raises(InputError, match=r"there is no label file nowhere.csv"):
+        read_sources(tmp_path / "one.csv", labels="nowhere.csv")
