@@ -1,7 +1,9 @@
-"""The frame of every script of the Snakemake workflow."""
+"""The frame of every run and of every script of the Snakemake workflow."""
 
+import fcntl
 import logging
 import sys
+from pathlib import Path
 
 from bjmd.errors import FitError, InputError
 
@@ -18,3 +20,25 @@ def run_script(main, snakemake):
         logging.error("%s", error)
         print(f"{snakemake.rule}: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+_HELD = []
+"""Locks stay open until the process ends."""
+
+
+def hold_lock(path):
+    """Let one Snakemake at a time work in a folder.
+
+    Snakemake's own lock stays behind when it is killed, and has to be removed by hand; this one dies with the process.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise InputError(f"another Snakemake holds {path.absolute()}; wait until it has ended, or end it") from None
+    except OSError as error:  # some network storage has no locks
+        logging.warning("%s cannot be locked (%s); see to it that one Snakemake at a time works here", path, error)
+    _HELD.append(lock)

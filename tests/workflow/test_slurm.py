@@ -1,0 +1,219 @@
+"""The workflow on a real SLURM, and what goes wrong on a cluster.
+
+A run on SLURM spends most of its time waiting, so one run has all the troubles of single jobs at once, and another one
+loses first its Snakemake and then the controller.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from conftest import ROOT, TINY, Workflow
+
+from bjmd import storage
+
+SCRIPTS = Path(os.environ.get("BJMD_SLURM", ROOT.parent / "shared/slurm"))
+PATIENCE = 300
+"""Seconds after which something that should happen has not."""
+
+FITS = {
+    "map-bjmd": {"method": "map-bjmd", "label": "MAP-BJMD", "options": {"tol": 1e-4}},
+    "map-catbjmd": {"method": "map-catbjmd", "label": "MAP-catBJMD", "options": {"tol": 1e-4}},
+    "cavi-bjmd": {"method": "cavi-bjmd", "label": "VI-BJMD"},
+    "jnmf": {"method": "jnmf", "label": "Joint NMF"},
+    "hopeless": {"method": "map-bjmd", "label": "-", "options": {"alpha0": 0.5}, "sweep": []},
+}
+CONFIG = {**TINY, "restarts": 2, "best": 1, "fits": FITS}
+"""One chunk for each fit; the fit that cannot succeed is not in the sweep, so not in the scores of small-2.0."""
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    """A running SLURM; yields whether it was started here, and then stops it again."""
+    start, stop = SCRIPTS / "start_slurm.sh", SCRIPTS / "stop_slurm.sh"
+    if not start.exists():
+        pytest.skip(f"SLURM: there is no {start}; BJMD_SLURM may name the folder that has it")
+    ours = shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode != 0
+    started = subprocess.run(["bash", start], capture_output=True, text=True)
+    if "READY" not in started.stdout:
+        pytest.skip(f"SLURM: {start} failed: {(started.stderr or started.stdout).strip().splitlines()[-1]}")
+    yield ours
+    for run in Submission.all:
+        run.kill()
+    if ours:
+        subprocess.run(["bash", stop], check=True, capture_output=True)
+
+
+class Submission:
+    """A run of the workflow on SLURM that goes on beside the test."""
+
+    all: ClassVar = []
+
+    def __init__(self, folder, *arguments):
+        self.folder = folder
+        self.output = folder / "output.txt"
+        command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile"]
+        command += ["--profile", ROOT / "workflow/profiles/slurm", "--slurm-init-seconds-before-status-checks", "2"]
+        command += ["--latency-wait", "10", *arguments]
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+        self.all.append(self)
+
+    def wait_for(self, pattern, times=1):
+        """Everything that matches in the output, once that is often enough."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            ended = self.process.poll() is not None
+            found = re.findall(pattern, self.text)
+            if len(found) >= times:
+                return found
+            assert not ended and time.monotonic() < until, f"waited in vain for {pattern!r} in:\n{self.text}"
+            time.sleep(0.2)
+
+    def job_of(self, fit):
+        """The SLURM job that runs a fit, as soon as it is submitted."""
+        return self.wait_for(rf"SLURM jobid (\d+) \(log: \S+/rule_fit/[^/]+_{fit}_\d")[0]
+
+    @property
+    def text(self):
+        return self.output.read_text()
+
+    def wait(self):
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {PATIENCE} s:\n{self.text}") from None
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+def ask(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def wait_until_running(job):
+    until = time.monotonic() + PATIENCE
+    while "RUNNING" not in ask("squeue", "-h", "-j", job, "-o", "%T"):
+        assert time.monotonic() < until, f"job {job} never ran"
+        time.sleep(0.2)
+
+
+def controller():
+    """The process of slurmctld."""
+    config = ask("scontrol", "show", "config")
+    return int(Path(re.search(r"^SlurmctldPidFile\s*= (.*)$", config, re.MULTILINE)[1]).read_text())
+
+
+def fits(folder):
+    """Path -> restarts, of all fits in a folder."""
+    return {
+        path.relative_to(folder): storage.load_decompositions(path) for path in folder.glob("results/fits/*/*/*.npz")
+    }
+
+
+def modified(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.glob("results/**/*.npz")}
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    workflow = Workflow(tmp_path_factory.mktemp("local"))
+    workflow.configure(CONFIG)
+    workflow.run("results/scores/small-2.0.csv")
+    return workflow.folder
+
+
+@pytest.fixture(scope="module")
+def troubled(slurm, tmp_path_factory):
+    """A run in which one fit is cancelled, one hangs, one has too little memory at first, and one cannot succeed."""
+    workflow = Workflow(tmp_path_factory.mktemp("troubled"))
+    workflow.configure(CONFIG)
+    run = Submission(
+        workflow.folder,
+        "results/scores/small-2.0.csv",
+        "results/fits/small-4.0/hopeless/0-1.npz",
+        # at first the shortest time limit that SLURM has, and less memory than Python takes
+        "--set-resources",
+        "fit:runtime=1 if wildcards.fit == 'jnmf' and attempt == 1 else 10 * attempt",
+        "fit:mem_mb=150 if wildcards.fit == 'map-catbjmd' and attempt == 1 else 1000 * attempt",
+    )
+    hanging, cancelled = run.job_of("jnmf"), run.job_of("map-bjmd")
+    wait_until_running(hanging)
+    subprocess.run(["scancel", "--full", "--signal=STOP", hanging], check=True)
+    subprocess.run(["scancel", cancelled], check=True)
+    run.returncode = run.wait()
+    return run
+
+
+def test_fits_on_slurm_have_the_bits_of_a_local_run(troubled, local):
+    here, there = fits(local), fits(troubled.folder)
+    assert len(here) == 4 and here.keys() == there.keys()
+    for path, restarts in here.items():
+        for a, b in zip(restarts, there[path], strict=True):
+            assert (a.seed, a.objective, a.reason) == (b.seed, b.objective, b.reason)
+            arrays_a = [a.basis, *a.coefficients, a.trace, *a.posterior.values()]
+            arrays_b = [b.basis, *b.coefficients, b.trace, *b.posterior.values()]
+            for x, y in zip(arrays_a, arrays_b, strict=True):
+                np.testing.assert_array_equal(x, y, err_msg=str(path))
+
+
+@pytest.mark.parametrize(
+    ("fit", "status", "words"),
+    [
+        ("map-bjmd", "CANCELLED", "CANCELLED"),
+        ("jnmf", "TIMEOUT", "DUE TO TIME LIMIT"),
+        ("map-catbjmd", "FAILED", "memory limit"),
+    ],
+)
+def test_a_job_that_was_ended_is_run_again_and_finishes(troubled, fit, status, words):
+    first = troubled.job_of(fit)
+    assert f"SLURM-job '{first}' failed, SLURM status is: '{status}'" in troubled.text
+    (log,) = troubled.folder.glob(f".snakemake/slurm_logs/rule_fit/*_{fit}_*/{first}.log")
+    assert words in log.read_text()
+    assert (troubled.folder / f"results/fits/small-2.0/{fit}/0-1.npz").exists()
+
+
+def test_a_job_that_cannot_succeed_names_its_log_and_stops_only_what_needs_it(troubled):
+    log = "results/logs/fit/small-4.0/hopeless/0-1.log"
+    assert troubled.returncode == 1
+    assert len(re.findall(rf"Error in rule fit:(?:\n    .*)*\n    log: {log}.*check log file", troubled.text)) == 3
+    assert "alpha0 is 0.5; every entry must be a finite number of at least 1" in (troubled.folder / log).read_text()
+    assert (troubled.folder / "results/scores/small-2.0.csv").exists()
+
+
+def test_the_same_command_goes_on_after_a_crash_and_loses_nothing(slurm, tmp_path, local):
+    if not slurm:
+        pytest.skip("SLURM: it was running before the tests, and its controller is not theirs to kill")
+    Workflow(tmp_path).configure(CONFIG)
+    command = ("results/scores/small-2.0.csv", "--jobs", "2")
+
+    run = Submission(tmp_path, *command)
+    run.wait_for(r"Finished jobid: \d+ \(Rule: fit\)")
+    run.wait_for(r"has been submitted with SLURM", times=3)
+    run.kill()
+    # as docs/cluster.md advises; else jobs of the old run might leave nothing to do for the new one
+    subprocess.run(["scancel", *re.findall(r"submitted with SLURM jobid (\d+)", run.text)])
+    finished = modified(tmp_path)
+    assert len([path for path in finished if "fits" in path.parts]) in (1, 2)
+
+    again = Submission(tmp_path, *command)
+    wait_until_running(again.wait_for(r"submitted with SLURM jobid (\d+)")[0])
+    time.sleep(6)  # the controller saves its state every five seconds; jobs younger than that die with it
+    os.kill(controller(), signal.SIGKILL)
+    time.sleep(3)
+    subprocess.run(["bash", SCRIPTS / "start_slurm.sh"], check=True, capture_output=True)
+    assert again.wait() == 0, again.text
+
+    now = modified(tmp_path)
+    assert {path: now[path] for path in finished} == finished
+    assert fits(tmp_path).keys() == fits(local).keys()
