@@ -1,0 +1,174 @@
+"""Write docs/api.md from the docstrings.
+
+    python docs/make_api.py
+
+A new public module is one line in MODULES.
+"""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import re
+import textwrap
+from pathlib import Path
+
+import bjmd
+from bjmd import methods
+
+PAGE = Path(__file__).parent / "api.md"
+
+MODULES = {
+    "Data": ("model", "chunked", "alignment", "readers", "preparation", "datasets.synthetic", "datasets.catalogue"),
+    "Fits": ("methods", "restarts", "components", "decomposition", "posterior", "projection"),
+    "Results": ("matching", "metrics", "selection", "outputs", "storage", "views"),
+    "Errors": ("errors",),
+}
+"""Public modules, in the order of the page; those that this version does not have are left out."""
+
+INTRODUCTION = """\
+# The Python interface
+
+Made from the docstrings by `python docs/make_api.py`; do not edit it by hand. Most people need `BJMD` only, a
+scikit-learn estimator with samples in rows. The functions below it are what the estimator, the command and the workflow
+are made of; they have **features in rows and samples in columns**, as the paper does. Start with the
+[tutorial](tutorial.md); [methods.md](methods.md) describes the methods and [options.md](options.md) how to choose.
+"""
+
+
+def page():
+    parts = [INTRODUCTION, "## Most of it\n", "### bjmd\n", f"{_prose(bjmd.__doc__)}\n"]
+    for name in sorted(bjmd._LAZY):
+        parts += _described(f"bjmd.{name}", getattr(bjmd, name))
+    for title, names in MODULES.items():
+        parts.append(f"## {title}\n")
+        for name in names:
+            if importlib.util.find_spec(f"bjmd.{name}"):
+                parts += _module(importlib.import_module(f"bjmd.{name}"))
+    return "\n".join(parts)
+
+
+def _module(module):
+    yield f"### {module.__name__}\n"
+    yield f"{_prose(module.__doc__)}\n"
+    if module is methods:
+        yield from _options_table()
+    own = [
+        thing
+        for name, thing in vars(module).items()
+        if not name.startswith("_")
+        and getattr(thing, "__module__", None) == module.__name__
+        and (inspect.isclass(thing) or inspect.isroutine(thing))
+        and thing not in [getattr(bjmd, lazy) for lazy in bjmd._LAZY]
+    ]
+    for thing in own:
+        yield from _described(f"{module.__name__.removeprefix('bjmd.')}.{thing.__name__}", thing)
+
+
+def _options_table():
+    yield "Options of the methods, with their defaults:\n"
+    yield "| method | options |\n|---|---|"
+    for method in methods.METHODS.values():
+        options = ", ".join(f"`{name}={value!r}`" for name, value in method.options().items())
+        yield f"| `{method.name}` | {options or 'none'} |"
+    yield ""
+
+
+def _described(name, thing):
+    """Heading, signature, docstring; for a class also its documented attributes and its public methods."""
+    yield f"#### {name}\n"
+    yield f"```text\n{_signature(name, thing)}\n```\n"
+    yield f"{_prose(_docstring(thing))}\n"
+    if not inspect.isclass(thing):
+        return
+    attributes = [f"- `{attribute}`: {_escaped(text)}" for attribute, text in _documented_fields(thing)]
+    if attributes:
+        yield "\n".join(attributes) + "\n"
+    for of, method in _public_methods(thing):
+        if isinstance(method, property):
+            yield f"- **`{of}`**: {_inline(_docstring(method.fget))}\n"
+        else:
+            yield f"- **`{_signature(of, method)}`**\n"
+            yield textwrap.indent(_prose(_docstring(method)), "  ") + "\n"
+
+
+def _public_methods(cls):
+    """(name, function or property) of what the class and its bases in bjmd define, and say something about."""
+    found = {}
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            if isinstance(value, staticmethod | classmethod):
+                value = value.__func__
+            function = value.fget if isinstance(value, property) else value
+            ours = inspect.isfunction(function) and function.__module__.startswith("bjmd")
+            if ours and not name.startswith("_") and function.__doc__:
+                found.setdefault(name, value)
+    return found.items()
+
+
+def _signature(name, thing):
+    """Without annotations, which Python versions print in different ways; folded where it is long."""
+    try:
+        signature = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return name
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
+    text = f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+    return "\n".join(textwrap.wrap(text, 100, subsequent_indent="    ", break_on_hyphens=False))
+
+
+def _docstring(thing):
+    text = inspect.getdoc(thing) or ""
+    return "" if text.startswith(f"{getattr(thing, '__name__', '')}(") else text  # what dataclass writes by itself
+
+
+def _documented_fields(cls):
+    """(name, docstring) of fields that a string follows."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    for field, text in zip(definition.body, definition.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            yield field.target.id, inspect.cleandoc(text.value.value)
+
+
+def _prose(docstring):
+    """Plain text as Markdown: paragraphs, lists of parameters, and the rest as it stands."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", inspect.cleandoc(docstring or "").rstrip()):
+        lines = block.splitlines()
+        if len(lines) > 1 and re.fullmatch("-+", lines[1]):
+            blocks.append(f"**{lines[0]}**\n\n{_items(lines[2:])}")
+        elif any(re.search(r"^ |[^.:;\s]  +\S", line) for line in lines):  # a formula, an example or a table
+            if blocks and blocks[-1].endswith("```"):
+                blocks[-1] = f"{blocks[-1].removesuffix('```')}\n{block}\n```"
+            else:
+                blocks.append(f"```text\n{textwrap.dedent(block)}\n```")
+        else:
+            blocks.append(_escaped(block))
+    return "\n\n".join(blocks)
+
+
+def _items(lines):
+    """`name : text` with indented continuations becomes a list."""
+    items = []
+    for line in lines:
+        if line.startswith(" "):
+            items[-1] += f"\n  {_escaped(line.strip())}"
+        else:
+            name, _, text = line.partition(" : ")
+            items.append(f"- `{name}`: {_escaped(text)}")
+    return "\n".join(items)
+
+
+def _inline(text):
+    return _escaped(" ".join(text.split()))
+
+
+def _escaped(text):
+    """What Markdown would take for emphasis, for HTML or for a list."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [re.sub(r"[*<]|(?<!\w)_|_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+    return re.sub(r"^(?=[-+#>] )", r"\\", "".join(parts), flags=re.MULTILINE)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

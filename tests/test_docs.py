@@ -1,0 +1,78 @@
+"""The pages in docs/ are true: the tutorial's code prints what it says, the interface is up to date, links lead on."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
+
+
+def script(name):
+    """A script of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def same_text(printed, shown):
+    """Equal words, and numbers equal up to one unit of the last digit that is shown; lines may be folded elsewhere."""
+    words = [NUMBER.sub("#", text).replace("[", "[ ").split() for text in (printed, shown)]  # numpy pads with spaces
+    if words[0] != words[1]:
+        return False
+    return all(
+        abs(float(found) - float(number)) < 1.01 * unit_of_last_digit(number)
+        for found, number in zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
+    )
+
+
+def unit_of_last_digit(number):
+    mantissa, _, exponent = number.partition("e")
+    return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+
+
+def test_the_tutorial_prints_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    tutorial = script("run_tutorial")
+    outputs = tutorial.run(tutorial.PAGE.read_text(encoding="utf-8"), tmp_path)
+    assert len(outputs) > 10
+    for block, printed in outputs:
+        shown = block[3] or ""
+        assert same_text(printed, shown), f"{block[2]}\nprints\n{printed}\nbut the page says\n{shown}"
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown", "same"),
+    [
+        ("sd 0.213 of Oslo", "sd 0.212\nof Oslo", True),
+        ("sd 0.214 of Oslo", "sd 0.212 of Oslo", False),
+        ("[ 9. 10.]", "[9. 9.]", True),
+        ("[ 9. 11.]", "[9. 9.]", False),
+        ("1.02e-05", "1.03e-05", True),
+        ("1.02e-05", "1.02e-04", False),
+        ("True", "False", False),
+        ("sd 1 2", "sd 1", False),
+    ],
+)
+def test_outputs_are_compared_up_to_the_last_digit(printed, shown, same):
+    assert same_text(printed, shown) == same
+
+
+def test_the_page_about_the_interface_is_up_to_date():
+    api = script("make_api")
+    assert api.PAGE.read_text(encoding="utf-8") == api.page(), "write it anew: python docs/make_api.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings], (target, anchor)
