@@ -88,3 +88,40 @@ def test_selection_needs_its_fit(config):
     config |= {"real": ["3sources"], "selection": {**config["selection"], "fit": "map"}}
     with pytest.raises(InputError, match=r"selection\.fit is 'map', which is not an entry of fits"):
         Plan(config, SCHEMA)
+
+
+@pytest.fixture
+def own(config, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    return overlaid(config, yaml.safe_load((ROOT / "config/own.yaml").read_text()))
+
+
+def test_own_data_are_the_whole_run(own):
+    plan = Plan(own, SCHEMA)
+    assert plan.families() == []
+    assert (plan.method("own"), plan.options("own"), plan.n_components("own-example")) == ("cavi-bjmd", {}, 5)
+    assert plan.chunks("own") == [(0, 4), (5, 9), (10, 14), (15, 19)]
+    assert plan.own_files()[-1] == "config/example/labels.tsv"
+    assert plan.nonnegative("own-example", "own") is None
+
+
+def test_fewer_restarts_than_the_paper_averages_are_enough_for_own_data(own):
+    assert Plan({**own, "restarts": 1}, SCHEMA).chunks("own") == [(0, 0)]
+
+
+BAD_OWN = {
+    "method": ({"method": "cavi"}, "own: there is no method 'cavi'"),
+    "option": ({"options": {"toll": 1}}, "own: method 'cavi-bjmd' has no option 'toll'"),
+    "file": ({"sources": ["lab.tsv"]}, "own: there is no file lab.tsv; paths start from the folder"),
+    "labels": ({"labels": "classes.tsv"}, "own: there is no file classes.tsv"),
+    "key": ({"n_component": 5}, "'n_component' was unexpected"),
+    "name": ({"name": "my data"}, "'my data' does not match .* at own.name"),
+    "join": ({"join": "left"}, "'left' is not one of .* at own.join"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_OWN.values(), ids=BAD_OWN)
+def test_a_bad_description_of_own_data_is_refused(own, change, message):
+    own["own"] |= change
+    with pytest.raises(InputError, match=message):
+        Plan(own, SCHEMA)

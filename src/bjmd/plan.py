@@ -2,6 +2,7 @@
 
 A family is a kind of data: the synthetic scales "small" and "large", each with one data set for every sigma3, and the
 real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set after feature selection.
+A config with the key `own` runs one fit on the user's own files instead, and nothing of the paper.
 """
 
 from pathlib import Path
@@ -23,7 +24,12 @@ class Plan:
         if error is not None:
             key = ".".join(str(part) for part in error.absolute_path) or "the top level"
             raise InputError(f"{error.message} at {key}; config/README.md lists every key")
+        self.own = config.get("own")
+        if self.own is not None:
+            config = self._own_data_only(config)
         self.config = config
+        # by method and name, because a config that is laid over another puts its own fits first
+        self.fits = dict(sorted(config["fits"].items(), key=lambda item: (_rank(item[1]["method"]), item[0])))
         self.scales = config["synthetic"]["scales"]
         self.real = list(config["real"])
         for name in self.real:
@@ -31,16 +37,27 @@ class Plan:
         if config["skip_missing"]:
             where = {"mirror": config["mirror"], "cache": config["cache"]}
             self.real = [name for name in self.real if fetch.at_hand(name, **where)]
-        if self.real and config["selection"]["fit"] not in config["fits"]:
+        self.left_out = [name for name in config["real"] if name not in self.real]
+        if self.real and config["selection"]["fit"] not in self.fits:
             raise InputError(f"selection.fit is {config['selection']['fit']!r}, which is not an entry of fits")
-        for name in config["fits"]:
+        for name in self.fits:
             try:
                 self._check_fit(name)
             except InputError as problem:
-                raise InputError(f"fits.{name}: {problem}") from None
+                key = "own" if self.own is not None else f"fits.{name}"
+                raise InputError(f"{key}: {problem}") from None
+
+    def _own_data_only(self, config):
+        """The config with one fit, that on the user's own data, and without the paper's data."""
+        for path in self.own_files():
+            if not Path(path).is_file():
+                raise InputError(f"own: there is no file {path}; paths start from the folder in which snakemake runs")
+        fit = {"method": self.own["method"], "label": self.own["name"], "options": self.own.get("options", {})}
+        synthetic = {**config["synthetic"], "scales": []}
+        return {**config, "synthetic": synthetic, "real": [], "best": 1, "fits": {"own": fit}}
 
     def _check_fit(self, name):
-        fit = self.config["fits"][name]
+        fit = self.fits[name]
         methods.check_options(fit["method"], fit.get("options", {}))
         if self.n_restarts(name) < self.n_best(name):
             raise InputError(
@@ -81,30 +98,32 @@ class Plan:
         family = self.family(dataset)
         return [
             name
-            for name, fit in self.config["fits"].items()
+            for name, fit in self.fits.items()
             if family in fit.get("data", [family])
             and (dataset == self.shown(family) or family in fit.get("sweep", [family]))
         ]
 
     def method(self, fit):
-        return self.config["fits"][fit]["method"]
+        return self.fits[fit]["method"]
 
     def options(self, fit):
-        return self.config["fits"][fit].get("options", {})
+        return self.fits[fit].get("options", {})
 
     def n_restarts(self, fit):
-        return self.config["fits"][fit].get("restarts", self.config["restarts"])
+        return self.fits[fit].get("restarts", self.config["restarts"])
 
     def n_best(self, fit):
-        return self.config["fits"][fit].get("best", self.config["best"])
+        return self.fits[fit].get("best", self.config["best"])
 
     def chunks(self, fit):
         """(first, last) restart of every job of one fit."""
-        n, size = self.n_restarts(fit), self.config["fits"][fit].get("chunk", self.config["chunk"])
+        n, size = self.n_restarts(fit), self.fits[fit].get("chunk", self.config["chunk"])
         return [(first, min(first + size, n) - 1) for first in range(0, n, size)]
 
     def n_components(self, dataset):
-        """As many as the synthetic data have, or as the real data have classes, like the paper."""
+        """As many as the synthetic data have, or as the real data have classes, like the paper; own data say it."""
+        if self.own is not None:
+            return self.own["n_components"]
         family = self.family(dataset).removesuffix("-filtered")
         return SCALES[family].n_components if family in SCALES else cards.PAPER[family].classes
 
@@ -114,6 +133,49 @@ class Plan:
             return None
         return self.config["nonnegative"].get(self.family(dataset).removesuffix("-filtered"), "as-is")
 
+    def own_files(self):
+        """All files of the user's own data."""
+        labels = self.own.get("labels")
+        return [*self.own["sources"], *([] if labels is None else [labels])]
+
+    def own_reading(self):
+        """How `readers.read_tables` reads them."""
+        own = self.own
+        return {
+            "paths": own["sources"],
+            "samples_in_rows": own.get("samples_in_rows", False),
+            "split_by": own.get("split_by"),
+        }
+
+    def own_preparation(self):
+        """How `own_data.prepare` brings them together."""
+        own = self.own
+        return {
+            "names": own.get("names"),
+            "labels": own.get("labels"),
+            "join": own.get("join", "outer"),
+            "scale": own.get("scale", "none"),
+        }
+
+    def fits_table(self):
+        """What every fit is and how often it runs, a row each."""
+        return [
+            {
+                "fit": name,
+                "method": self.method(name),
+                "options": ", ".join(f"{key} = {value}" for key, value in self.options(name).items()) or "defaults",
+                "restarts": self.n_restarts(name),
+                "chosen": self.n_best(name),
+                "data": ", ".join(family for family in self.families() if name in self.fits_on(self.shown(family))),
+            }
+            for name in self.fits
+        ]
+
     def rows(self):
-        """The rows of the tables: the fits of the config, and the truth where it is known."""
-        return {**self.config["fits"], "truth": {"label": "True H (control)"}}
+        """The rows of the tables: the fits, and the truth where it is known."""
+        return {**self.fits, "truth": {"label": "True H (control)"}}
+
+
+def _rank(method):
+    """Where a method stands in the tables; an unknown one is last here, and refused when its fit is checked."""
+    return methods.names().index(method) if method in methods.names() else len(methods.names())

@@ -1,5 +1,7 @@
 """Pure functions from scores to figures, in one style: colour-blind safe, readable in grey and in print."""
 
+import functools
+
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
@@ -35,11 +37,11 @@ def save(figure, svg, png):
 def styled(function):
     """Draw with the common style whatever the user's matplotlib settings are."""
 
+    @functools.wraps(function)
     def draw(*args, **kwargs):
         with matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
             return function(*args, **kwargs)
 
-    draw.__doc__ = function.__doc__
     return draw
 
 

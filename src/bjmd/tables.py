@@ -1,5 +1,7 @@
 """Pure functions from scores to the tables that people read."""
 
+from pathlib import Path
+
 import pandas as pd
 
 from bjmd import scores
@@ -44,6 +46,15 @@ def render(table, kind):
     return markdown(wide)
 
 
+def save(table, output):
+    """Write a table as it is to output.csv, and for reading (text cells, – for none) to .markdown, .latex and .html."""
+    table.to_csv(output.csv, index=False)
+    text = table.astype(object).where(table.notna(), "–").astype(str)
+    Path(output.markdown).write_text(markdown(text))
+    Path(output.latex).write_text(text.to_latex(index=False, escape=True))
+    Path(output.html).write_text(html_page(text))
+
+
 def markdown(table):
     """A table of text cells in Markdown."""
     lines = [table.columns, ["---"] * table.shape[1], *table.to_numpy().tolist()]
@@ -82,14 +93,13 @@ def _or_dash(value, form):
 
 
 _HTML = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><style>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
 body {{ font: 15px/1.4 system-ui, sans-serif; margin: 1.5em; }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; margin-bottom: 2em; }}
-th, td {{ padding: .35em .8em; text-align: right; max-width: 40em; }}
-th {{ text-align: center; }}
-thead tr:last-child th {{ border-bottom: 2px solid #333; text-align: right; }}
+th, td {{ padding: .35em .8em; text-align: left; vertical-align: top; max-width: 40em; }}
+thead tr:last-child th {{ border-bottom: 2px solid #333; }}
 td {{ border-bottom: 1px solid #ddd; }}
-thead tr:last-child th:first-child, td:first-child {{ text-align: left; }}
 </style></head><body>
 {tables}
 </body></html>

@@ -4,7 +4,7 @@ A claim is a function of the `Evidence` that returns whether it holds and the nu
 did not make what it needs.  Its docstring is the claim.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -19,10 +19,11 @@ REAL = ("3sources", "yale-b", "metabric", "metabric-489")
 
 @dataclass(frozen=True)
 class Evidence:
-    """Summaries (`scores.summary`) by family at the shown data set, and sweeps over sigma3 by scale."""
+    """Summaries (`scores.summary`) by family at the shown data set, sweeps over sigma3 by scale, the printed AUCs."""
 
     shown: dict[str, pd.DataFrame]
     sweeps: dict[str, pd.DataFrame]
+    printed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["table", "row", "source", "auc"]))
 
     def auc(self, family, fit):
         """AUC per source of one fit on a family's shown data, or None."""
@@ -39,11 +40,40 @@ class Evidence:
         line = table[table["fit"] == fit].pivot(index="sigma3", columns="source", values="auc")
         return line if len(line) > 1 else None
 
+    def printed_auc(self, family, row):
+        """AUC per source as the paper prints it, or None."""
+        cells = self.printed[(self.printed["table"] == family) & (self.printed["row"] == row)]
+        return None if cells.empty else cells.set_index("source")["auc"]
+
     @staticmethod
     def _per_source(table, fit, column):
         if table is None or fit not in set(table["fit"]):
             return None
         return table[table["fit"] == fit].set_index("source")[column]
+
+
+WHY_LOWER = {
+    (
+        "cavi-bjmd",
+        "yale-b",
+    ): "not by the choice of runs, all 20 are between 95.2 and 96.9 in source 1: run to its optimum "
+    "the closed form explains more than the paper's VI, with noise a tenth lower, but tells people apart a little less",
+}
+"""Why a fit stays below the paper, where that is known."""
+
+
+def the_numbers_are_reached(evidence):
+    """The AUCs that the paper prints for MAP-BJMD and VI-BJMD are reached in every source (here: less one point)."""
+    found = []
+    for family in ("small", "large", "3sources", "yale-b"):
+        for fit, row in {"map-bjmd": "MAP-BJMD", "map-bjmd-printed": "MAP-BJMD", "cavi-bjmd": "VI-BJMD"}.items():
+            ours, printed = evidence.auc(family, fit), evidence.printed_auc(family, row)
+            if ours is not None and printed is not None:
+                gap = ours - printed
+                reached = bool((gap >= -1).all())
+                why = "" if reached or (fit, family) not in WHY_LOWER else f" ({WHY_LOWER[fit, family]})"
+                found.append((reached, f"{fit}, {family}: {_signed(gap)}{why}"))
+    return _all(found)
 
 
 def telling_noise_apart_helps(evidence):
@@ -174,6 +204,7 @@ def _selection(family, evidence):
 
 
 CLAIMS = (
+    the_numbers_are_reached,
     telling_noise_apart_helps,
     bjmd_beats_jmd_and_glad,
     noise_is_found,

@@ -60,9 +60,15 @@ class Workflow:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def new_workflow(tmp_path_factory):
+    """A function that makes a workflow, which the tests of a file may share, in a new folder."""
+    return lambda name: Workflow(tmp_path_factory.mktemp(name))
+
+
+@pytest.fixture(scope="module")
+def finished(new_workflow):
     """A complete run that tests may look at but not change."""
-    workflow = Workflow(tmp_path_factory.mktemp("finished"))
+    workflow = new_workflow("finished")
     workflow.run()
     return workflow
 

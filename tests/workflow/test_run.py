@@ -1,4 +1,5 @@
 import copy
+import fcntl
 import os
 import re
 from pathlib import Path
@@ -7,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import storage
+from bjmd import storage, submission
 
 
 def arrays(folder):
@@ -92,12 +93,31 @@ def test_one_rule_can_be_rerun_alone(finished):
     assert jobs == {"auc_figure": 1, "total": 1}
 
 
-def test_the_report_is_one_file_with_every_caption(finished):
-    finished.run("--report", "report.html")
-    html = (finished.folder / "report.html").read_text()
-    for words in ("AUC against sigma3", "objective against iteration", "true noise and estimated densities"):
-        assert words in html
-    assert not re.search(r'<(script|link)[^>]+(src|href)="http', html)
+def test_the_report_is_one_file_with_every_table_figure_and_caption(finished):
+    html = (finished.folder / "results/report.html").read_text()
+    titles = re.findall("<h2>(.*?)</h2>", html)
+    assert titles == [
+        "What was run", "The paper&#x27;s claims", "The model", "Data", "Performance", "Noise", "Convergence"
+    ]  # fmt: skip
+    assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png")))
+    assert html.count("<table") >= len(list(finished.folder.glob("results/tables/*.html")))
+    text = " ".join(html.split())
+    assert "classes of the data set small (synthetic, noise sd of source 3: 4.0): for each class" in text
+    assert "The objective after each iteration, on the data set small." in text
+    assert "{{" not in html and "{%" not in html
+    assert not re.search(r'(src|href)="(?!data:)', html), "a page that needs nothing else"
+
+
+def test_the_report_says_what_was_left_out(finished):
+    before = finished.config
+    try:
+        finished.configure({**before, "real": ["metabric-489"], "cache": "empty", "skip_missing": True})
+        finished.run("results/report.html")
+        html = (finished.folder / "results/report.html").read_text()
+        assert "Left out, because the files could not be had: metabric-489." in html
+    finally:
+        finished.configure(before)
+        finished.run("results/report.html")
 
 
 BAD_CONFIGS = {
@@ -160,3 +180,23 @@ def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
     assert "Traceback" not in done.stderr
     assert "alpha0 is 0.5" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
     assert not list(fresh.folder.glob("results/fits/**/*.npz"))
+
+
+def test_what_would_be_submitted_is_read_from_a_dry_run(fresh):
+    jobs = submission.read_jobs(fresh.run("--dry-run").stdout)
+    submitted = [job for job in jobs if job.submitted]
+    assert {job.rule for job in submitted} == {"fit"}
+    assert len(submitted) == 9, "two chunks of two fits on two data sets, and one of a third"
+    assert len(jobs) == fresh.jobs()["total"] - 1, "all but the rule all"
+    assert [job.rule for job in submission.longest_chain(jobs)][:3] == ["synthetic", "fit", "score"]
+
+
+def test_a_second_run_in_the_same_folder_is_refused_while_the_first_lives(fresh):
+    lock = fresh.folder / ".snakemake/bjmd.lock"
+    lock.parent.mkdir()
+    with lock.open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        done = fresh.run("results/data/small-4.0.npz", "--nolock", check=False)
+    assert done.returncode != 0
+    assert f"another Snakemake holds {lock}; wait until it has ended, or end it" in done.stderr
+    fresh.run("results/data/small-4.0.npz", "--nolock")

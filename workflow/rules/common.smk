@@ -29,6 +29,7 @@ wildcard_constraints:
     fit="[a-z0-9-]+",
     first=r"\d+",
     last=r"\d+",
+    own=PLAN.own["name"] if PLAN.own else "(?!)",
 
 
 def chunks_of(dataset, fit):
@@ -81,6 +82,7 @@ def real_scores(wildcards):
 def tables():
     return (
         [f"results/tables/performance-{family}.csv" for family in PLAN.families()]
+        + ["results/tables/data.csv"]
         + [f"results/tables/card-{real}.md" for real in PLAN.real]
         + [f"results/tables/selection-{real}.csv" for real in PLAN.filtered()]
         + (["results/tables/noise-levels.csv"] if PLAN.real else [])
@@ -103,3 +105,55 @@ def figures():
         + [f"selection-{real}" for real in PLAN.filtered()]
     )
     return [f"results/figures/{name}.svg" for name in names]
+
+
+def targets():
+    """What a run is for: the folder of one's own data, or else the tables, figures and report of the paper."""
+    return [f"results/own/{PLAN.own['name']}"] if PLAN.own else [*tables(), *figures(), "results/report.html"]
+
+
+def report_sections():
+    """The report from top to bottom: section -> (file, caption in workflow/report, wildcards of the caption)."""
+
+    def table(name, caption, **wildcards):
+        return f"results/tables/{name}.html", caption, wildcards
+
+    def figure(name, caption, **wildcards):
+        return f"results/figures/{name}.png", caption, wildcards
+
+    drawn = {Path(path).stem for path in figures()}
+    data, performance, noise, convergence, selection = [table("data", "data_table")], [], [], [], []
+    for real in PLAN.real:
+        data += [table(f"card-{real}", "card", real=real), figure(f"data-{real}", "data", real=real)]
+    for family in PLAN.families():
+        performance.append(table(f"performance-{family}", "performance", family=family))
+        if family in PLAN.scales:
+            performance.append(figure(f"auc-{family}", "auc", scale=family))
+            noise.append(figure(f"noise-{family}", "noise", family=family))
+        convergence.append(figure(f"objective-{family}", "objective", family=family))
+        if f"convergence-{family}" in drawn:
+            convergence.append(figure(f"convergence-{family}", "convergence", family=family))
+    if PLAN.real:
+        noise.append(table("noise-levels", "noise_levels"))
+    for real in PLAN.filtered():
+        selection.append(figure(f"selection-{real}", "selection", real=real))
+    sections = {
+        "What was run": [table("provenance", "provenance")],
+        "The paper's claims": [table("verdicts", "verdicts")],
+        "The model": [figure("graphical-models", "graphical_models")],
+        "Data": data,
+        "Performance": performance,
+        "Noise": noise,
+        "Convergence": convergence,
+        "Feature selection": selection,
+    }
+    return {title: exhibits for title, exhibits in sections.items() if exhibits}
+
+
+def own_files(wildcards):
+    """The files of one's own data, so that a change of any of them is noticed."""
+    return PLAN.own_files()
+
+
+def own_chunks(wildcards):
+    return chunks_of(f"own-{wildcards.own}", "own")

@@ -4,8 +4,12 @@ rule synthetic:
         truth="results/data/{scale}-{sigma3}.truth.npz",
     log:
         "results/logs/synthetic/{scale}-{sigma3}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(look_need),
     params:
         seed=config["seed"],
     script:
@@ -26,8 +30,12 @@ rule download:
     log:
         "results/logs/download/{real}.log",
     retries: 1
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     params:
         mirror=config["mirror"],
         cache=config["cache"],
@@ -42,8 +50,13 @@ rule unpack:
         temp(directory("results/data/{real}.files")),
     log:
         "results/logs/unpack/{real}.log",
+    group:
+        "prepare-{real}"
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **on_a_node(preparation_need),
     script:
         "../scripts/unpack.py"
 
@@ -55,8 +68,13 @@ rule prepare:
         ensure("results/data/{real}.npz", non_empty=True),
     log:
         "results/logs/prepare/{real}.log",
+    group:
+        "prepare-{real}"
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **on_a_node(preparation_need),
     script:
         "../scripts/prepare.py"
 
@@ -81,7 +99,11 @@ rule card:
         png="results/figures/data-{real}.png",
     log:
         "results/logs/card/{real}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(look_need),
     script:
         "../scripts/card.py"

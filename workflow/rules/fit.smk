@@ -9,7 +9,9 @@ rule fit:
         "results/benchmarks/fit/{dataset}/{fit}/{first}-{last}.tsv"
     conda:
         "../../envs/environment.yaml"
-    threads: 1
+    threads: fit_threads
+    resources:
+        **on_a_node(fit_need),
     params:
         method=lambda wildcards: PLAN.method(wildcards.fit),
         options=lambda wildcards: PLAN.options(wildcards.fit),

@@ -14,13 +14,44 @@ rule performance_table:
         ),
     log:
         "results/logs/performance-{family}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     params:
         rows=PLAN.rows(),
         table="{family}",
     script:
         "../scripts/performance_table.py"
+
+
+rule data_table:
+    input:
+        [f"results/data/{PLAN.shown(family)}.npz" for family in PLAN.families()],
+    output:
+        csv="results/tables/data.csv",
+        markdown="results/tables/data.md",
+        latex="results/tables/data.tex",
+        html=report(
+            "results/tables/data.html",
+            caption="../report/data_table.rst",
+            category="Data",
+            labels={"data": "all", "what": "summary"},
+        ),
+    log:
+        "results/logs/data-table.log",
+    localrule: True
+    conda:
+        "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
+    params:
+        families=PLAN.families(),
+    script:
+        "../scripts/data_table.py"
 
 
 rule noise_figure:
@@ -38,10 +69,14 @@ rule noise_figure:
         png="results/figures/noise-{family}.png",
     log:
         "results/logs/noise-{family}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(look_need),
     params:
-        fits=config["fits"],
+        fits=PLAN.fits,
     script:
         "../scripts/noise_figure.py"
 
@@ -59,10 +94,14 @@ rule objective_figure:
         png="results/figures/objective-{family}.png",
     log:
         "results/logs/objective-{family}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     params:
-        fits=config["fits"],
+        fits=PLAN.fits,
     script:
         "../scripts/objective_figure.py"
 
@@ -83,6 +122,9 @@ rule convergence_figure:
         "results/logs/convergence-{family}.log",
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **on_a_node(convergence_need),
     params:
         seed=config["seed"],
         n_components=lambda wildcards: PLAN.n_components(PLAN.shown(wildcards.family)),
@@ -104,10 +146,14 @@ rule auc_figure:
         png="results/figures/auc-{scale}.png",
     log:
         "results/logs/auc-{scale}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     params:
-        fits=config["fits"],
+        fits=PLAN.fits,
     script:
         "../scripts/auc_figure.py"
 
@@ -118,6 +164,8 @@ rule noise_table:
         printed=workflow.source_path("../resources/printed_noise.csv"),
     output:
         csv="results/tables/noise-levels.csv",
+        markdown="results/tables/noise-levels.md",
+        latex="results/tables/noise-levels.tex",
         html=report(
             "results/tables/noise-levels.html",
             caption="../report/noise_levels.rst",
@@ -126,8 +174,12 @@ rule noise_table:
         ),
     log:
         "results/logs/noise-levels.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     params:
         rows=PLAN.rows(),
     script:
@@ -138,9 +190,11 @@ rule verdicts:
     input:
         scores=[f"results/scores/{PLAN.shown(family)}.csv" for family in PLAN.families()],
         sweeps=[f"results/tables/auc-{scale}.csv" for scale in PLAN.scales],
+        printed=workflow.source_path("../resources/printed.csv"),
     output:
         csv="results/tables/verdicts.csv",
         markdown="results/tables/verdicts.md",
+        latex="results/tables/verdicts.tex",
         html=report(
             "results/tables/verdicts.html",
             caption="../report/verdicts.rst",
@@ -149,8 +203,12 @@ rule verdicts:
         ),
     log:
         "results/logs/verdicts.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     params:
         families=PLAN.families(),
     script:
@@ -168,8 +226,12 @@ rule graphical_models:
         png="results/figures/graphical-models.png",
     log:
         "results/logs/graphical-models.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     script:
         "../scripts/graphical_models.py"
 
@@ -187,8 +249,12 @@ rule provenance:
         ),
     log:
         "results/logs/provenance.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     params:
         families={dataset: PLAN.family(dataset) for dataset in PLAN.datasets()},
         benchmarks=[
@@ -197,22 +263,48 @@ rule provenance:
             for fit in PLAN.fits_on(dataset)
             for path in chunks_of(dataset, fit)
         ],
-        settings={key: config[key] for key in ("seed", "restarts", "best")},
+        settings={"seed": config["seed"]},
+        fits=PLAN.fits_table(),
     script:
         "../scripts/provenance.py"
+
+
+rule report:
+    input:
+        [path for exhibits in report_sections().values() for path, _, _ in exhibits],
+        captions=sorted(str(path) for path in Path(workflow.basedir).glob("workflow/report/*.rst")),
+    output:
+        "results/report.html",
+    log:
+        "results/logs/report.log",
+    localrule: True
+    conda:
+        "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
+    params:
+        sections=report_sections(),
+        left_out=PLAN.left_out,
+    script:
+        "../scripts/report.py"
 
 
 # The run that is kept in the repository: `snakemake reference` after a run.
 rule reference:
     input:
         tables(),
-        [path.replace(".csv", ".md") for path in tables() if "performance" in path or "verdicts" in path],
+        [path.replace(".csv", ".md") for path in tables() if "selection" not in path],
         [path.replace(".svg", ".png") for path in figures()],
     output:
         directory("results/reference"),
     log:
         "results/logs/reference.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(table_need),
     script:
         "../scripts/reference.py"

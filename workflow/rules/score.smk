@@ -8,8 +8,12 @@ rule score:
         traces="results/scores/{dataset}.traces.csv",
     log:
         "results/logs/score/{dataset}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(score_need),
     params:
         best=lambda wildcards: {fit: PLAN.n_best(fit) for fit in PLAN.fits_on(wildcards.dataset)},
     script:

@@ -14,8 +14,12 @@ rule select:
         png="results/figures/selection-{real}.png",
     log:
         "results/logs/select/{real}.log",
+    localrule: True
     conda:
         "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        **beside_snakemake(look_need),
     params:
         fit=config["selection"]["fit"],
         level=config["selection"]["level"],

@@ -11,8 +11,7 @@ from bjmd.workflow import run_script
 def main(snakemake):
     runs = {Path(path).stem: pd.read_csv(path) for path in snakemake.input.scores}
     noise = tables.noise_levels(runs, pd.read_csv(snakemake.input.printed), snakemake.params.rows)
-    noise.to_csv(snakemake.output.csv, index=False)
-    Path(snakemake.output.html).write_text(tables.html_page(noise.round(4)))
+    tables.save(noise.round(4), snakemake.output)
 
 
 run_script(main, snakemake)

@@ -20,10 +20,12 @@ def main(snakemake):
     settings = pd.DataFrame(
         [*params.settings.items(), *provenance.versions().items()], columns=["what", "value"]
     ).astype(str)
+    fits = pd.DataFrame(params.fits).astype(str)
     text = "Versions and settings:\n\n" + tables.markdown(settings)
+    text += "\nThe fits:\n\n" + tables.markdown(fits)
     text += "\nWall time of all restarts of each fit, in minutes, on one core each:\n\n" + tables.markdown(times)
     Path(snakemake.output.markdown).write_text(text)
-    Path(snakemake.output.html).write_text(tables.html_page(settings, times))
+    Path(snakemake.output.html).write_text(tables.html_page(settings, fits, times))
 
 
 run_script(main, snakemake)

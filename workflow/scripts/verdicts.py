@@ -14,10 +14,8 @@ def main(snakemake):
         for family, path in zip(snakemake.params.families, snakemake.input.scores, strict=True)
     }
     sweeps = {Path(path).stem.removeprefix("auc-"): pd.read_csv(path) for path in snakemake.input.sweeps}
-    table = verdicts.judge(verdicts.Evidence(shown, sweeps))
-    table.to_csv(snakemake.output.csv, index=False)
-    Path(snakemake.output.markdown).write_text(tables.markdown(table))
-    Path(snakemake.output.html).write_text(tables.html_page(table))
+    evidence = verdicts.Evidence(shown, sweeps, pd.read_csv(snakemake.input.printed))
+    tables.save(verdicts.judge(evidence), snakemake.output)
 
 
 run_script(main, snakemake)

@@ -81,6 +81,29 @@ def comparison(name, sources):
     return table
 
 
+def summary(prepared):
+    """The paper's summary table for these data sets (name -> sources), ours beside the paper's where it has them."""
+    rows = []
+    for name, sources in prepared.items():
+        paper = PAPER.get(name)
+        rows.append(
+            {
+                "data set": name,
+                "features": sources.n_features,
+                "samples": sum(sources.n_samples),
+                "sources": ", ".join(
+                    f"{source} {n}" for source, n in zip(sources.names, sources.n_samples, strict=True)
+                ),
+                "classes": len(sources.class_names),
+                "paper: features": paper and paper.features,
+                "paper: samples": paper and sum(paper.groups.values()),
+                "paper: sources": paper and ", ".join(f"{group} {n}" for group, n in paper.groups.items()),
+                "paper: classes": paper and paper.classes,
+            }
+        )
+    return pd.DataFrame(rows, dtype=object)
+
+
 def class_counts(sources):
     """Samples of each class (rows) in each source; a sample of several classes counts in each of them."""
     counts = {group: labels.sum(axis=1) for group, labels in zip(sources.names, sources.labels, strict=True)}
