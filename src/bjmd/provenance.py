@@ -16,7 +16,7 @@ def versions():
 
 
 def times(benchmarks):
-    """Wall time in minutes of all jobs of each fit on each kind of data; keys are (family, fit), values seconds."""
+    """Processor time in minutes of each fit on each kind of data; keys are (family, fit), values seconds."""
     rows = pd.DataFrame([(*key, seconds) for key, seconds in benchmarks], columns=["data", "fit", "seconds"])
     table = rows.pivot_table(index="fit", columns="data", values="seconds", aggfunc="sum", sort=False) / 60
     table["all"] = table.sum(axis=1)

@@ -11,7 +11,7 @@ from bjmd.workflow import run_script
 def main(snakemake):
     params = snakemake.params
     seconds = [
-        ((params.families[path.parent.parent.name], path.parent.name), pd.read_csv(path, sep="\t")["s"].iloc[0])
+        ((params.families[path.parent.parent.name], path.parent.name), pd.read_csv(path, sep="\t")["cpu_time"].iloc[0])
         for path in map(Path, params.benchmarks)
         if path.exists()
     ]
@@ -23,7 +23,10 @@ def main(snakemake):
     fits = pd.DataFrame(params.fits).astype(str)
     text = "Versions and settings:\n\n" + tables.markdown(settings)
     text += "\nThe fits:\n\n" + tables.markdown(fits)
-    text += "\nWall time of all restarts of each fit, in minutes, on one core each:\n\n" + tables.markdown(times)
+    text += (
+        "\nProcessor time of all restarts of each fit, in minutes, the start of Python included:\n\n"
+        + tables.markdown(times)
+    )
     Path(snakemake.output.markdown).write_text(text)
     Path(snakemake.output.html).write_text(tables.html_page(settings, fits, times))
 
