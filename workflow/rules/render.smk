@@ -296,7 +296,7 @@ rule reference:
     input:
         tables(),
         [path.replace(".csv", ".md") for path in tables() if "selection" not in path],
-        [path.replace(".svg", ".png") for path in figures() if "/data-" not in path],
+        [path.replace(".svg", ".png") for path in figures() if "figures/data-" not in path],
     output:
         directory("results/reference"),
     log:
