@@ -39,7 +39,7 @@ Z_FLOOR = 1e-8
 """The smallest z, as a multiple of lambda; keeps the hierarchical objective bounded below."""
 
 Z_WAITS = 5
-"""Sweeps for which z stays at lambda^2.  On Yale B this lowers the objective much, and gives nearly the paper's noise levels:
+"""Sweeps for which z stays at lambda^2.  On Yale B this lowers the objective much, and gives nearly the paper's noise:
 .1095 and .1772 (printed: .1106, .1790), where Z from the first sweep on gives .1192 and .1897."""
 
 SWEEP_TOLERANCE = 1e-6
