@@ -56,8 +56,8 @@ def test_the_objective_never_rises(holed, method, monkeypatch):
     assert result.converged
 
 
-def test_the_bound_is_the_elbo_of_the_observed_entries_less_the_spread_at_the_others(holed):
-    """With q(W) and q(H) at hand, the reported ELBO can be put together from observed and missing entries apart."""
+def test_the_noise_counts_observed_entries_and_the_spread_at_the_others(holed):
+    """With q(W) and q(H) at hand, q(s2) can be put together from observed and missing entries apart."""
     result = methods.fit("cavi-bjmd", holed, 3, tol=1e-10)
     covariance = np.linalg.inv(
         result.posterior["basis_precision"] + result.posterior["basis_ridge"][:, :, None] * np.eye(3)
