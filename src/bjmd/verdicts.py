@@ -54,8 +54,8 @@ class Evidence:
 
 WHY_LOWER = {
     ("cavi-bjmd", "yale-b"): (
-        "run to its optimum the closed form explains more than the paper's VI, with lower noise, but tells people apart "
-        "a little less"
+        "run to its optimum the closed form explains more than the paper's VI, with lower noise, but tells people "
+        "apart a little less"
     ),
 }
 """Why a fit stays below the paper, where that is known."""
