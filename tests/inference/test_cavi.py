@@ -11,6 +11,7 @@ from bjmd import dirichlet, methods
 from bjmd.datasets import synthetic
 from bjmd.errors import FitError, InputError
 from bjmd.inference import cavi
+from bjmd.inference.momentum import Momentum
 from bjmd.metrics import auc_per_source
 from bjmd.model import Priors, Sources
 
@@ -73,7 +74,7 @@ PRIORS = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5)
 
 
 @pytest.fixture
-def accelerated_from_the_start(monkeypatch):
+def extrapolated_from_the_start(monkeypatch):
     """Extrapolate after every sweep, and not only in fits that are slow."""
     monkeypatch.setattr(cavi, "PLAIN_SWEEPS", 1)
 
@@ -247,7 +248,7 @@ EXTREMES = {"ordinary": (-1.0, 0.5), "very noisy": (1.0, 2.0), "nearly noise-fre
 
 @pytest.mark.parametrize("noise", EXTREMES)
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
-def test_the_elbo_never_falls(make_sources, noise, scale, accelerated_from_the_start):
+def test_the_elbo_never_falls(make_sources, noise, scale, extrapolated_from_the_start):
     """Both along the trace of a fit, which is safeguarded, and over plain sweeps, which need no safeguard."""
     rng = np.random.default_rng(1)
     for trial in range(12):
@@ -317,8 +318,8 @@ def test_at_a_tight_tolerance_nothing_moves(make_sources, monkeypatch):
         np.testing.assert_allclose(dirichlet.mean(new), dirichlet.mean(old), atol=1e-4)
 
 
-def test_acceleration_gets_further_in_as_many_sweeps(monkeypatch):
-    """Many overlapping patterns, as in faces: after 200 sweeps the accelerated fit is where plain ones come later."""
+def test_momentum_gets_further_in_as_many_sweeps(monkeypatch):
+    """Many overlapping patterns, as in faces: 200 sweeps lead further than 800 plain ones."""
     rng = np.random.default_rng(0)
     position = np.linspace(0, 1, 200)[:, None]
     waves = np.cos(2 * np.pi * (position * rng.integers(1, 6, 15) + rng.random(15)))
@@ -331,24 +332,24 @@ def test_acceleration_gets_further_in_as_many_sweeps(monkeypatch):
     )
     quick = fit(sources, 15, tol=1e-12, max_sweeps=200)
     monkeypatch.setattr(cavi, "PLAIN_SWEEPS", 10**6)
-    plain = fit(sources, 15, tol=1e-12, max_sweeps=300)
-    np.testing.assert_array_equal(quick.trace[:40], plain.trace[:40])
-    assert quick.objective < plain.objective < plain.trace[199]
+    plain = fit(sources, 15, tol=1e-12, max_sweeps=800)
+    np.testing.assert_array_equal(quick.trace[:10], plain.trace[:10])
+    assert quick.objective < plain.objective
 
 
-def test_an_extrapolation_that_does_harm_is_undone(make_sources, monkeypatch, accelerated_from_the_start):
+def test_an_extrapolation_that_does_harm_is_undone(make_sources, monkeypatch, extrapolated_from_the_start):
     """Every third extrapolation goes to a bad place: the trace stands still there, and the fit still ends well."""
-    good = cavi.Accelerator.extrapolate
+    good = Momentum.beyond
     calls = {"n": 0}
 
-    def sometimes_bad(self, before, after):
+    def sometimes_bad(self, end):
         calls["n"] += 1
-        at = good(self, before, after)
+        at = good(self, end)
         return np.zeros_like(at) if calls["n"] % 3 == 0 else at
 
     sources = make_sources(n_samples=(40, 30), n_features=20)
     plain = fit(sources, tol=1e-9)
-    monkeypatch.setattr(cavi.Accelerator, "extrapolate", sometimes_bad)
+    monkeypatch.setattr(Momentum, "beyond", sometimes_bad)
     result = fit(sources, tol=1e-9)
     assert (np.diff(result.trace) <= 0).all()
     assert (np.diff(result.trace) == 0).any()
@@ -471,7 +472,8 @@ def test_an_unconverged_fit_says_so(make_sources):
     assert len(result.trace) == 3
 
 
-def test_the_stopping_rule(make_sources):
+def test_the_stopping_rule(make_sources, monkeypatch):
+    monkeypatch.setattr(cavi, "PLAIN_SWEEPS", 10**6)
     result = fit(make_sources(), tol=1e-4)
     change = -np.diff(result.trace) / np.abs(result.trace[:-1])
     assert result.converged
@@ -479,7 +481,7 @@ def test_the_stopping_rule(make_sources):
     assert (change[:-1] > 1e-4).all()
 
 
-def test_an_extrapolated_fit_needs_two_small_changes_in_a_row(make_sources, accelerated_from_the_start):
+def test_an_extrapolated_fit_needs_two_small_changes_in_a_row(make_sources, extrapolated_from_the_start):
     result = fit(make_sources(), tol=1e-4)
     change = -np.diff(result.trace) / np.abs(result.trace[:-1])
     assert result.converged

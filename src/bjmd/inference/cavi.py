@@ -13,7 +13,7 @@ nu = 1 / (lambda sqrt(E[w^2])).  Then every expectation is analytic.  With t_c =
     noise:  A_c = a0 + (number of observed entries) / 2,   B_c = b0 + E||X - WH||^2 / 2
 
 No update lowers the ELBO.  A sweep costs the two products X E[H]' and E[W]'X and small K x K work.  Between sweeps
-the state is extrapolated (acceleration.py) with a safeguard that keeps the ELBO from falling.  Missing entries are
+the state is extrapolated (momentum.py) with a safeguard that keeps the ELBO from falling.  Missing entries are
 filled in with E[W]E[H] before every sweep (missing.py).  At the end every column is taken to its optimum for the W and
 the noise that are returned, so that a sample has the same memberships whether it was part of the fit or is added later
 (projection.py).
@@ -30,7 +30,7 @@ from bjmd import dirichlet
 from bjmd.checks import positive_number, whole_number
 from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError, InputError
-from bjmd.inference.acceleration import Accelerator
+from bjmd.inference.momentum import Momentum
 from bjmd.inference.starts import random_memberships
 from bjmd.lanes import LANES, cholesky, compiled, invert_factor
 from bjmd.metrics import auc_per_source
@@ -42,7 +42,7 @@ START_STRENGTH = 20.0
 COLUMN_STEPS = 1
 COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
-PLAIN_SWEEPS = 40
+PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: easy fits are done by then, and early sweeps are no guide to later ones."""
 SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
 """In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
@@ -84,7 +84,7 @@ def fit(
         ridge=np.full((n_components, sources.n_features), 1 / lambda_**2),
         rates=np.array([b0 + 0.5 * norm for norm in sources.squared_norms]),
     )
-    accelerator = Accelerator()
+    momentum = Momentum()
     trace, aucs, best = [], [], None
     extrapolated, small_changes = False, 0
     converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
@@ -101,7 +101,7 @@ def fit(
                 converged, reason = True, f"the ELBO changes by rounding only in sweep {sweep}"
                 break
             # the extrapolation went too far: go on from the last good state instead
-            state, extrapolated = State.from_vector(accelerator.restart(), state), False
+            state, extrapolated = State.from_vector(momentum.undo(), state), False
             continue
         best = after, posterior
         trace.append(-elbo)
@@ -115,7 +115,7 @@ def fit(
             break
         extrapolated = sweep >= PLAIN_SWEEPS
         if extrapolated:
-            state = State.from_vector(accelerator.extrapolate(state.vector(), after.vector()), state)
+            state = State.from_vector(momentum.beyond(after.vector()), state)
         else:
             state = after
 

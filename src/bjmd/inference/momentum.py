@@ -1,0 +1,37 @@
+"""Momentum for a fixed-point iteration, with a way back (after Ang and Gillis 2019, who use it for NMF).
+
+Sweeps of coordinate ascent creep along valleys when components overlap.  Each new sweep therefore starts not where the
+last one ended but beyond it, by a share of the way from the end of the sweep before.  The share grows while that goes
+well.  Where it does harm, which only the caller can tell, the caller goes back with `undo`, and the share and its
+ceiling become smaller.
+"""
+
+import numpy as np
+
+FIRST_SHARE, HIGHEST_SHARE = 0.5, 1.0
+GROWTH, GROWTH_OF_CEILING, SHRINKAGE = 1.05, 1.01, 1.5
+"""By how much the share and its ceiling grow with every step, and the share shrinks after one that did harm."""
+LONGEST = 2.0
+"""The most that momentum may change an entry beyond the sweep itself."""
+
+
+class Momentum:
+    def __init__(self):
+        self._last = None
+        self._share = self._used = FIRST_SHARE
+        self._ceiling = HIGHEST_SHARE
+
+    def beyond(self, end):
+        """The point to start the next sweep from, given where a sweep ended."""
+        last, self._last = self._last, end
+        if last is None:
+            return end
+        self._used = self._share
+        self._ceiling = min(HIGHEST_SHARE, GROWTH_OF_CEILING * self._ceiling)
+        self._share = min(self._ceiling, GROWTH * self._share)
+        return end + np.clip(self._used * (end - last), -LONGEST, LONGEST)
+
+    def undo(self):
+        """The end of the last sweep, to go on from there; the share that did harm becomes the ceiling."""
+        self._ceiling, self._share = self._used, self._used / SHRINKAGE
+        return self._last
