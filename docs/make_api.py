@@ -19,9 +19,9 @@ from bjmd import methods
 PAGE = Path(__file__).parent / "api.md"
 
 MODULES = {
-    "Data": ("model", "chunked", "alignment", "readers", "preparation", "datasets.synthetic", "datasets.catalogue"),
+    "Data": ("model", "chunked", "alignment", "files.readers", "preparation", "datasets.synthetic", "datasets.catalogue"),
     "Fits": ("methods", "restarts", "components", "decomposition", "posterior", "projection"),
-    "Results": ("matching", "metrics", "selection", "outputs", "storage", "views"),
+    "Results": ("matching", "metrics", "selection", "files.outputs", "storage", "views"),
     "Errors": ("errors",),
 }
 """Public modules, in the order of the page; those that this version does not have are left out."""

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import __version__, cli, outputs, preparation, projection, restarts, storage
+from bjmd import __version__, cli, preparation, projection, restarts, storage
 from bjmd.errors import FitError
+from bjmd.files import outputs
+from bjmd.files.readers import read_sources
 from bjmd.model import Sources
-from bjmd.readers import read_sources
 
 
 @pytest.fixture

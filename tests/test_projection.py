@@ -9,9 +9,10 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import betaln, gammaln, psi
 
-from bjmd import dirichlet, methods, posterior, projection, simplex
+from bjmd import methods, posterior, projection
 from bjmd.errors import InputError
 from bjmd.model import Sources
+from bjmd.numerics import dirichlet, simplex
 from bjmd.projection import impute, log_evidence, project
 
 METHODS = ["cavi-bjmd", "map-bjmd"]

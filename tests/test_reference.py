@@ -10,7 +10,7 @@ import yaml
 from bjmd import restarts
 from bjmd.datasets import synthetic
 from bjmd.metrics import auc_per_source
-from bjmd.plan import Plan
+from bjmd.workflow.plan import Plan
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "results/reference"

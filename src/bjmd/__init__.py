@@ -3,14 +3,14 @@
 Where things are:
 
     the model       model (the data, the priors, the objective), missing, chunked
-    its inference   inference/ (map, cavi, advi, laplace), simplex, dirichlet, polygamma, lanes (what they are made of)
+    its inference   inference/ (map, cavi, advi, laplace), and what they are made of, numerics/
     baselines/      what it is compared with
     a fit           methods (the registry), restarts, decomposition (what every method returns), posterior, projection
-    one's own data  estimator (BJMD), components (select), readers and its parts, alignment, own_data, outputs, views,
-                    report, cli (the command)
-    the paper       datasets/, metrics, scores, selection, tables, plots, graphs, verdicts, provenance
-    the workflow    plan (the config), workflow (scripts), resources, submission
-    for all         storage, pages, matching, preparation, checks, errors
+    one's own data  estimator (BJMD), components (select), alignment, preparation, files/ (in and out), views, report,
+                    cli (the command)
+    the paper       datasets/, metrics, scores, selection, tables, plots, graphs, verdicts
+    workflow/       what the Snakefile and its scripts need: plan (the config), resources, submission, provenance
+    for all         storage, pages, matching, checks, errors
 """
 
 import importlib

@@ -208,7 +208,8 @@ def _add_samples_in_rows(parser):
 
 def _fit(arguments):
     """Fit the sources jointly from many random starts; write tables, figures and the best."""
-    from bjmd import methods, outputs, own_data, report, restarts
+    from bjmd import methods, report, restarts
+    from bjmd.files import outputs, own_data
 
     options = _options(arguments)
     methods.check_options(arguments.method, options)
@@ -239,7 +240,7 @@ def _fit(arguments):
 
 def _read(arguments):
     """The tables in the files, the sources made of them, and how they were made."""
-    from bjmd import own_data, readers
+    from bjmd.files import own_data, readers
 
     tables = readers.read_tables(
         arguments.files, samples_in_rows=arguments.samples_in_rows, split_by=arguments.split_by
@@ -368,7 +369,8 @@ def _transform(arguments):
     """
     import pandas as pd
 
-    from bjmd import outputs, projection, readers, storage, views
+    from bjmd import projection, storage, views
+    from bjmd.files import outputs, readers
 
     if arguments.output is not None and arguments.output.is_dir():
         raise InputError(f"{arguments.output} is a folder; give the name of a .tsv file for the memberships")
@@ -405,7 +407,8 @@ def _place(source, names):
 
 def _divisor(folder, table, place):
     """What the fit divided the source by, or would have divided these samples by if they were a source of their own."""
-    from bjmd import own_data, preparation
+    from bjmd import preparation
+    from bjmd.files import own_data
     from bjmd.model import Sources
 
     settings = own_data.settings_of(folder)
@@ -418,7 +421,8 @@ def _divisor(folder, table, place):
 
 def _show(arguments):
     """A fit in short: sources, noise, components with their features, and how the restarts went."""
-    from bjmd import outputs, own_data, report
+    from bjmd import report
+    from bjmd.files import outputs, own_data
 
     fit = outputs.load(arguments.folder)
     notes = own_data.settings_of(arguments.folder).get("notes", ())

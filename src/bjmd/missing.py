@@ -11,8 +11,8 @@ setting it between two sweeps never lowers the ELBO, nor raises the objective of
 
 import numpy as np
 
-from bjmd.lanes import compiled
 from bjmd.model import Sources
+from bjmd.numerics.lanes import compiled
 
 
 class CompletedSources(Sources):

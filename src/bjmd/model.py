@@ -36,7 +36,7 @@ class Sources:
         if isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):
             raise InputError(
                 f"Sources takes a list of matrices, one per source, not a {type(matrices).__name__}; files are read by "
-                "bjmd.readers.read_sources, and names go into names=[...]"
+                "bjmd.files.readers.read_sources, and names go into names=[...]"
             )
         matrices = list(matrices)
         if not matrices:

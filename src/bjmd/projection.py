@@ -21,10 +21,11 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from bjmd import dirichlet, methods, posterior, simplex
+from bjmd import methods, posterior
 from bjmd.checks import positive_number
 from bjmd.errors import FitError, InputError
 from bjmd.model import Priors, Sources, basis_times_data
+from bjmd.numerics import dirichlet, simplex
 
 MODULES = ("bjmd.inference.map", "bjmd.inference.cavi", "bjmd.inference.advi")
 """The inferences of the model; ADVI's own family has no closed form, so its new samples get Dirichlets as well."""

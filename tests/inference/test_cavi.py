@@ -7,13 +7,14 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, psi
 from scipy.stats import invgamma, multivariate_normal
 
-from bjmd import dirichlet, methods
+from bjmd import methods
 from bjmd.datasets import synthetic
 from bjmd.errors import FitError, InputError
 from bjmd.inference import cavi
 from bjmd.inference.momentum import Momentum
 from bjmd.metrics import auc_per_source
 from bjmd.model import Priors, Sources
+from bjmd.numerics import dirichlet
 
 
 def fit(sources, n_components=3, *, seed=0, **options):

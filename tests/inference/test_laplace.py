@@ -12,7 +12,7 @@ from bjmd.inference import laplace
 from bjmd.inference.starts import random_memberships
 from bjmd.metrics import auc_per_source
 from bjmd.model import Sources
-from bjmd.simplex import minimise
+from bjmd.numerics.simplex import minimise
 
 
 def softmax(eta):

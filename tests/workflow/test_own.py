@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bjmd import cli, outputs
+from bjmd import cli
+from bjmd.files import outputs
 
 ROOT = Path(__file__).parent.parent.parent
 OWN = ("--configfile", "config/own.yaml", "--config", "restarts=3", "chunk=2")

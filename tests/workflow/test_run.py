@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import storage, submission
+from bjmd import storage
+from bjmd.workflow import submission
 
 
 def arrays(folder):

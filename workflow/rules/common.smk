@@ -6,7 +6,7 @@ from snakemake.exceptions import WorkflowError
 
 from bjmd.datasets import catalogue
 from bjmd.errors import InputError
-from bjmd.plan import Plan
+from bjmd.workflow.plan import Plan
 
 try:
     PLAN = Plan(config, Path(workflow.basedir) / "workflow/schemas/config.schema.yaml")

@@ -29,7 +29,7 @@ rule download:
         "results/data/{real}.found.txt",
     log:
         "results/logs/download/{real}.log",
-    retries: 1
+    retries: 0  # fetch tries again by itself
     localrule: True
     conda:
         "../../envs/environment.yaml"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bjmd import plots, storage, tables
 from bjmd.datasets import cards, pictures
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

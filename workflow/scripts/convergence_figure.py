@@ -1,7 +1,7 @@
 """How the best ADVI run converged, with the closed form beside it."""
 
 from bjmd import methods, plots, restarts, storage
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -2,7 +2,7 @@
 
 from bjmd import storage, tables
 from bjmd.datasets import cards
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -2,7 +2,7 @@
 
 from bjmd import restarts, storage
 from bjmd.preparation import nonnegative
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

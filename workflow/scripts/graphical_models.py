@@ -1,7 +1,7 @@
 """The two graphical models of the paper."""
 
 from bjmd import graphs, plots
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from bjmd import tables
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from bjmd import own_data, readers, storage
-from bjmd.workflow import run_script
+from bjmd import storage
+from bjmd.files import own_data, readers
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

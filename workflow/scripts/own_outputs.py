@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from bjmd import outputs, own_data, readers, restarts, storage
-from bjmd.workflow import run_script
+from bjmd import restarts, storage
+from bjmd.files import outputs, own_data, readers
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

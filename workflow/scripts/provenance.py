@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd import provenance, tables
-from bjmd.workflow import run_script
+from bjmd import tables
+from bjmd.workflow import provenance
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from jinja2 import Template
 
 from bjmd import pages
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from bjmd import plots, selection, storage
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -2,7 +2,7 @@
 
 from bjmd import storage
 from bjmd.datasets import synthetic
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bjmd.datasets import catalogue, unpack
-from bjmd.workflow import run_script
+from bjmd.workflow.frame import run_script
 
 
 def main(snakemake):

@@ -1,0 +1,1 @@
+"""What BJMD is compared with: one file a method."""

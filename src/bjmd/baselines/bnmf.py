@@ -28,8 +28,8 @@ import numpy as np
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError
-from bjmd.lanes import LANES, compiled
 from bjmd.model import Priors, basis_times_data, data_times_coefficients, noise_terms, residual_sum_of_squares
+from bjmd.numerics.lanes import LANES, compiled
 
 NEARLY_FLAT = 1e-300
 """The least p: for a component that the other factor leaves empty the conditional is the exponential prior."""

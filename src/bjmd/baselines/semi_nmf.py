@@ -17,8 +17,8 @@ import numpy as np
 
 from bjmd.baselines import kmeans
 from bjmd.decomposition import Decomposition
-from bjmd.lanes import compiled
 from bjmd.model import basis_times_data, data_times_coefficients, residual_sum_of_squares
+from bjmd.numerics.lanes import compiled
 
 START_OFFSET = 0.2
 

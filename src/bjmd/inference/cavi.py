@@ -26,16 +26,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, psi
 
-from bjmd import dirichlet
 from bjmd.checks import positive_number, whole_number
 from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError, InputError
 from bjmd.inference.momentum import Momentum
 from bjmd.inference.starts import random_memberships
-from bjmd.lanes import LANES, cholesky, compiled, invert_factor
 from bjmd.metrics import auc_per_source
 from bjmd.missing import CompletedSources
 from bjmd.model import Priors, basis_times_data, data_times_coefficients
+from bjmd.numerics import dirichlet
+from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor
 
 START_STRENGTH = 20.0
 """How many samples' worth of belief the first, random memberships get."""
@@ -114,10 +114,7 @@ def fit(
             converged, reason = True, f"relative change of the ELBO at most tol = {tol:g} in sweep {sweep}"
             break
         extrapolated = sweep >= PLAIN_SWEEPS
-        if extrapolated:
-            state = State.from_vector(momentum.beyond(after.vector()), state)
-        else:
-            state = after
+        state = State.from_vector(momentum.beyond(after.vector()), after) if extrapolated else after
 
     after, posterior = best
     after, elbo = settle(sources, after, posterior, priors)

@@ -40,9 +40,9 @@ from bjmd.checks import positive_number
 from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError, InputError
 from bjmd.inference.starts import random_memberships
-from bjmd.lanes import LANES, cholesky, compiled, solve
 from bjmd.model import Priors, basis_times_data, data_times_coefficients, residual_sum_of_squares
-from bjmd.simplex import minimise
+from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
+from bjmd.numerics.simplex import minimise
 
 NOISE_FLOOR = 1e-12
 """The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit is perfect."""

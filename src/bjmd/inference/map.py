@@ -22,7 +22,6 @@ from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError
 from bjmd.inference.starts import random_memberships
-from bjmd.lanes import LANES, cholesky, compiled, solve
 from bjmd.missing import CompletedSources
 from bjmd.model import (
     Priors,
@@ -33,7 +32,8 @@ from bjmd.model import (
     noise_terms,
     residual_sum_of_squares,
 )
-from bjmd.simplex import minimise
+from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
+from bjmd.numerics.simplex import minimise
 
 Z_FLOOR = 1e-8
 """The smallest z, as a multiple of lambda; keeps the hierarchical objective bounded below."""

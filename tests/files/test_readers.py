@@ -9,8 +9,8 @@ import scipy.sparse
 
 from bjmd import storage
 from bjmd.errors import InputError
+from bjmd.files.readers import read_sources
 from bjmd.model import Sources
-from bjmd.readers import read_sources
 
 
 @pytest.fixture

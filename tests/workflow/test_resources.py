@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd import methods, resources, storage
+from bjmd import methods, storage
 from bjmd.datasets import synthetic
 from bjmd.model import Sources
-from bjmd.resources import Need, Shape
+from bjmd.workflow import resources
+from bjmd.workflow.resources import Need, Shape
 
 ROOT = Path(__file__).parent.parent
 SHAPES = {

@@ -10,7 +10,7 @@ import logging
 import numpy as np
 
 from bjmd.errors import InputError
-from bjmd.text_tables import open_text, problems_as_sentences, separator_of
+from bjmd.files.text_tables import open_text, problems_as_sentences, separator_of
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ result in them.
 import json
 from pathlib import Path
 
-from bjmd import preparation, readers
+from bjmd import preparation
+from bjmd.files import readers
 
 SETTINGS = "settings.json"
 
@@ -31,7 +32,7 @@ def add_to(folder, settings, tables, sources, best):
     """Put the settings, and copies of AnnData and MuData files with the result in them, into the folder of a fit."""
     (folder / SETTINGS).write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if any(table.path.suffix.lower() in (".h5ad", ".h5mu") for table in tables):
-        from bjmd import anndata_files
+        from bjmd.files import anndata_files
 
         anndata_files.write_back(folder, tables, sources, best)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
-from bjmd import dirichlet
+from bjmd.numerics import dirichlet
 
 
 def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):

@@ -1,7 +1,7 @@
 import pytest
 
-from bjmd import submission
 from bjmd.errors import InputError
+from bjmd.workflow import submission
 
 DRY_RUN = """
 Building DAG of jobs...

@@ -5,7 +5,7 @@ import yaml
 
 from bjmd import methods
 from bjmd.errors import InputError
-from bjmd.plan import Plan
+from bjmd.workflow.plan import Plan
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"

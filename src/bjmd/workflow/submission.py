@@ -1,6 +1,6 @@
 """What a run would submit to a cluster, from Snakemake's dry run:
 
-    snakemake --dry-run --profile workflow/profiles/slurm --configfile config/paper.yaml | python -m bjmd.submission
+    snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd.workflow.submission
 
 prints the number of jobs of each rule, their CPU hours, and the longest chain of jobs that wait for each other.
 """

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from bjmd.lanes import LANES, cholesky, compiled, solve
-from bjmd.polygamma import gamma_functions
+from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
+from bjmd.numerics.polygamma import gamma_functions
 
 LONGEST = 2.0
 """The most by which one step may change any ln g_k."""

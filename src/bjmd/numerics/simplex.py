@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bjmd.lanes import LANES, cholesky, compiled, solve
+from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
 
 CENTERING = 0.1
 """How far one step aims to shrink the mean of h_k s_k while that is still above alpha."""

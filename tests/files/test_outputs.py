@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import outputs, restarts, storage, views
+from bjmd import restarts, storage, views
 from bjmd.errors import InputError
+from bjmd.files import outputs
 from bjmd.model import Sources
 
 NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]

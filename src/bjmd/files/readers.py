@@ -21,11 +21,11 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from bjmd import label_files, text_tables
 from bjmd.alignment import align
 from bjmd.errors import InputError
+from bjmd.files import label_files, text_tables
+from bjmd.files.text_tables import open_text, problems_as_sentences
 from bjmd.model import Sources
-from bjmd.text_tables import open_text, problems_as_sentences
 
 log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ def _read_file(path, samples_in_rows, split_by):
     if split_by is not None and ending != ".h5ad":
         raise InputError(f"{path} cannot be split by {split_by!r}; only .h5ad files have columns about their samples")
     if ending in (".h5ad", ".h5mu"):
-        from bjmd import anndata_files
+        from bjmd.files import anndata_files
 
         return anndata_files.read(path, split_by)
     return _READERS[ending](path, samples_in_rows)

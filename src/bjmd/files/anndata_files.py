@@ -15,8 +15,8 @@ import scipy.sparse
 
 from bjmd import __version__
 from bjmd.errors import InputError
-from bjmd.readers import Table, unique_stems
-from bjmd.text_tables import problems_as_sentences
+from bjmd.files.readers import Table, unique_stems
+from bjmd.files.text_tables import problems_as_sentences
 
 
 def read(path, split_by=None):

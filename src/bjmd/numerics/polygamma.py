@@ -12,7 +12,7 @@ near the zeros of ln Gamma and psi).
 
 import numpy as np
 
-from bjmd.lanes import compiled
+from bjmd.numerics.lanes import compiled
 
 SHIFT = 8
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)

@@ -1,0 +1,1 @@
+"""People's files become sources, and fits become files."""

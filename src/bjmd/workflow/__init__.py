@@ -1,0 +1,1 @@
+"""What the Snakemake workflow needs beyond the package: the config checked, resources, scripts, provenance."""
