@@ -19,7 +19,15 @@ from bjmd import methods
 PAGE = Path(__file__).parent / "api.md"
 
 MODULES = {
-    "Data": ("model", "chunked", "alignment", "files.readers", "preparation", "datasets.synthetic", "datasets.catalogue"),
+    "Data": (
+        "model",
+        "chunked",
+        "alignment",
+        "files.readers",
+        "preparation",
+        "datasets.synthetic",
+        "datasets.catalogue",
+    ),
     "Fits": ("methods", "restarts", "components", "decomposition", "posterior", "projection"),
     "Results": ("matching", "metrics", "selection", "files.outputs", "storage", "views"),
     "Errors": ("errors",),

@@ -6,7 +6,6 @@ For each class, the best AUC that any single component (row of H) reaches as its
 import warnings
 
 import numpy as np
-from scipy.stats import rankdata
 
 from bjmd.errors import InputError
 
@@ -20,6 +19,8 @@ def auc_table(h, labels):
 
     A class without members, or without non-members, has no AUC: its row is NaN.
     """
+    from scipy.stats import rankdata  # half a second, which a fit without labels need not wait for
+
     h = np.asarray(h, dtype=float)
     labels = np.asarray(labels, dtype=bool)
     if h.ndim != 2 or labels.ndim != 2 or h.shape[1] != labels.shape[1]:
@@ -59,3 +60,10 @@ def auc_per_source(coefficients, labels):
         if defined.any():
             scores[c] = best[defined].mean()
     return scores
+
+
+def auc_during_a_fit(coefficients, labels):
+    """As `auc_per_source`, in silence: a class without an AUC is reported where the final scores are made."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedAUCWarning)
+        return auc_per_source(coefficients, labels)

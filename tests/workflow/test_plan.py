@@ -7,7 +7,7 @@ from bjmd import methods
 from bjmd.errors import InputError
 from bjmd.workflow.plan import Plan
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
 
 

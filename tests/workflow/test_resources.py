@@ -11,7 +11,7 @@ from bjmd.model import Sources
 from bjmd.workflow import resources
 from bjmd.workflow.resources import Need, Shape
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SHAPES = {
     "small": (Shape(105, 360, 37_800), 5),
     "large": (Shape(1000, 3000, 3_000_000), 10),

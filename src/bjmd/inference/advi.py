@@ -29,7 +29,7 @@ from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError, InputError
 from bjmd.inference.map import update_basis
 from bjmd.inference.starts import random_memberships
-from bjmd.metrics import auc_per_source
+from bjmd.metrics import auc_during_a_fit
 from bjmd.model import Priors
 
 N_DRAWS = 200
@@ -96,7 +96,7 @@ def fit(
             change = _relative_change(previous, centre)
             history["relative_change"].append(change)
             if sources.labels is not None:
-                history["auc"].append(_auc(centre, sources.labels))
+                history["auc"].append(auc_during_a_fit(centre, sources.labels))
             got = len(inference.hist) - done
             done += got
             bar.update(got)
@@ -239,12 +239,6 @@ def _advance(inference, n, pytensor):
 
 def _relative_change(previous, current):
     return max(((b - a) ** 2).sum() / (a**2).sum() for a, b in zip(previous, current, strict=True))
-
-
-def _auc(coefficients, labels):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class without an AUC is reported where the scores are made
-        return auc_per_source(coefficients, labels)
 
 
 @contextmanager

@@ -20,7 +20,6 @@ the noise that are returned, so that a sample has the same memberships whether i
 """
 
 import time
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +30,7 @@ from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError, InputError
 from bjmd.inference.momentum import Momentum
 from bjmd.inference.starts import random_memberships
-from bjmd.metrics import auc_per_source
+from bjmd.metrics import auc_during_a_fit
 from bjmd.missing import CompletedSources
 from bjmd.model import Priors, basis_times_data, data_times_coefficients
 from bjmd.numerics import dirichlet
@@ -90,7 +89,7 @@ def fit(
     converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
     for sweep in range(1, max_sweeps + 1):
         if best:
-            sources.fill(best[1].mean, [dirichlet.mean(g) for g in state.columns])
+            sources.fill(best[1].mean, state.memberships())
         after, posterior, elbo = update(sources, state, priors)
         if not np.isfinite(elbo):
             raise FitError(f"the ELBO became {elbo} in sweep {sweep}; rescale the data or the priors")
@@ -106,7 +105,7 @@ def fit(
         best = after, posterior
         trace.append(-elbo)
         if history:
-            aucs.append(_auc(after, sources.labels))
+            aucs.append(auc_during_a_fit(after.memberships(), sources.labels))
         # an extrapolated sweep may gain little by chance, but hardly twice in a row
         small = sweep > 1 and trace[-2] - trace[-1] <= tol * abs(trace[-2])
         small_changes = small_changes + 1 if small else 0
@@ -120,10 +119,10 @@ def fit(
     after, elbo = settle(sources, after, posterior, priors)
     trace[-1] = min(trace[-1], -elbo)
     if history:
-        aucs[-1] = _auc(after, sources.labels)
+        aucs[-1] = auc_during_a_fit(after.memberships(), sources.labels)
     return Decomposition(
         basis=np.ascontiguousarray(posterior.mean.T),
-        coefficients=[dirichlet.mean(g) for g in after.columns],
+        coefficients=after.memberships(),
         noise=np.sqrt(after.rates / _shapes(sources, priors)),
         objective=trace[-1],
         trace=np.array(trace),
@@ -152,6 +151,10 @@ class State:
     rates: np.ndarray
     """B_c of each source."""
 
+    def memberships(self):
+        """E[h] of every column, by source."""
+        return [dirichlet.mean(g) for g in self.columns]
+
     def vector(self):
         """All positive parameters as logarithms in one vector."""
         return np.log(np.concatenate([*(g.ravel() for g in self.columns), self.ridge.ravel(), self.rates]))
@@ -163,12 +166,6 @@ class State:
         pieces = np.split(np.exp(vector), np.cumsum([part.size for part in parts])[:-1])
         *columns, ridge, rates = (piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True))
         return cls(columns, ridge, rates)
-
-
-def _auc(state, labels):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class without an AUC is reported where the scores are made
-        return auc_per_source([dirichlet.mean(g) for g in state.columns], labels)
 
 
 def update(sources, state, priors):
@@ -212,7 +209,7 @@ def update_columns(sources, basis, state, priors, *, tol, max_steps):
 def settle(sources, state, basis, priors):
     """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
     for _ in range(SETTLING_ROUNDS):
-        before = [dirichlet.mean(g) for g in state.columns]
+        before = state.memberships()
         sources.fill(basis.mean, before)
         columns, rates, elbo = update_columns(
             sources, basis, state, priors, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS
