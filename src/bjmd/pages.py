@@ -5,6 +5,7 @@ A page reads from top to bottom on any screen; what is wider than a phone scroll
 
 import base64
 import html
+import re
 
 from bjmd import __version__
 
@@ -25,7 +26,9 @@ def paragraph(text):
 def table(label, cells):
     """A table of text cells; `label` is read out where the table cannot be seen."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in cells.columns)
-    rows = ("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in cells.to_numpy().tolist())
+    rows = (
+        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in cells.to_numpy().tolist()
+    )
     return scrolling(label, f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
 
 
@@ -36,12 +39,9 @@ def picture(png, alt, caption):
 
 
 def scrolling(label, content):
-    """A box that scrolls sideways, reachable by the keyboard."""
+    """A box that scrolls sideways, reachable by the keyboard; in tables, long texts keep a width that reads well."""
+    content = re.sub("<td>(?=[^<]{41})", "<td class=long>", content)
     return f'<div class="wide" role="region" tabindex="0" aria-label="{html.escape(label)}">{content}</div>'
-
-
-def _cell(text):
-    return f"<td class={'long' if len(text) > 40 else 'short'}>{html.escape(text)}</td>"
 
 
 _PAGE = """<!DOCTYPE html>
