@@ -1,9 +1,11 @@
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
 from bjmd.errors import InputError
-from bjmd.metrics import UndefinedAUCWarning, auc_per_class, auc_per_source, auc_table
+from bjmd.metrics import UndefinedAUCWarning, auc_during_a_fit, auc_per_class, auc_per_source, auc_table
 
 
 @pytest.mark.parametrize("decimals", [12, 1, 0], ids=["no ties", "many ties", "almost all tied"])
@@ -33,6 +35,9 @@ def test_a_class_without_an_auc_is_left_out_and_named():
     with pytest.warns(UndefinedAUCWarning, match="source 2: class 2, 3 is absent or holds every sample"):
         scores = auc_per_source([h, h], [labels[:1], labels])
     np.testing.assert_array_equal(scores, [1.0, 1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(auc_during_a_fit([h, h], [labels[:1], labels]), scores)
 
 
 def test_a_source_without_any_class_has_no_score():

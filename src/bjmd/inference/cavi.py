@@ -42,7 +42,7 @@ COLUMN_STEPS = 1
 COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
-"""Sweeps before extrapolation begins: easy fits are done by then, and early sweeps are no guide to later ones."""
+"""Sweeps before extrapolation begins: early ones are no guide to later ones."""
 SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
 """In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
 
