@@ -46,6 +46,7 @@ def test_after_harm_the_way_leads_back_and_the_share_is_smaller_for_long():
     after = [share_of(momentum) for _ in range(10)]
     np.testing.assert_allclose(after[0], shares[-1] / SHRINKAGE)
     assert max(after) < shares[-1] * 1.1  # the ceiling rises slowly
+    np.testing.assert_allclose([share_of(momentum) for _ in range(200)][-1], HIGHEST_SHARE)  # but it does rise
 
 
 def test_harm_twice_in_a_row_shrinks_the_share_twice():

@@ -53,7 +53,7 @@ def test_real_data_are_expected_to_be_at_least_what_they_are(name):
         ("map-bjmd", "small", 0.02, 341),
         ("map-bjmd", "large", 0.6, 319),
         ("map-bjmd", "yale-b", 12.5, 313),
-        ("cavi-bjmd", "yale-b", 106, 347),
+        ("cavi-bjmd", "yale-b", 18, 347),
         ("cavi-catbjmd", "3sources", 0.6, 303),
         ("cavi-catbjmd", "metabric", 15, 861),
         ("semi-nmf", "large", 1.4, 386),
