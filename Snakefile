@@ -1,6 +1,6 @@
 from snakemake.utils import min_version
 
-from bjmd.workflow.frame import hold_lock
+from bjmd.paper.frame import hold_lock
 
 min_version("9.10")
 

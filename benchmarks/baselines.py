@@ -16,10 +16,12 @@ import numpy as np
 from sklearn.decomposition import non_negative_factorization
 from threadpoolctl import threadpool_limits
 
-from bjmd import methods
 from bjmd.baselines import bnmf, semi_nmf
-from bjmd.datasets import synthetic
-from bjmd.model import Priors, Sources, basis_times_data, data_times_coefficients
+from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
+from bjmd.fits import registry
+from bjmd.model import Priors
+from bjmd.paper.datasets import synthetic
 
 REPEATS = 7
 NMF_SWEEPS = 50
@@ -51,11 +53,11 @@ def main():
     large = synthetic.generate("large", 4.0, 4)
     clipped = Sources([np.maximum(x, 0) for x in large.sources.matrices]).concatenated()
     (x,), (squared_norm,) = clipped.matrices, clipped.squared_norms
-    k = large.basis.shape[1]
+    k = large.components.shape[1]
 
     # tol = 0 makes both take exactly NMF_SWEEPS sweeps
     ours, theirs = best_seconds(
-        lambda: methods.fit("jnmf", clipped, k, seed=0, tol=0.0, max_sweeps=NMF_SWEEPS),
+        lambda: registry.fit("jnmf", clipped, k, seed=0, tol=0.0, max_sweeps=NMF_SWEEPS),
         lambda: non_negative_factorization(
             x, n_components=k, init="random", tol=0.0, max_iter=NMF_SWEEPS, random_state=0
         ),
@@ -66,7 +68,7 @@ def main():
     wt, h = rng.random((k, x.shape[0])), rng.random((k, x.shape[1]))
 
     def floor():
-        return data_times_coefficients(x, h), basis_times_data(wt, x)
+        return data_times_memberships(x, h), components_times_data(wt, x)
 
     state = bnmf.State(clipped, k, rng, Priors(), 1.0, 1.0)
     products, semi, gibbs = best_seconds(
@@ -78,7 +80,7 @@ def main():
     small = synthetic.generate("small", 4.0, 4)
 
     def fits(name):
-        return lambda: [methods.fit(name, small.sources, small.basis.shape[1], seed=seed) for seed in JMD_SEEDS]
+        return lambda: [registry.fit(name, small.sources, small.components.shape[1], seed=seed) for seed in JMD_SEEDS]
 
     jmd, cavi = best_seconds(fits("jmd"), fits("cavi-bjmd"))
     report("jmd / cavi-bjmd, a fit of the small data", jmd / len(JMD_SEEDS), cavi / len(JMD_SEEDS), 50.0)

@@ -13,13 +13,13 @@ import time
 import numpy as np
 
 from bjmd import select
-from bjmd.datasets import synthetic
-from bjmd.model import Sources
+from bjmd.data.sources import Sources
+from bjmd.paper.datasets import synthetic
 
 
 def drawn(rng, n_components, *, noise=(0.5, 1.0, 1.5), n_samples=80, alpha=1.1, kind="normal"):
     """Three sources of 60 features from the prior of the model, or with another distribution of the noise."""
-    basis = rng.laplace(size=(60, n_components))
+    components = rng.laplace(size=(60, n_components))
     feature_sds = np.exp(0.5 * rng.standard_normal((60, 1)))
     matrices = []
     for sd in noise:
@@ -28,7 +28,7 @@ def drawn(rng, n_components, *, noise=(0.5, 1.0, 1.5), n_samples=80, alpha=1.1, 
             errors = rng.standard_t(4, size=errors.shape) / np.sqrt(2)  # of variance 1
         elif kind == "by feature":
             errors *= feature_sds
-        matrices.append(basis @ rng.dirichlet(np.full(n_components, alpha), n_samples).T + sd * errors)
+        matrices.append(components @ rng.dirichlet(np.full(n_components, alpha), n_samples).T + sd * errors)
     return Sources(matrices)
 
 

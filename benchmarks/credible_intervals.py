@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
-from bjmd import methods, posterior
-from bjmd.model import Sources
+from bjmd.data.sources import Sources
+from bjmd.fits import posterior, registry
 
 M, N, K = 30, (40, 40), 3
 PRIORS = {"lambda_": 1.0, "alpha0": 1.1, "a0": 3.0, "b0": 2.0}
@@ -40,15 +40,15 @@ def inside(marginals, truth):
 def one(seed):
     rng = np.random.default_rng(seed)
     w, h, noise, sources = draw(rng)
-    fits = [methods.fit("cavi-bjmd", sources, K, seed=s, tol=1e-8, **PRIORS) for s in range(RESTARTS)]
+    fits = [registry.fit("cavi-bjmd", sources, K, seed=s, tol=1e-8, **PRIORS) for s in range(RESTARTS)]
     result = min(fits, key=lambda r: r.objective)
-    distance = ((result.basis[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
+    distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
     fitted, true = linear_sum_assignment(distance)
     order = true[np.argsort(fitted)]  # the true component that each fitted one is
-    columns = [inside(m, block[order]) for m, block in zip(posterior.coefficients(result), h, strict=True)]
+    columns = [inside(m, block[order]) for m, block in zip(posterior.memberships(result), h, strict=True)]
     return (
         inside(posterior.noise(result), noise),
-        inside(posterior.basis(result), w[:, order]),
+        inside(posterior.components(result), w[:, order]),
         np.mean(columns, axis=0),
     )
 

@@ -8,10 +8,10 @@ needs that.  Scores are AUC x 100 per source, the mean of the best 5 of 20 resta
 
 import numpy as np
 
-from bjmd import restarts
-from bjmd.datasets import synthetic
-from bjmd.metrics import auc_per_source
-from bjmd.model import Sources
+from bjmd.data.sources import Sources
+from bjmd.fits import restarts
+from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_per_source
 
 NOISE = np.array([1.0, 1.0, 8.0])
 
@@ -20,15 +20,15 @@ def main():
     truth = synthetic.generate("small", 4.0, 4)
     rng = np.random.default_rng(0)
     sources = Sources(
-        [np.maximum(truth.basis @ h + sd * rng.standard_normal((len(truth.basis), h.shape[1])), 0)
-         for h, sd in zip(truth.coefficients, NOISE, strict=True)],
+        [np.maximum(truth.components @ h + sd * rng.standard_normal((len(truth.components), h.shape[1])), 0)
+         for h, sd in zip(truth.memberships, NOISE, strict=True)],
         labels=truth.sources.labels,
     )  # fmt: skip
 
     def best(method, **options):
-        runs = restarts.run(method, sources, truth.basis.shape[1], n_restarts=20, **options)
+        runs = restarts.run(method, sources, truth.components.shape[1], n_restarts=20, **options)
         chosen = restarts.best(runs, 5)
-        scores = np.mean([auc_per_source(run.coefficients, sources.labels) for run in chosen], axis=0)
+        scores = np.mean([auc_per_source(run.memberships, sources.labels) for run in chosen], axis=0)
         return chosen[0], 100 * scores
 
     fitted, bjmd_scores = best("map-bjmd")

@@ -44,10 +44,11 @@ def generate(path, n_samples):
 def fit(path, limit, from_disk):
     """In a process of its own: time, share and peak as JSON."""
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    from bjmd import chunked, methods
-    from bjmd.model import Sources
+    from bjmd.data import streamed
+    from bjmd.data.sources import Sources
+    from bjmd.fits import registry
 
-    methods.fit(METHOD, Sources([np.random.default_rng(0).random((20, 30))]), 3, max_sweeps=2)  # compiles
+    registry.fit(METHOD, Sources([np.random.default_rng(0).random((20, 30))]), 3, max_sweeps=2)  # compiles
     busy, n_passes = 0.0, 0
 
     def timed(function):
@@ -63,10 +64,10 @@ def fit(path, limit, from_disk):
 
         return call
 
-    for name in ("data_times_coefficients", "basis_times_data", "squared_norm"):
-        setattr(chunked.Mapped, name, timed(getattr(chunked.Mapped, name)))
+    for name in ("data_times_memberships", "components_times_data", "squared_norm"):
+        setattr(streamed.Mapped, name, timed(getattr(streamed.Mapped, name)))
     started = time.perf_counter()
-    result = methods.fit(METHOD, Sources([np.load(path, mmap_mode="r")]), N_COMPONENTS, max_sweeps=N_SWEEPS, tol=1e-15)
+    result = registry.fit(METHOD, Sources([np.load(path, mmap_mode="r")]), N_COMPONENTS, max_sweeps=N_SWEEPS, tol=1e-15)
     seconds = time.perf_counter() - started
     # not ru_maxrss, which counts what this process was before it became Python
     status = Path("/proc/self/status").read_text().splitlines()

@@ -16,10 +16,11 @@ import numpy as np
 from sklearn.decomposition import NMF
 from threadpoolctl import threadpool_limits
 
-from bjmd import methods
-from bjmd.datasets import synthetic
-from bjmd.metrics import auc_per_source
-from bjmd.model import Sources, basis_times_data, data_times_coefficients
+from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
+from bjmd.fits import registry
+from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_per_source
 
 
 def best_time(function, repeats):
@@ -33,18 +34,18 @@ def best_time(function, repeats):
 
 
 def products(sources, result, n_sweeps):
-    wt = np.ascontiguousarray(result.basis.T)
+    wt = np.ascontiguousarray(result.components.T)
     for _ in range(n_sweeps):
-        for x, h in zip(sources.matrices, result.coefficients, strict=True):
-            data_times_coefficients(x, h)
-            basis_times_data(wt, x)
+        for x, h in zip(sources.matrices, result.memberships, strict=True):
+            data_times_memberships(x, h)
+            components_times_data(wt, x)
 
 
 def floor_and_peer():
     drawn = synthetic.generate("large", 4.0, 4)
     sources = drawn.sources
-    result = methods.fit("map-bjmd", sources, 10, seed=4, tol=1e-5)
-    ours = best_time(lambda: methods.fit("map-bjmd", sources, 10, seed=4, tol=1e-5), 7)
+    result = registry.fit("map-bjmd", sources, 10, seed=4, tol=1e-5)
+    ours = best_time(lambda: registry.fit("map-bjmd", sources, 10, seed=4, tol=1e-5), 7)
     floor = best_time(lambda: products(sources, result, len(result.trace)), 7)
     print(f"floor    {ours / floor:.2f} times its products ({len(result.trace)} sweeps, {ours:.3f} s); goal: at most 2")
 
@@ -53,7 +54,7 @@ def floor_and_peer():
     with warnings.catch_warnings(action="ignore"):
         theirs = best_time(lambda: nmf.fit(clipped.T), 1)
         memberships = sources.split(nmf.transform(clipped.T).T)
-    ours_auc, theirs_auc = (100 * auc_per_source(h, sources.labels) for h in (result.coefficients, memberships))
+    ours_auc, theirs_auc = (100 * auc_per_source(h, sources.labels) for h in (result.memberships, memberships))
     print(f"peer     {theirs / ours:.1f} times as fast as scikit-learn's NMF; goal: at least 10")
     print(f"         AUC {ours_auc.round(2)} against {theirs_auc.round(2)}; goal: higher in every source")
 
@@ -62,7 +63,7 @@ def memory():
     sources = synthetic.generate("large", 4.0, 4).sources
     size = sum(x.nbytes for x in sources.matrices)
     tracemalloc.start()
-    methods.fit("map-bjmd", sources, 10, seed=4)
+    registry.fit("map-bjmd", sources, 10, seed=4)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     print(f"memory   {peak / size:.3f} of the data's size above the data; goal: at most 0.3")
@@ -75,7 +76,7 @@ def growth():
     for n in counts:
         x = rng.laplace(size=(200, 10)) @ rng.dirichlet(np.ones(10), n).T + rng.standard_normal((200, n))
         sources = Sources([x])
-        run = lambda sources=sources: methods.fit("map-bjmd", sources, 10, tol=1e-15, max_sweeps=10)  # noqa: E731
+        run = lambda sources=sources: registry.fit("map-bjmd", sources, 10, tol=1e-15, max_sweeps=10)  # noqa: E731
         times.append(best_time(run, 3))
     exponent = np.polyfit(np.log(counts), np.log(times), 1)[0]
     steepest = (np.diff(np.log(times)) / np.diff(np.log(counts))).max()

@@ -12,10 +12,10 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bjmd import methods
-from bjmd.datasets import synthetic
-from bjmd.matching import similarities
-from bjmd.model import Sources
+from bjmd.data.sources import Sources
+from bjmd.fits import registry
+from bjmd.fits.matching import similarities
+from bjmd.paper.datasets import synthetic
 
 SHARE = 0.2
 REPEATS = 5
@@ -29,7 +29,7 @@ def with_holes(sources):
 def seconds_per_sweep(sources):
     def seconds(n_sweeps):
         started = time.process_time()
-        methods.fit("cavi-bjmd", sources, 10, seed=0, tol=1e-15, max_sweeps=n_sweeps)
+        registry.fit("cavi-bjmd", sources, 10, seed=0, tol=1e-15, max_sweeps=n_sweeps)
         return time.process_time() - started
 
     return np.median([(seconds(40) - seconds(10)) / 30 for _ in range(REPEATS)])
@@ -44,7 +44,7 @@ def main():
         print(f"a sweep with {SHARE:.0%} missing over one without: {ratio:.2f} (goal: at most 2)")
         for sigma3 in (1.5, 4.0):
             sources = synthetic.generate("large", sigma3, 4).sources
-            fits = [methods.fit("cavi-bjmd", s, 10, seed=0) for s in (sources, with_holes(sources))]
+            fits = [registry.fit("cavi-bjmd", s, 10, seed=0) for s in (sources, with_holes(sources))]
             found = similarities(fits)[0]
             print(f"sigma3 = {sigma3}: correlation of memberships with the complete fit {found.mean():.4f}")
 

@@ -17,11 +17,11 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from bjmd import posterior, restarts
-from bjmd.datasets import synthetic
-from bjmd.matching import match
-from bjmd.metrics import auc_per_source
-from bjmd.model import Sources
+from bjmd.data.sources import Sources
+from bjmd.fits import posterior, restarts
+from bjmd.fits.matching import match
+from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_per_source
 
 DRAWS, RESTARTS, SIGMA3 = 5, 5, 4.0
 
@@ -42,7 +42,7 @@ def changed(data, change):
 
 
 def auc(sources, result):
-    return 100 * auc_per_source(result.coefficients, sources.labels)
+    return 100 * auc_per_source(result.memberships, sources.labels)
 
 
 def auc_after(prepare, n_components=5, **options):
@@ -95,7 +95,7 @@ def lambda_():
 
         def measure(data, rng, value=value):
             result = best(data.sources, lambda_=value)
-            return np.concatenate([auc(data.sources, result), result.noise, [np.abs(result.basis).mean()]])
+            return np.concatenate([auc(data.sources, result), result.noise, [np.abs(result.components).mean()]])
 
         found = over_draws(measure)
         row(f"{value:g}", numbers(found[:3]), numbers(found[3:6], 2), f"{found[6]:.3f}")
@@ -108,11 +108,11 @@ def alpha0():
 
         def measure(data, rng, value=value):
             result = best(data.sources, alpha0=value)
-            return np.concatenate([auc(data.sources, result), [h.max(axis=0).mean() for h in result.coefficients]])
+            return np.concatenate([auc(data.sources, result), [h.max(axis=0).mean() for h in result.memberships]])
 
         found = over_draws(measure)
         row(f"{value:g}", numbers(found[:3]), numbers(found[3:], 2))
-    truth = over_draws(lambda data, rng: [h.max(axis=0).mean() for h in data.coefficients])
+    truth = over_draws(lambda data, rng: [h.max(axis=0).mean() for h in data.memberships])
     row("truth", "", numbers(truth, 2))
 
 
@@ -120,7 +120,7 @@ def centring():
     """The same data with every feature moved up, and what centring and dividing do to them."""
 
     def moved(data, rng, size=10.0):
-        offset = size * rng.random((len(data.basis), 1))
+        offset = size * rng.random((len(data.components), 1))
         return changed(data, lambda x, c: x + offset)
 
     def centred(data, rng):
@@ -149,7 +149,7 @@ def batch():
     """Source 2 is shifted: every feature by its own amount, with sd 1, for example by another instrument."""
 
     def shifted(data, rng):
-        shift = rng.standard_normal((len(data.basis), 1))
+        shift = rng.standard_normal((len(data.components), 1))
         return changed(data, lambda x, c: x + shift if c == 1 else x)
 
     def repaired(data, rng):
@@ -158,7 +158,7 @@ def batch():
 
     def other_mix(data, rng):
         """Without a shift, but source 2 keeps only samples of blocks 1 and 2: its mean is other for a good reason."""
-        h = data.coefficients[1]
+        h = data.memberships[1]
         kept = np.flatnonzero(h[2:4].sum(axis=0) == 0)
         matrices, labels = list(data.sources.matrices), list(data.sources.labels)
         matrices[1], labels[1] = matrices[1][:, kept], labels[1][:, kept]
@@ -172,7 +172,7 @@ def batch():
         def measure(data, rng):
             sources = prepare(data, rng)
             result = best(sources, n_components)
-            first, second = (h.mean(axis=1) for h in result.coefficients[:2])
+            first, second = (h.mean(axis=1) for h in result.memberships[:2])
             return np.concatenate([auc(sources, result), [result.noise[1], np.abs(first - second).max()]])
 
         found = over_draws(measure)
@@ -288,12 +288,12 @@ def missing_intervals():
             w, h, noise, sources = credible_intervals.draw(rng)
             holes = Sources([np.where(rng.random(x.shape) < share, np.nan, x) for x in sources.matrices])
             result = best(holes, credible_intervals.K, **credible_intervals.PRIORS)
-            distance = ((result.basis[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
+            distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
             fitted, true = linear_sum_assignment(distance)
             order = true[np.argsort(fitted)]
             inside = [credible_intervals.inside(posterior.noise(result), noise)[0]]
-            inside.append(credible_intervals.inside(posterior.basis(result), w[:, order])[0])
-            columns = zip(posterior.coefficients(result), h, strict=True)
+            inside.append(credible_intervals.inside(posterior.components(result), w[:, order])[0])
+            columns = zip(posterior.memberships(result), h, strict=True)
             inside.append(np.mean([credible_intervals.inside(m, block[order])[0] for m, block in columns]))
             scores.append(inside)
         row(f"{100 * share:.0f}", *(f"{100 * value:.0f} %" for value in np.mean(scores, axis=0)))
@@ -303,9 +303,9 @@ def private():
     """Half of the samples of source 1 are half made of a pattern that no other source has."""
 
     def prepare(data, rng):
-        pattern = 4.0 * (rng.random((len(data.basis), 1)) < 0.3)
+        pattern = 4.0 * (rng.random((len(data.components), 1)) < 0.3)
         has = rng.random(120) < 0.5
-        clean = data.basis @ data.coefficients[0]
+        clean = data.components @ data.memberships[0]
         matrices = list(data.sources.matrices)
         matrices[0] = matrices[0] + 0.5 * has * (pattern - clean)
         return Sources(matrices, labels=data.sources.labels), has
@@ -316,9 +316,9 @@ def private():
         def measure(data, rng, n_components=n_components):
             sources, has = prepare(data, rng)
             result = best(sources, n_components)
-            found = [100 * auc_per_source([h[None]], [has[None]])[0] for h in result.coefficients[0]]
+            found = [100 * auc_per_source([h[None]], [has[None]])[0] for h in result.memberships[0]]
             k = int(np.argmax(found))
-            shares = [h[k].mean() for h in result.coefficients]
+            shares = [h[k].mean() for h in result.memberships]
             return np.concatenate([auc(sources, result), shares, result.noise, [found[k]]])
 
         found = over_draws(measure)
@@ -329,8 +329,8 @@ def noisy_features():
     """A tenth of the features has ten times the noise, in every source."""
 
     def prepare(data, rng):
-        noisy = np.where(np.arange(len(data.basis)) % 10 == 0, 10.0, 1.0)[:, None]
-        clean = [data.basis @ h for h in data.coefficients]
+        noisy = np.where(np.arange(len(data.components)) % 10 == 0, 10.0, 1.0)[:, None]
+        clean = [data.components @ h for h in data.memberships]
         return changed(data, lambda x, c: clean[c] + noisy * (x - clean[c]))
 
     def divided(data, rng):
@@ -388,7 +388,7 @@ def counts():
         for k in range(4):
             fold[rng.random(200) < 0.1, k] = 4.0
         matrices = []
-        for h in data.coefficients:
+        for h in data.memberships:
             depth = 10 ** rng.uniform(-0.5, 0.5, h.shape[1])
             matrices.append(transform(rng.poisson(depth * level * (fold @ h)).astype(float)))
         return Sources(matrices, labels=data.sources.labels)
@@ -417,13 +417,13 @@ def mixtures():
             w = rng.laplace(size=(60, 4))
             h = rng.dirichlet(np.full(4, concentration), 300).T
             result = best(Sources([w @ h + 0.3 * rng.standard_normal((60, 300))]), 4)
-            distance = ((result.basis[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
+            distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
             fitted, true = linear_sum_assignment(distance)
             pairs = list(zip(fitted, true, strict=True))
             found.append(
                 (
-                    np.mean([np.corrcoef(result.basis[:, k], w[:, p])[0, 1] for k, p in pairs]),
-                    np.mean([np.corrcoef(result.coefficients[0][k], h[p])[0, 1] for k, p in pairs]),
+                    np.mean([np.corrcoef(result.components[:, k], w[:, p])[0, 1] for k, p in pairs]),
+                    np.mean([np.corrcoef(result.memberships[0][k], h[p])[0, 1] for k, p in pairs]),
                     result.noise[0] / 0.3,
                 )
             )

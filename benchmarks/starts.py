@@ -12,9 +12,9 @@ from unittest.mock import patch
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bjmd import methods
-from bjmd.datasets import synthetic
+from bjmd.fits import registry
 from bjmd.inference import cavi
+from bjmd.paper.datasets import synthetic
 
 DATA = {"small": 20, "large": 10}
 """The sizes of synthetic data (sigma3 = 4), and how many seeds of each start."""
@@ -43,7 +43,7 @@ def plus_plus(sources, n_components, seed):
 
 
 def by_map(sources, n_components, seed):
-    return methods.fit("map-bjmd", sources, n_components, seed=seed).coefficients
+    return registry.fit("map-bjmd", sources, n_components, seed=seed).memberships
 
 
 STARTS = {
@@ -60,7 +60,7 @@ def run(sources, n_components, start, seed):
     started = time.perf_counter()
     blocks = iter(start(sources, n_components, seed))
     with patch.object(cavi, "random_memberships", lambda *_: np.ascontiguousarray(next(blocks))):
-        result = methods.fit("cavi-bjmd", sources, n_components, seed=seed)
+        result = registry.fit("cavi-bjmd", sources, n_components, seed=seed)
     return result.objective, len(result.trace), time.perf_counter() - started
 
 

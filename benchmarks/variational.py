@@ -26,11 +26,13 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bjmd import methods
-from bjmd.datasets import synthetic
+from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
+from bjmd.fits import registry
 from bjmd.inference import advi
-from bjmd.metrics import auc_per_source
-from bjmd.model import Priors, Sources, basis_times_data, data_times_coefficients
+from bjmd.model import Priors
+from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_per_source
 
 SEEDS = range(3)
 
@@ -48,20 +50,20 @@ def timed(function):
 
 
 def products(sources, result):
-    wt = np.ascontiguousarray(result.basis.T)
+    wt = np.ascontiguousarray(result.components.T)
     for _ in range(len(result.trace)):
-        for x, h in zip(sources.matrices, result.coefficients, strict=True):
-            data_times_coefficients(x, h)
-            basis_times_data(wt, x)
+        for x, h in zip(sources.matrices, result.memberships, strict=True):
+            data_times_memberships(x, h)
+            components_times_data(wt, x)
 
 
 def floor_noise_and_peer():
     drawn = synthetic.generate("large", 4.0, 4)
     sources = drawn.sources
     ratios, seconds = [], []
-    fits = [methods.fit("cavi-bjmd", sources, 10, seed=seed) for seed in SEEDS]
+    fits = [registry.fit("cavi-bjmd", sources, 10, seed=seed) for seed in SEEDS]
     for seed, result in zip(SEEDS, fits, strict=True):
-        ours = best_time(partial(methods.fit, "cavi-bjmd", sources, 10, seed=seed), 5)
+        ours = best_time(partial(registry.fit, "cavi-bjmd", sources, 10, seed=seed), 5)
         ratios.append(ours / best_time(partial(products, sources, result), 5))
         seconds.append(ours)
     sweeps = [len(result.trace) for result in fits]
@@ -71,7 +73,7 @@ def floor_noise_and_peer():
     off = 100 * (result.noise / drawn.noise - 1)
     print(f"noise    {result.noise.round(4)} for {drawn.noise}, off by {off.round(2)} %; goal: at most 0.5 %")
 
-    auc = 100 * auc_per_source(result.coefficients, sources.labels)
+    auc = 100 * auc_per_source(result.memberships, sources.labels)
     print(f"auc      {auc.round(2)}; goal: at least 99.9 97.5 92.8")
     try:
         from mofapy2.run.entry_point import entry_point
@@ -123,7 +125,7 @@ def faces(seed=0):
 
 def yale_b():
     """The real data, or None."""
-    from bjmd.datasets import catalogue, fetch, unpack
+    from bjmd.paper.datasets import catalogue, fetch, unpack
 
     if "BJMD_DATA" not in os.environ:
         return None
@@ -140,7 +142,7 @@ def yale():
             continue
         runs, seconds = {}, {}
         for method in ("map-bjmd", "cavi-bjmd"):
-            fits = [timed(partial(methods.fit, method, sources, 38, seed=seed)) for seed in SEEDS]
+            fits = [timed(partial(registry.fit, method, sources, 38, seed=seed)) for seed in SEEDS]
             runs[method] = [result for result, _ in fits]
             seconds[method] = np.median([taken for _, taken in fits])
         ratio = seconds["cavi-bjmd"] / seconds["map-bjmd"]
@@ -150,7 +152,7 @@ def yale():
             print(f"         {method} {seconds[method]:.2f} s, {sweeps} sweeps")
             if sources.labels is not None:
                 best = min(runs[method], key=lambda r: r.objective)
-                print(f"         {method} AUC {(100 * auc_per_source(best.coefficients, sources.labels)).round(2)}")
+                print(f"         {method} AUC {(100 * auc_per_source(best.memberships, sources.labels)).round(2)}")
 
 
 def step():
@@ -199,16 +201,16 @@ def reach(full):
         print("reach    skipped: ADVI takes about ten minutes on the large data; call with --full")
         return
     sources = synthetic.generate("large", 4.0, 4).sources
-    slow, slow_seconds = timed(lambda: methods.fit("advi-bjmd", sources, 10))
+    slow, slow_seconds = timed(lambda: registry.fit("advi-bjmd", sources, 10))
     target = slow.history["auc"][-1]
-    quick = methods.fit("cavi-bjmd", sources, 10, history=True)
+    quick = registry.fit("cavi-bjmd", sources, 10, history=True)
     there = (quick.history["auc"] >= target).all(axis=1)
     print(f"reach    advi-bjmd: AUC {(100 * target).round(2)} in {slow_seconds:.0f} s; {slow.reason}")
     if not there.any():
         print(f"         cavi-bjmd ends with AUC {(100 * quick.history['auc'][-1]).round(2)}, lower in some source")
         return
     n = int(np.argmax(there)) + 1
-    seconds = best_time(lambda: methods.fit("cavi-bjmd", sources, 10, max_sweeps=n, tol=1e-15), 5)
+    seconds = best_time(lambda: registry.fit("cavi-bjmd", sources, 10, max_sweeps=n, tol=1e-15), 5)
     print(
         f"         cavi-bjmd is there after {n} sweeps, {slow_seconds / seconds:.0f} times as fast; goal: at least 500"
     )

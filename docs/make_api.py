@@ -14,7 +14,7 @@ import textwrap
 from pathlib import Path
 
 import bjmd
-from bjmd import methods
+from bjmd.fits import registry
 
 PAGE = Path(__file__).parent / "api.md"
 
@@ -59,7 +59,7 @@ def page():
 def _module(module):
     yield f"### {module.__name__}\n"
     yield f"{_prose(module.__doc__)}\n"
-    if module is methods:
+    if module is registry:
         yield from _options_table()
     own = [
         thing
@@ -76,7 +76,7 @@ def _module(module):
 def _options_table():
     yield "Options of the methods, with their defaults:\n"
     yield "| method | options |\n|---|---|"
-    for method in methods.METHODS.values():
+    for method in registry.METHODS.values():
         options = ", ".join(f"`{name}={value!r}`" for name, value in method.options().items())
         yield f"| `{method.name}` | {options or 'none'} |"
     yield ""

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from bjmd.model import Sources
+from bjmd.data.sources import Sources
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def make_sources():
 
     def make(seed=0, n_features=12, n_samples=(9, 7), n_components=3, noise=(0.3, 1.0)):
         rng = np.random.default_rng(seed)
-        basis = rng.laplace(size=(n_features, n_components))
+        components = rng.laplace(size=(n_features, n_components))
         return Sources(
             [
-                basis @ rng.dirichlet(np.ones(n_components), n).T + sd * rng.standard_normal((n_features, n))
+                components @ rng.dirichlet(np.ones(n_components), n).T + sd * rng.standard_normal((n_features, n))
                 for n, sd in zip(n_samples, noise, strict=True)
             ]
         )

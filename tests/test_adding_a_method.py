@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd import methods, restarts
-from bjmd.datasets import synthetic
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Sources
+from bjmd.fits import registry, restarts
+from bjmd.paper.datasets import synthetic
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 
@@ -25,9 +25,9 @@ def registered(monkeypatch):
     module = ModuleType(path.replace("/", "."))
     exec(compile(file, path, "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    (method,) = eval(line, {"Method": methods.Method})
+    (method,) = eval(line, {"Method": registry.Method})
     assert method.module == module.__name__
-    monkeypatch.setitem(methods.METHODS, method.name, method)
+    monkeypatch.setitem(registry.METHODS, method.name, method)
     return method.name
 
 
@@ -37,19 +37,23 @@ def test_the_example_finds_the_best_approximation(registered):
     best = restarts.best(restarts.run(registered, sources, 5, n_restarts=3), 1)[0]
     x = np.hstack(sources.matrices)
     np.testing.assert_allclose(best.objective, (np.linalg.svd(x, compute_uv=False)[5:] ** 2).sum(), rtol=1e-5)
-    np.testing.assert_allclose(((x - best.basis @ np.hstack(best.coefficients)) ** 2).sum(), best.objective, rtol=1e-9)
+    np.testing.assert_allclose(
+        ((x - best.components @ np.hstack(best.memberships)) ** 2).sum(), best.objective, rtol=1e-9
+    )
     assert best.converged
     sparse = Sources([scipy.sparse.csr_array(block) for block in sources.matrices])
-    np.testing.assert_allclose(methods.fit(registered, sparse, 5).objective, best.objective, rtol=1e-5)
+    np.testing.assert_allclose(registry.fit(registered, sparse, 5).objective, best.objective, rtol=1e-5)
 
 
 def test_the_example_obeys_the_contract(registered):
     sources = synthetic.generate("small", 4.0, 4).sources
     with pytest.raises(InputError, match="method 'rank' has no option 'tolerance'; its options are tol, max_sweeps"):
-        methods.fit(registered, sources, 5, tolerance=1e-3)
-    stopped = methods.fit(registered, sources, 5, max_sweeps=2)
+        registry.fit(registered, sources, 5, tolerance=1e-3)
+    stopped = registry.fit(registered, sources, 5, max_sweeps=2)
     x = np.hstack(sources.matrices)
-    np.testing.assert_allclose(((x - stopped.basis @ np.hstack(stopped.coefficients)) ** 2).sum(), stopped.objective)
+    np.testing.assert_allclose(
+        ((x - stopped.components @ np.hstack(stopped.memberships)) ** 2).sum(), stopped.objective
+    )
     assert not stopped.converged
 
 
@@ -57,10 +61,10 @@ def test_the_page_names_every_method_and_every_option():
     """A method or option that is added to the registry must be added to the page."""
     page = PAGE.read_text(encoding="utf-8")
     table, *_ = page.split("\n## ")
-    for name in methods.names():
+    for name in registry.method_names():
         assert f"`{name}`" in table, name
     sections = {heading.split("\n")[0]: heading for heading in page.split("\n## ")[1:]}
     for name in ("map-bjmd", "jmd", "kmeans", "jnmf", "semi-nmf", "bnmf"):
         (section,) = (text for heading, text in sections.items() if name in heading.split(" and "))
-        for option in methods.get(name).options():
+        for option in registry.get(name).options():
             assert f"`{option}`" in section or f"`{option}=" in section, f"{name}: {option}"

@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import __version__, cli, preparation, projection, restarts, storage
+from bjmd import __version__, cli
+from bjmd.data import preparation
+from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.files import outputs
 from bjmd.files.readers import read_sources
-from bjmd.model import Sources
+from bjmd.fits import projection, restarts, storage
 
 
 @pytest.fixture
@@ -54,9 +56,9 @@ def test_a_fit_has_the_numbers_of_python(files, run):
     ours = restarts.best(restarts.run("cavi-bjmd", sources, 3, n_restarts=3, seed=5, **options), 3)
     fit = outputs.load(Path("out"))
     for result, expected in zip(fit.results, ours, strict=True):
-        np.testing.assert_array_equal(result.basis, expected.basis)
+        np.testing.assert_array_equal(result.components, expected.components)
         np.testing.assert_array_equal(result.noise, expected.noise)
-        for h, h_expected in zip(result.coefficients, expected.coefficients, strict=True):
+        for h, h_expected in zip(result.memberships, expected.memberships, strict=True):
             np.testing.assert_array_equal(h, h_expected)
         assert (result.seed, result.options) == (expected.seed, options)
     assert (fit.names, fit.sample_names[1][0], fit.feature_names[3]) == (["a", "b"], "b0", "g3")
@@ -94,7 +96,9 @@ def test_scales(files, run):
     sources = Sources(files)
     divisors = preparation.scales(sources, "rms")
     expected = restarts.run("cavi-bjmd", preparation.divided(sources, divisors), 3, n_restarts=3)
-    np.testing.assert_array_equal(outputs.load(Path("out")).results[0].basis, restarts.best(expected, 1)[0].basis)
+    np.testing.assert_array_equal(
+        outputs.load(Path("out")).results[0].components, restarts.best(expected, 1)[0].components
+    )
     assert json.loads(Path("out/settings.json").read_text())["divisors"] == divisors.tolist()
 
 
@@ -136,7 +140,7 @@ def test_new_samples_with_other_features(files, run):
     matrix = files[0][:, :4].copy()
     matrix[3] = np.nan
     expected = projection.project(best, matrix)
-    np.testing.assert_allclose(pd.read_csv("new.tsv", sep="\t", index_col=0), expected.coefficients.T, rtol=1e-5)
+    np.testing.assert_allclose(pd.read_csv("new.tsv", sep="\t", index_col=0), expected.memberships.T, rtol=1e-5)
     assert (
         "new.csv has 11 of the 12 features of the fit; the others are missing values; "
         "unknown to the fit and left out: 1\n"
@@ -200,7 +204,7 @@ def test_the_list_of_data_sets(run, monkeypatch):
     for words in ("3sources\n", "at most 200 MB", "Non-commercial and research purposes only", "at hand  "):
         assert words in out
     assert "did you mean '3sources'?" in run("datasets 3source", code=2)[1]
-    monkeypatch.setitem(sys.modules, "bjmd.datasets.fetch", None)
+    monkeypatch.setitem(sys.modules, "bjmd.paper.datasets.fetch", None)
     assert "at hand  unknown" in run("datasets")[0]
     assert "pip install 'bjmd[workflow]'" in run("datasets 3sources", code=2)[1]
 
@@ -218,13 +222,13 @@ def test_results_go_back_into_h5mu_files(h5mu, run, tmp_path, monkeypatch):
         back = mudata.read_h5mu("out/study.h5mu")
     for c, name in enumerate(("early", "late")):
         modality = back.mod[name]
-        np.testing.assert_array_equal(modality.obsm["X_bjmd"], best.coefficients[c].T)
-        np.testing.assert_array_equal(modality.varm["bjmd"], best.basis)
+        np.testing.assert_array_equal(modality.obsm["X_bjmd"], best.memberships[c].T)
+        np.testing.assert_array_equal(modality.varm["bjmd"], best.components)
         assert modality.uns["bjmd"]["noise"] == best.noise[c]
         assert (modality.uns["bjmd"]["method"], modality.uns["bjmd"]["version"]) == ("cavi-bjmd", __version__)
     sources, _ = read_sources("study.h5mu")
     expected = restarts.best(restarts.run("cavi-bjmd", sources, 2, n_restarts=2), 1)[0]
-    np.testing.assert_array_equal(best.basis, expected.basis)
+    np.testing.assert_array_equal(best.components, expected.components)
 
 
 def test_results_go_back_into_a_split_h5ad_file(files, run):
@@ -236,8 +240,8 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
     run("fit all.h5ad --split-by cohort -k 2 -o out --restarts 1 --no-figures")
     best = outputs.load(Path("out")).results[0]
     back = anndata.read_h5ad("out/all.h5ad")
-    np.testing.assert_array_equal(back.obsm["X_bjmd"][0::2], best.coefficients[0].T)
-    np.testing.assert_array_equal(back.obsm["X_bjmd"][1::2], best.coefficients[1].T)
+    np.testing.assert_array_equal(back.obsm["X_bjmd"][0::2], best.memberships[0].T)
+    np.testing.assert_array_equal(back.obsm["X_bjmd"][1::2], best.memberships[1].T)
     assert list(back.uns["bjmd"]["sources"]) == ["even", "odd"]
     np.testing.assert_array_equal(back.uns["bjmd"]["noise"], best.noise)
     # a second fit replaces the first

@@ -15,10 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bjmd import BJMD, restarts
+from bjmd import BJMD
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Sources
-from bjmd.posterior import basis_covariance
+from bjmd.fits import restarts
+from bjmd.fits.posterior import components_covariance
 
 
 @parametrize_with_checks(
@@ -32,9 +33,9 @@ def test_scikit_learn_checks(estimator, check):
 def make_data(n_samples=(30, 25), n_features=12, n_components=3, noise=(0.2, 0.6), seed=0):
     """Samples x features of the model's form."""
     rng = np.random.default_rng(seed)
-    basis = 2 * rng.laplace(size=(n_components, n_features))
+    components = 2 * rng.laplace(size=(n_components, n_features))
     return [
-        rng.dirichlet(np.full(n_components, 0.5), n) @ basis + sd * rng.standard_normal((n, n_features))
+        rng.dirichlet(np.full(n_components, 0.5), n) @ components + sd * rng.standard_normal((n, n_features))
         for n, sd in zip(n_samples, noise, strict=True)
     ]
 
@@ -73,9 +74,9 @@ def test_a_fit_is_the_best_restart(data, inference):
     assert fitted.fit(data) is fitted
     results = restarts.run(f"{inference}-bjmd", Sources([x.T for x in data]), 3, n_restarts=4, seed=7)
     (best,) = restarts.best(results, 1)
-    np.testing.assert_array_equal(fitted.components_, best.basis.T)
+    np.testing.assert_array_equal(fitted.components_, best.components.T)
     np.testing.assert_array_equal(fitted.noise_, best.noise)
-    for h, k in zip(fitted.memberships_, best.coefficients, strict=True):
+    for h, k in zip(fitted.memberships_, best.memberships, strict=True):
         np.testing.assert_array_equal(h, k.T)
     np.testing.assert_array_equal(fitted.restarts_, [result.objective for result in results])
     assert fitted.objective_ == best.objective == fitted.restarts_.min()
@@ -297,14 +298,14 @@ def test_posterior_draws_agree_with_the_marginals(data):
     assert [h.shape for h in draws.memberships] == [(4000, 30, 3), (4000, 25, 3)]
     assert draws.noise.shape == (4000, 2)
     result = fitted.decomposition_
-    pairs = [(draws.components, result.marginals("basis"), True), (draws.noise, result.marginals("noise"), False)]
-    pairs += [(h, m, True) for h, m in zip(draws.memberships, result.marginals("coefficients"), strict=True)]
+    pairs = [(draws.components, result.marginals("components"), True), (draws.noise, result.marginals("noise"), False)]
+    pairs += [(h, m, True) for h, m in zip(draws.memberships, result.marginals("memberships"), strict=True)]
     for drawn, marginals, transposed in pairs:
         mean, sd = (part.T if transposed else part for part in (marginals.mean, marginals.sd))
         assert (np.abs(drawn.mean(axis=0) - mean) < 5 * sd / np.sqrt(4000)).all()
         np.testing.assert_allclose(drawn.std(axis=0), sd, rtol=0.15)
     row = np.cov(draws.components[:, :, 4].T)
-    np.testing.assert_allclose(row, basis_covariance(result)[4], atol=0.1 * np.diag(row).max())
+    np.testing.assert_allclose(row, components_covariance(result)[4], atol=0.1 * np.diag(row).max())
     np.testing.assert_allclose(draws.memberships[0].sum(axis=2), 1)
     again = fitted.sample_posterior(4000, random_state=1)
     np.testing.assert_array_equal(again.components, draws.components)

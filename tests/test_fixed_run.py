@@ -1,5 +1,5 @@
-"""A fixed small run of every method gives the arrays that are stored beside this file: to the bit on the kind of machine
-that recorded them, and to many digits on any other.
+"""A fixed small run of every method gives the arrays that are stored beside it: to the bit on the kind of machine that
+recorded them, and to many digits on any other.
 
 A change that is meant to change numbers records them anew, and says why:  python tests/test_fixed_run.py
 """
@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bjmd import methods, projection
-from bjmd.datasets import synthetic
-from bjmd.model import Sources
-from bjmd.preparation import nonnegative
+from bjmd.data.preparation import nonnegative
+from bjmd.data.sources import Sources
+from bjmd.fits import projection, registry
+from bjmd.paper.datasets import synthetic
 
 STORED = Path(__file__).parent / "fixed" / "run.npz"
-RUNS = {name: (name, {}) for name in methods.names() if not name.startswith("advi")} | {
+RUNS = {name: (name, {}) for name in registry.method_names() if not name.startswith("advi")} | {
     "map-bjmd-hierarchical": ("map-bjmd", {"prior": "hierarchical"}),
     "bnmf-icm": ("bnmf", {"mode": "icm"}),
     "advi-bjmd": ("advi-bjmd", {"max_iterations": 100, "check_every": 50}),
@@ -33,25 +33,25 @@ def data(name):
     if name.endswith("missing"):
         rng = np.random.default_rng(1)
         return Sources([np.where(rng.random(x.shape) < 0.1, np.nan, x) for x in sources.matrices])
-    return nonnegative(sources, "clip") if methods.get(RUNS[name][0]).nonnegative else sources
+    return nonnegative(sources, "clip") if registry.get(RUNS[name][0]).nonnegative else sources
 
 
 def arrays(name):
     """Everything that a fit found, by name."""
     method, options = RUNS[name]
     sources = data(name)
-    result = methods.fit(method, sources, 3, seed=7, **options)
-    found = {"components": result.basis, "trace": result.trace, "objective": result.objective}
-    found |= {f"memberships {c}": h for c, h in enumerate(result.coefficients)}
+    result = registry.fit(method, sources, 3, seed=7, **options)
+    found = {"components": result.components, "trace": result.trace, "objective": result.objective}
+    found |= {f"memberships {c}": h for c, h in enumerate(result.memberships)}
     if result.noise is not None:
         found["noise"] = result.noise
     if method in ("cavi-bjmd", "cavi-catbjmd", "advi-bjmd"):
-        found["sd of components"] = result.marginals("basis").sd
+        found["sd of components"] = result.marginals("components").sd
         found["sd of noise"] = result.marginals("noise").sd
-        found |= {f"sd of memberships {c}": m.sd for c, m in enumerate(result.marginals("coefficients"))}
+        found |= {f"sd of memberships {c}": m.sd for c, m in enumerate(result.marginals("memberships"))}
     if method in ("cavi-bjmd", "map-bjmd"):
         new = projection.project(result, data("map-bjmd-missing").matrices[0])
-        found |= {"new memberships": new.coefficients, "new noise": new.noise}
+        found |= {"new memberships": new.memberships, "new noise": new.noise}
     return {key: np.asarray(value) for key, value in found.items()}
 
 

@@ -4,14 +4,15 @@ import scipy.sparse
 from scipy.stats import invgamma, laplace, norm
 from threadpoolctl import threadpool_limits
 
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Priors, Sources, negative_log_joint
+from bjmd.model import Priors, negative_log_joint
 
 
-def literal_objective(matrices, w, coefficients, noise_variances, alpha0, lambda_, a0, b0):
+def literal_objective(matrices, w, memberships, noise_variances, alpha0, lambda_, a0, b0):
     """Minus the log of the joint density, term by term from the distributions themselves."""
     total = -laplace.logpdf(w, scale=lambda_).sum()
-    for x, h, s2 in zip(matrices, coefficients, noise_variances, strict=True):
+    for x, h, s2 in zip(matrices, memberships, noise_variances, strict=True):
         total -= norm.logpdf(x, w @ h, np.sqrt(s2)).sum() + invgamma.logpdf(s2, a0, scale=b0)
         total -= ((alpha0 - 1)[:, None] * np.log(h)).sum()
     return total
@@ -24,10 +25,10 @@ def test_objective_is_the_negative_log_joint_up_to_a_constant(make_sources, rng)
     differences = []
     for _ in range(5):
         w = rng.standard_normal((12, 3))
-        coefficients = [rng.dirichlet(np.ones(3), n).T for n in sources.n_samples]
+        memberships = [rng.dirichlet(np.ones(3), n).T for n in sources.n_samples]
         s2 = rng.uniform(0.5, 3, size=2)
-        ours = negative_log_joint(sources, w, coefficients, s2, priors)
-        differences.append(ours - literal_objective(sources.matrices, w, coefficients, s2, alpha0, 0.7, 2.0, 3.0))
+        ours = negative_log_joint(sources, w, memberships, s2, priors)
+        differences.append(ours - literal_objective(sources.matrices, w, memberships, s2, alpha0, 0.7, 2.0, 3.0))
     np.testing.assert_allclose(differences, differences[0], rtol=1e-10)
 
 
@@ -37,8 +38,8 @@ def test_sparse_stays_sparse_and_gives_the_same_objective(make_sources, rng):
     assert all(scipy.sparse.issparse(x) for x in sparse.matrices)
     assert scipy.sparse.issparse(sparse.concatenated().matrices[0])
     w = rng.standard_normal((12, 3))
-    coefficients = [rng.dirichlet(np.ones(3), n).T for n in dense.n_samples]
-    values = [negative_log_joint(s, w, coefficients, [1.0, 2.0], Priors()) for s in (dense, sparse)]
+    memberships = [rng.dirichlet(np.ones(3), n).T for n in dense.n_samples]
+    values = [negative_log_joint(s, w, memberships, [1.0, 2.0], Priors()) for s in (dense, sparse)]
     np.testing.assert_allclose(*values, rtol=1e-12)
 
 

@@ -189,9 +189,7 @@ def _add_method(parser, n_restarts):
     method.add_argument(
         "--alpha0", type=float, metavar="A", help="prior of memberships: 1 = flat, larger = more mixed (default: 1.1)"
     )
-    method.add_argument(
-        "--lambda", type=float, dest="lambda_", metavar="L", help="prior scale of the basis (default: 1)"
-    )
+    method.add_argument("--lambda", type=float, dest="lambda_", metavar="L", help="prior scale of W (default: 1)")
     method.add_argument(
         "--tol", type=float, metavar="T", help="relative change of the objective at which a start is done"
     )
@@ -208,11 +206,12 @@ def _add_samples_in_rows(parser):
 
 def _fit(arguments):
     """Fit the sources jointly from many random starts; write tables, figures and the best."""
-    from bjmd import methods, report, restarts
     from bjmd.files import outputs, own_data
+    from bjmd.fits import registry, restarts
+    from bjmd.report import text
 
     options = _options(arguments)
-    methods.check_options(arguments.method, options)
+    registry.check_options(arguments.method, options)
     outputs.require_free(arguments.output, arguments.force)
     tables, sources, settings = _read(arguments)
     sources.require_components(arguments.components)
@@ -232,8 +231,8 @@ def _fit(arguments):
         add=lambda folder: own_data.add_to(folder, settings, tables, sources, results[0]),
         overwrite=arguments.force,
     )
-    parts = [part for part in report.sections(sources, results) if part.title in ("Sources and noise", "Restarts")]
-    print(report.plain(parts, _width()))
+    parts = [part for part in text.sections(sources, results) if part.title in ("Sources and noise", "Restarts")]
+    print(text.plain(parts, _width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {arguments.output}; begin with {arguments.output / 'report.html'}")
 
@@ -267,16 +266,17 @@ def _select(arguments):
     Every number is fitted to the data less a share of their entries, and judged
     by how well it predicts these; docs/components.md explains the columns.
     """
-    from bjmd import components, methods, plots, report, storage
+    from bjmd.fits import number_of_components, registry, storage
+    from bjmd.report import style, text
 
     options = _options(arguments)
-    methods.check_options(arguments.method, options)
+    registry.check_options(arguments.method, options)
     ks = _numbers(arguments.components)
     _require_free_for_selection(arguments.output, arguments.force)
     _, sources, _ = _read(arguments)
     _require_writable(arguments.output.parent)
     with _ctrl_c_ends_at_once():
-        selection = components.select(
+        selection = number_of_components.select(
             sources, ks,
             method=arguments.method, n_restarts=arguments.restarts, held_out=arguments.held_out,
             n_repeats=arguments.repeats, seed=arguments.seed, jobs=arguments.jobs, **options,
@@ -289,8 +289,8 @@ def _select(arguments):
         storage.atomic_path(png) as new_png,
     ):
         selection.table.to_csv(new_table, sep="\t", index=False, float_format="%.8g")
-        plots.save(selection.figure(), new_svg, new_png)
-    print(report.plain([report.Section("Components", [str(selection)], selection.text_table())], _width()))
+        style.save(selection.figure(), new_svg, new_png)
+    print(text.plain([text.Section("Components", [str(selection)], selection.text_table())], _width()))
     print(f"The table and its figure are in {arguments.output}")
 
 
@@ -341,8 +341,8 @@ def _options(arguments):
 
 
 def _hint_at_scales(sources, lambda_):
-    """Sources of different scale share no basis, and priors have a scale; say so where it is plain to see."""
-    from bjmd import preparation
+    """Sources of different scale share no components, and priors have a scale; say so where it is plain to see."""
+    from bjmd.data import preparation
 
     if not all(sources.squared_norms):
         return
@@ -351,7 +351,7 @@ def _hint_at_scales(sources, lambda_):
     if sizes[large] > DIFFERENT_SCALES * sizes[small]:
         _note(
             f"hint: entries of source {large!r} are {sizes[large] / sizes[small]:.0f} times as large as those of "
-            f"{small!r} (root mean square), but one basis is to serve both; consider --scale rms"
+            f"{small!r} (root mean square), but one set of components is to serve both; consider --scale rms"
         )
     size = sizes[large]
     if lambda_ is None and not 1 / FAR_FROM_ONE < size < FAR_FROM_ONE:
@@ -369,8 +369,9 @@ def _transform(arguments):
     """
     import pandas as pd
 
-    from bjmd import projection, storage, views
     from bjmd.files import outputs, readers
+    from bjmd.fits import projection, storage
+    from bjmd.report import figures
 
     if arguments.output is not None and arguments.output.is_dir():
         raise InputError(f"{arguments.output} is a folder; give the name of a .tsv file for the memberships")
@@ -388,7 +389,7 @@ def _transform(arguments):
     projected = projection.project(best, matrix, noise=noise)
     _note(f"noise sd {projected.noise:.4g}, {'estimated' if noise is None else f'that of source {arguments.source!r}'}")
     samples = pd.Index(table.sample_names or range(1, matrix.shape[1] + 1), name="sample")
-    memberships = pd.DataFrame(projected.coefficients.T, samples, views.component_names(best))
+    memberships = pd.DataFrame(projected.memberships.T, samples, figures.component_names(best))
     text = memberships.to_csv(sep="\t", float_format="%.6g")
     if arguments.output is None:
         print(text, end="")
@@ -407,9 +408,9 @@ def _place(source, names):
 
 def _divisor(folder, table, place):
     """What the fit divided the source by, or would have divided these samples by if they were a source of their own."""
-    from bjmd import preparation
+    from bjmd.data import preparation
+    from bjmd.data.sources import Sources
     from bjmd.files import own_data
-    from bjmd.model import Sources
 
     settings = own_data.settings_of(folder)
     if settings.get("scale", "none") == "none":
@@ -421,12 +422,12 @@ def _divisor(folder, table, place):
 
 def _show(arguments):
     """A fit in short: sources, noise, components with their features, and how the restarts went."""
-    from bjmd import report
     from bjmd.files import outputs, own_data
+    from bjmd.report import text
 
     fit = outputs.load(arguments.folder)
     notes = own_data.settings_of(arguments.folder).get("notes", ())
-    print(report.plain(report.sections(fit, fit.results, notes=notes), _width()))
+    print(text.plain(text.sections(fit, fit.results, notes=notes), _width()))
     print(f"All tables are in {arguments.folder}")
 
 
@@ -436,13 +437,13 @@ def _datasets(arguments):
     To get it is to find or download it, to verify and prepare it, and to write
     it as a file that `bjmd fit` reads.
     """
-    from bjmd.datasets import catalogue
+    from bjmd.paper.datasets import catalogue
 
     if arguments.name is not None:
         _get_dataset(catalogue.get(arguments.name), arguments.output or Path(f"{arguments.name}.npz"))
         return
     try:
-        from bjmd.datasets.fetch import at_hand
+        from bjmd.paper.datasets.fetch import at_hand
     except ImportError:
         at_hand = None
     for name in catalogue.names():
@@ -459,11 +460,11 @@ def _datasets(arguments):
 
 
 def _get_dataset(dataset, path):
-    from bjmd import storage
-    from bjmd.datasets import unpack
+    from bjmd.fits import storage
+    from bjmd.paper.datasets import unpack
 
     try:
-        from bjmd.datasets.fetch import fetch
+        from bjmd.paper.datasets.fetch import fetch
     except ImportError as error:
         raise InputError(f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'") from None
     with tempfile.TemporaryDirectory() as folder:

@@ -20,11 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bjmd import posterior, projection, restarts
-from bjmd.alignment import align
 from bjmd.checks import one_of, whole_number
+from bjmd.data.alignment import align
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Sources
+from bjmd.fits import posterior, projection, restarts
 
 MOST_ITERATIONS = {"cavi": "max_sweeps", "map": "max_sweeps", "advi": "max_iterations"}
 """The inferences, and what each calls max_iter."""
@@ -144,8 +144,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 stacklevel=2,
             )
         self.decomposition_ = best
-        self.components_ = np.ascontiguousarray(best.basis.T)
-        self.memberships_ = [np.ascontiguousarray(h.T) for h in best.coefficients]
+        self.components_ = np.ascontiguousarray(best.components.T)
+        self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
         self.noise_ = np.asarray(best.noise)
         self.objective_ = best.objective
         self.n_iter_ = len(best.trace) * best.trace_step
@@ -162,7 +162,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         check_is_fitted(self)
         x, noise = self._new_samples(X, source, noise)
-        return np.ascontiguousarray(projection.project(self.decomposition_, x, noise=noise).coefficients.T)
+        return np.ascontiguousarray(projection.project(self.decomposition_, x, noise=noise).memberships.T)
 
     def score(self, X, y=None, *, source=None, noise=None):
         """Average log-likelihood of new samples: the mean over samples of a lower bound on ln p(x).
@@ -192,10 +192,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Independent draws of components, memberships and noise from the posterior."""
         check_is_fitted(self)
         whole_number("n_draws", n_draws, least=1)
-        if "basis_precision" not in self.decomposition_.posterior:
+        if "components_precision" not in self.decomposition_.posterior:
             raise InputError("only a fit with inference='cavi' has a posterior to draw from; use it")
-        basis, coefficients, noise = posterior.sample(self.decomposition_, n_draws, check_random_state(random_state))
-        return PosteriorDraws(np.swapaxes(basis, 1, 2), [np.swapaxes(h, 1, 2) for h in coefficients], noise)
+        components, memberships, noise = posterior.sample(
+            self.decomposition_, n_draws, check_random_state(random_state)
+        )
+        return PosteriorDraws(np.swapaxes(components, 1, 2), [np.swapaxes(h, 1, 2) for h in memberships], noise)
 
     @property
     def elbo_(self):

@@ -1,153 +1,20 @@
-"""The model: several sources X^(c), M features by N_c samples, that share one basis W.
+"""The model: several sources X^(c), M features by N_c samples, that share one set of components W.
 
     X^(c) = W H^(c) + noise,     noise ~ N(0, s2_c) elementwise
     w_ik ~ Laplace(0, lambda),   columns of H^(c) ~ Dirichlet(alpha0),   s2_c ~ InverseGamma(a0, b0)
 
-This file holds the data (`Sources`), the constants of the priors (`Priors`), and the negative log joint density that
-every inference reports as its objective.
+This file holds the constants of the priors (`Priors`) and the negative log joint density that every point estimate
+reports as its objective.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
-from threadpoolctl import threadpool_limits
 
-from bjmd.checks import positive_number, whole_number
-from bjmd.chunked import SideBySide, Streamed, streamed
+from bjmd.checks import positive_number
+from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
-
-
-class Sources:
-    """The data: one features x samples matrix per source.
-
-    A matrix may be dense, scipy-sparse (and is then kept sparse), or memory-mapped or a dask array (and is then never
-    loaded; chunked.py).
-
-    NaN in a dense matrix is a missing entry, which the methods for them (missing.py) treat as unknown.
-    names, feature_names, sample_names (one list per source) and class_names default to numbered names.  labels, if
-    known, is one boolean classes x samples indicator per source; a sample may belong to several classes.
-    """
-
-    def __init__(self, matrices, *, names=None, feature_names=None, sample_names=None, labels=None, class_names=None):
-        if getattr(matrices, "ndim", None) == 2:
-            raise InputError("Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])")
-        if isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):
-            raise InputError(
-                f"Sources takes a list of matrices, one per source, not a {type(matrices).__name__}; files are read by "
-                "bjmd.files.readers.read_sources, and names go into names=[...]"
-            )
-        matrices = list(matrices)
-        if not matrices:
-            raise InputError("no source was given; pass at least one features x samples matrix")
-        self.names = _names(names, len(matrices), "source", "names")
-        self.matrices = [_matrix(x, name) for x, name in zip(matrices, self.names, strict=True)]
-        self.n_features = self.matrices[0].shape[0]
-        for x, name in zip(self.matrices, self.names, strict=True):
-            if x.shape[0] != self.n_features:
-                raise InputError(
-                    f"source {name!r} has {x.shape[0]} features but {self.names[0]!r} has {self.n_features}; "
-                    "all sources must have the same features in the same order (rows are features)"
-                )
-        self.n_samples = [x.shape[1] for x in self.matrices]
-        self.feature_names = _names(feature_names, self.n_features, "feature", "feature_names")
-        if sample_names is None:
-            sample_names = [None] * len(self)
-        _check_count(sample_names, len(self), "sample_names", "source")
-        self.sample_names = [
-            _names(given, n, f"{name}-sample", f"sample_names of source {name!r}")
-            for given, n, name in zip(sample_names, self.n_samples, self.names, strict=True)
-        ]
-        self.labels = None if labels is None else self._checked_labels(labels)
-        n_classes = 0 if labels is None else self.labels[0].shape[0]
-        self.class_names = _names(class_names, n_classes, "class", "class_names")
-        with threadpool_limits(1):  # a fit begins with these norms: the same bits on any number of cores
-            surveys = [_survey(x, name) for x, name in zip(self.matrices, self.names, strict=True)]
-        self.squared_norms, self.n_missing = (list(part) for part in zip(*surveys, strict=True))
-        if any(self.n_missing):
-            self._require_observations()
-        self.n_observed = [self.n_features * n - out for n, out in zip(self.n_samples, self.n_missing, strict=True)]
-
-    def __len__(self):
-        return len(self.matrices)
-
-    def __repr__(self):
-        shapes = ", ".join(
-            f"{name}: {self.n_features} x {n}" for name, n in zip(self.names, self.n_samples, strict=True)
-        )
-        return f"Sources({shapes})"
-
-    def concatenated(self):
-        """All samples side by side as one source, which is what the cat variants of a method see."""
-        if len(self) == 1:
-            return self
-        if any(isinstance(x, Streamed) for x in self.matrices):
-            stacked = SideBySide(self.matrices)
-        elif any(scipy.sparse.issparse(x) for x in self.matrices):
-            stacked = scipy.sparse.hstack(self.matrices, format="csc")
-        else:
-            stacked = np.hstack(self.matrices)
-        labels = None if self.labels is None else [np.hstack(self.labels)]
-        return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels)
-
-    def split(self, columns):
-        """Cut a K x (all samples) matrix back into one block per source."""
-        return np.split(columns, np.cumsum(self.n_samples)[:-1], axis=1)
-
-    def require_in_memory(self, what, instead=""):
-        """Refuse memory-mapped and chunked sources for what needs the matrices themselves."""
-        for x, name in zip(self.matrices, self.names, strict=True):
-            if isinstance(x, Streamed):
-                raise InputError(
-                    f"{what} needs its data in memory but source {name!r} is memory-mapped or chunked; load it first "
-                    f"(numpy.array(x), or x.compute() for dask){instead}"
-                )
-
-    def require_components(self, n_components):
-        """Refuse a number of components that the data cannot carry."""
-        whole_number("n_components", n_components, least=1)
-        most = min(self.n_features, sum(self.n_samples))
-        if n_components > most:
-            raise InputError(
-                f"n_components is {n_components}, more than the data allow: {self.n_features} features and "
-                f"{sum(self.n_samples)} samples carry at most {most}"
-            )
-
-    def _require_observations(self):
-        """Refuse a sample or a feature of which nothing is known."""
-        seen = np.zeros(self.n_features, dtype=bool)
-        for x, n_missing, name, samples in zip(
-            self.matrices, self.n_missing, self.names, self.sample_names, strict=True
-        ):
-            if not n_missing:
-                seen[:] = True
-                continue
-            missing = np.isnan(x)
-            empty = np.flatnonzero(missing.all(axis=0))
-            if len(empty):
-                raise InputError(
-                    f"sample {samples[empty[0]]!r} of source {name!r} has no observed entry"
-                    f"{_and_others(empty)}; remove what is empty"
-                )
-            seen |= ~missing.all(axis=1)
-        empty = np.flatnonzero(~seen)
-        if len(empty):
-            raise InputError(
-                f"feature {self.feature_names[empty[0]]!r} has no observed entry in any source"
-                f"{_and_others(empty)}; remove what is empty"
-            )
-
-    def _checked_labels(self, labels):
-        _check_count(labels, len(self), "labels", "source")
-        labels = [np.asarray(block) for block in labels]
-        for block, n, name in zip(labels, self.n_samples, self.names, strict=True):
-            if block.ndim != 2 or block.shape[1] != n or block.shape[0] != labels[0].shape[0]:
-                raise InputError(
-                    f"labels of source {name!r} have shape {block.shape}; they must be classes x samples, here "
-                    f"{labels[0].shape[0]} x {n}"
-                )
-        return [block.astype(bool) for block in labels]
 
 
 @dataclass(frozen=True)
@@ -177,24 +44,6 @@ class Priors:
         return np.array(np.broadcast_to(alpha0, (n_components,)))
 
 
-def data_times_coefficients(x, h):
-    """(X H')' for one source: K x M.  One of the two products through which algorithms see the data."""
-    if isinstance(x, Streamed):
-        return x.data_times_coefficients(h)
-    if scipy.sparse.issparse(x):
-        return np.ascontiguousarray((x @ h.T).T)
-    return h @ x.T
-
-
-def basis_times_data(wt, x):
-    """W'X for one source, given W' (K x M): K x N.  The other product."""
-    if isinstance(x, Streamed):
-        return x.basis_times_data(wt)
-    if scipy.sparse.issparse(x):
-        return np.ascontiguousarray((x.T @ wt.T).T)
-    return wt @ x
-
-
 def residual_sum_of_squares(squared_norm, gram, projection, h):
     """||X - WH||^2 = ||X||^2 - 2 <W'X, H> + <W'W, HH'>, with no M x N residual; gram is W'W, projection W'X."""
     value = squared_norm - 2 * np.vdot(projection, h) + np.vdot(gram, h @ h.T)
@@ -219,96 +68,12 @@ def laplace_terms(w, lambda_):
     return np.abs(w).sum() / lambda_
 
 
-def negative_log_joint(sources, w, coefficients, noise_variances, priors):
+def negative_log_joint(sources, w, memberships, noise_variances, priors):
     """The objective from scratch, up to terms that no unknown enters."""
     gram = w.T @ w
     alpha0 = priors.dirichlet(w.shape[1])
     total = laplace_terms(w, priors.lambda_)
-    for x, norm, h, s2 in zip(sources.matrices, sources.squared_norms, coefficients, noise_variances, strict=True):
-        rss = residual_sum_of_squares(norm, gram, basis_times_data(w.T, x), h)
+    for x, norm, h, s2 in zip(sources.matrices, sources.squared_norms, memberships, noise_variances, strict=True):
+        rss = residual_sum_of_squares(norm, gram, components_times_data(w.T, x), h)
         total += noise_terms(rss, s2, x.shape[0] * x.shape[1], priors) + dirichlet_terms(h, alpha0)
     return total
-
-
-def _matrix(x, name):
-    """A float64 matrix with at least one row and column; sparse stays sparse (CSC), nothing is copied without need."""
-    if scipy.sparse.issparse(x):
-        matrix = _small_indices(scipy.sparse.csc_array(x))
-    else:
-        matrix = streamed(x, name) or np.asarray(x)
-    if matrix.dtype.kind not in "biuf":
-        held = "text" if matrix.dtype.kind in "US" else f"{matrix.dtype} values"
-        raise InputError(f"source {name!r} holds {held}; it must hold real numbers only")
-    if matrix.ndim != 2:
-        raise InputError(f"source {name!r} has {matrix.ndim} dimensions; it must be a features x samples matrix")
-    if 0 in matrix.shape:
-        raise InputError(
-            f"source {name!r} is empty ({matrix.shape[0]} x {matrix.shape[1]}); remove it or check its file"
-        )
-    if isinstance(matrix, Streamed):
-        return matrix
-    matrix = matrix.astype(np.float64, copy=False)
-    # one memory order for all, because BLAS rounds differently in the other and equal data should give equal bits
-    return matrix if scipy.sparse.issparse(matrix) else np.ascontiguousarray(matrix)
-
-
-def _small_indices(x):
-    """The same CSC matrix with 32-bit indices where they suffice, for scikit-learn takes no others."""
-    if max(*x.shape, x.nnz) > np.iinfo(np.int32).max:
-        return x
-    parts = (x.data, x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32, copy=False))
-    return scipy.sparse.csc_array(parts, shape=x.shape)
-
-
-def _survey(x, name):
-    """The squared norm of the observed entries, and the number of missing ones."""
-    if isinstance(x, Streamed):
-        return x.finite_squared_norm(name), 0
-    sparse = scipy.sparse.issparse(x)
-    values = x.data if sparse else x.ravel(order="K")
-    norm = float(np.vdot(values, values))
-    if np.isfinite(norm):
-        return norm, 0
-    if np.isinf(values).any():
-        raise InputError(f"source {name!r} holds {_listed(x, np.isinf, 'infinite')}; correct or remove them")
-    missing = np.isnan(values)
-    if sparse and missing.any():
-        raise InputError(
-            f"source {name!r} is sparse and holds {_listed(x, np.isnan, 'NaN')}; remove them, or give a dense matrix, "
-            "in which NaN stands for a missing entry"
-        )
-    observed = values[~missing]
-    norm = float(np.vdot(observed, observed))
-    if not np.isfinite(norm):
-        raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
-    return norm, int(missing.sum())
-
-
-def _listed(x, test, kind):
-    """How many entries pass a test, and where the first is."""
-    if scipy.sparse.issparse(x):
-        x = x.tocoo()
-        rows, columns = (places[test(x.data)] for places in x.coords)
-    else:
-        rows, columns = np.nonzero(test(x))
-    return f"{len(rows)} {kind} entries, the first at feature {rows[0]}, sample {columns[0]} (counted from 0)"
-
-
-def _names(given, count, what, argument):
-    if given is None:
-        return [f"{what} {i + 1}" for i in range(count)]
-    _check_count(given, count, argument, what)
-    names = [str(name) for name in given]
-    if len(set(names)) < len(names):
-        double = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{argument} has {double!r} more than once; names must be unique")
-    return names
-
-
-def _and_others(places):
-    return f", nor have {len(places) - 1} others" if len(places) > 1 else ""
-
-
-def _check_count(given, count, argument, what):
-    if len(given) != count:
-        raise InputError(f"{argument} has {len(given)} entries but there are {count} {what}s; give one each")

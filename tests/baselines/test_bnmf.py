@@ -5,10 +5,11 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
-from bjmd import methods, restarts
 from bjmd.baselines import bnmf
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Priors, Sources
+from bjmd.fits import registry, restarts
+from bjmd.model import Priors
 
 
 @pytest.fixture
@@ -75,10 +76,10 @@ def test_an_icm_sweep_by_hand():
 def test_icm_never_rises_and_reports_the_negative_log_joint(make_sources):
     for trial in range(30):
         sources = Sources([np.abs(x) for x in make_sources(trial, n_samples=(20, 15)).matrices]).concatenated()
-        result = methods.fit("bnmf", sources, 1 + trial % 5, seed=trial, mode="icm", rate_w=0.3, tol=1e-7)
+        result = registry.fit("bnmf", sources, 1 + trial % 5, seed=trial, mode="icm", rate_w=0.3, tol=1e-7)
         assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace[:-1])).all(), f"trial {trial}"
-        (x,), (h,) = sources.matrices, result.coefficients
-        by_hand = objective(x, result.basis, h, result.noise[0] ** 2, rate_w=0.3)
+        (x,), (h,) = sources.matrices, result.memberships
+        by_hand = objective(x, result.components, h, result.noise[0] ** 2, rate_w=0.3)
         np.testing.assert_allclose(result.objective, by_hand, rtol=1e-9)
 
 
@@ -133,12 +134,14 @@ def test_the_gibbs_sampler_recovers_a_known_posterior(n_components, n_nodes):
 def test_gibbs_returns_posterior_means():
     """The whole fit on one entry, whose posterior means are known."""
     truth = posterior_by_quadrature(3.0, 1, 4.0, 3.0, 120)
-    result = methods.fit("bnmf", Sources([[[3.0]]]), 1, seed=1, a0=4.0, b0=3.0, burn_in=100, n_draws=20_000)
-    np.testing.assert_allclose(result.basis[0, 0], truth["w"][0], rtol=0.05)
-    np.testing.assert_allclose(result.coefficients[0][0, 0], truth["h"][0], rtol=0.05)
+    result = registry.fit("bnmf", Sources([[[3.0]]]), 1, seed=1, a0=4.0, b0=3.0, burn_in=100, n_draws=20_000)
+    np.testing.assert_allclose(result.components[0, 0], truth["w"][0], rtol=0.05)
+    np.testing.assert_allclose(result.memberships[0][0, 0], truth["h"][0], rtol=0.05)
     np.testing.assert_allclose(result.noise[0] ** 2, truth["s2"][0], rtol=0.05)
     assert result.converged
-    by_hand = objective(np.array([[3.0]]), result.basis, result.coefficients[0], result.noise[0] ** 2, a0=4.0, b0=3.0)
+    by_hand = objective(
+        np.array([[3.0]]), result.components, result.memberships[0], result.noise[0] ** 2, a0=4.0, b0=3.0
+    )
     np.testing.assert_allclose(result.objective, by_hand, rtol=1e-9)
     assert len(result.trace) == 20_101
     assert result.trace[-1] == result.objective
@@ -147,9 +150,9 @@ def test_gibbs_returns_posterior_means():
 def test_noise_and_product_of_larger_data_are_recovered(rng):
     w, h = rng.exponential(size=(40, 2)), rng.exponential(size=(2, 60))
     x = np.abs(w @ h + 0.3 * rng.standard_normal((40, 60)))
-    result = methods.fit("bnmf", Sources([x]), 2, burn_in=200, n_draws=200)
+    result = registry.fit("bnmf", Sources([x]), 2, burn_in=200, n_draws=200)
     np.testing.assert_allclose(result.noise, 0.3, rtol=0.05)
-    assert np.sqrt(((result.basis @ result.coefficients[0] - w @ h) ** 2).mean()) < 0.1
+    assert np.sqrt(((result.components @ result.memberships[0] - w @ h) ** 2).mean()) < 0.1
 
 
 def test_split_r_hat_by_hand():
@@ -159,7 +162,7 @@ def test_split_r_hat_by_hand():
 
 
 def test_a_chain_that_still_drifts_is_not_converged(nonnegative):
-    result = methods.fit("bnmf", nonnegative, 3, burn_in=0, n_draws=10)
+    result = registry.fit("bnmf", nonnegative, 3, burn_in=0, n_draws=10)
     assert not result.converged
     assert result.reason.startswith("took 0 + 10 sweeps; split R-hat")
 
@@ -168,7 +171,7 @@ def test_the_bits_depend_on_the_seed_alone(nonnegative):
     options = {"n_restarts": 4, "burn_in": 20, "n_draws": 20}
     one, two = (restarts.run("bnmf", nonnegative, 3, jobs=jobs, **options) for jobs in (1, 2))
     for a, b in zip(one, two, strict=True):
-        np.testing.assert_array_equal(a.basis, b.basis)
+        np.testing.assert_array_equal(a.components, b.components)
         np.testing.assert_array_equal(a.trace, b.trace)
     assert one[0].objective != one[1].objective
 
@@ -178,15 +181,15 @@ def test_sparse_equals_dense(nonnegative, mode):
     """Few Gibbs sweeps, so that the last bits of the products have no time to change a decision of the sampler."""
     cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
     dense, sparse = (
-        methods.fit("bnmf", Sources([make(x) for x in cut]), 3, mode=mode, burn_in=2, n_draws=4)
+        registry.fit("bnmf", Sources([make(x) for x in cut]), 3, mode=mode, burn_in=2, n_draws=4)
         for make in (np.asarray, scipy.sparse.csr_array)
     )
-    np.testing.assert_allclose(dense.basis, sparse.basis, atol=1e-8)
+    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-8)
 
 
 def test_data_of_zeros():
     for mode in ("gibbs", "icm"):
-        result = methods.fit("bnmf", Sources([np.zeros((5, 6))]), 2, mode=mode)
+        result = registry.fit("bnmf", Sources([np.zeros((5, 6))]), 2, mode=mode)
         assert np.isfinite(result.trace).all()
 
 
@@ -203,4 +206,4 @@ def test_data_of_zeros():
 )
 def test_refusals(nonnegative, options, message):
     with pytest.raises(InputError, match=message):
-        methods.fit("bnmf", nonnegative, 3, **options)
+        registry.fit("bnmf", nonnegative, 3, **options)

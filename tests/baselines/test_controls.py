@@ -1,38 +1,38 @@
 import numpy as np
 
-from bjmd import methods
-from bjmd.datasets import synthetic
-from bjmd.metrics import auc_per_source
-from bjmd.model import Sources
+from bjmd.data.sources import Sources
+from bjmd.fits import registry
+from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_per_source
 
 
 def test_memberships_are_on_the_simplex_and_blind_to_the_data(make_sources):
     sources = make_sources()
-    result = methods.fit("random", sources, 3, seed=1)
-    other = methods.fit("random", Sources([x**2 for x in sources.matrices]), 3, seed=1)
-    for h, again in zip(result.coefficients, other.coefficients, strict=True):
+    result = registry.fit("random", sources, 3, seed=1)
+    other = registry.fit("random", Sources([x**2 for x in sources.matrices]), 3, seed=1)
+    for h, again in zip(result.memberships, other.memberships, strict=True):
         np.testing.assert_array_equal(h, again)
         np.testing.assert_allclose(h.sum(axis=0), 1)
         assert h.min() >= 0
-    assert (methods.fit("random", sources, 3, seed=2).coefficients[0] != result.coefficients[0]).all()
+    assert (registry.fit("random", sources, 3, seed=2).memberships[0] != result.memberships[0]).all()
 
 
 def test_they_are_uniform_on_the_simplex():
     """Dirichlet(1, 1, 1, 1): mean 1/4, variance 3/80."""
-    h = methods.fit("random", Sources([np.ones((4, 20_000))]), 4, seed=0).coefficients[0]
+    h = registry.fit("random", Sources([np.ones((4, 20_000))]), 4, seed=0).memberships[0]
     np.testing.assert_allclose(h.mean(axis=1), 1 / 4, atol=0.006)
     np.testing.assert_allclose(h.var(axis=1), 3 / 80, rtol=0.05)
 
 
-def test_the_basis_is_least_squares(make_sources):
+def test_the_components_is_least_squares(make_sources):
     sources = make_sources()
-    result = methods.fit("random", sources, 3)
-    x, h = np.hstack(sources.matrices), np.hstack(result.coefficients)
-    np.testing.assert_allclose(result.basis, np.linalg.lstsq(h.T, x.T)[0].T, atol=1e-10)
-    np.testing.assert_allclose(result.objective, ((x - result.basis @ h) ** 2).sum())
+    result = registry.fit("random", sources, 3)
+    x, h = np.hstack(sources.matrices), np.hstack(result.memberships)
+    np.testing.assert_allclose(result.components, np.linalg.lstsq(h.T, x.T)[0].T, atol=1e-10)
+    np.testing.assert_allclose(result.objective, ((x - result.components @ h) ** 2).sum())
 
 
 def test_it_scores_little_above_chance():
     data = synthetic.generate("small", 4.0, 4).sources
-    scores = [auc_per_source(methods.fit("random", data, 5, seed=s).coefficients, data.labels) for s in range(20)]
+    scores = [auc_per_source(registry.fit("random", data, 5, seed=s).memberships, data.labels) for s in range(20)]
     assert (np.abs(np.mean(scores, axis=0) - 0.58) < 0.03).all()

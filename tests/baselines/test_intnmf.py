@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd import methods
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Sources
+from bjmd.fits import registry
 
 
 @pytest.fixture
@@ -13,27 +13,27 @@ def nonnegative(make_sources):
 
 
 def squared_errors(sources, result):
-    return [((x - result.basis @ h) ** 2).sum() for x, h in zip(sources.matrices, result.coefficients, strict=True)]
+    return [((x - result.components @ h) ** 2).sum() for x, h in zip(sources.matrices, result.memberships, strict=True)]
 
 
 def test_equal_weights_are_joint_nmf(nonnegative):
-    plain = methods.fit("jnmf", nonnegative, 3, seed=1)
-    weighted = methods.fit("intnmf", nonnegative, 3, seed=1, weights=[1, 1])
-    np.testing.assert_array_equal(plain.basis, weighted.basis)
-    np.testing.assert_array_equal(np.hstack(plain.coefficients), np.hstack(weighted.coefficients))
+    plain = registry.fit("jnmf", nonnegative, 3, seed=1)
+    weighted = registry.fit("intnmf", nonnegative, 3, seed=1, weights=[1, 1])
+    np.testing.assert_array_equal(plain.components, weighted.components)
+    np.testing.assert_array_equal(np.hstack(plain.memberships), np.hstack(weighted.memberships))
     assert plain.objective == weighted.objective
 
 
 def test_the_objective_is_the_weighted_error(nonnegative):
-    result = methods.fit("intnmf", nonnegative, 3, weights=[0.5, 3.0])
+    result = registry.fit("intnmf", nonnegative, 3, weights=[0.5, 3.0])
     np.testing.assert_allclose(result.objective, np.dot([0.5, 3.0], squared_errors(nonnegative, result)), rtol=1e-8)
 
 
 def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
     theta = [0.2, 5.0]
-    result = methods.fit("intnmf", nonnegative, 3, weights=theta, tol=1e-10, max_sweeps=100_000)
-    w = result.basis
-    blocks = list(zip(theta, nonnegative.matrices, result.coefficients, strict=True))
+    result = registry.fit("intnmf", nonnegative, 3, weights=theta, tol=1e-10, max_sweeps=100_000)
+    w = result.components
+    blocks = list(zip(theta, nonnegative.matrices, result.memberships, strict=True))
     slopes = [(w, sum(t * (w @ h - x) @ h.T for t, x, h in blocks))] + [(h, w.T @ (w @ h - x)) for _, x, h in blocks]
     for factor, slope in slopes:
         assert np.abs(slope[factor > 0]).max() <= 1e-4
@@ -42,7 +42,7 @@ def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
 
 def test_a_heavier_source_is_fitted_better(nonnegative):
     light, heavy = (
-        squared_errors(nonnegative, methods.fit("intnmf", nonnegative, 2, weights=[1, theta])) for theta in (0.01, 100)
+        squared_errors(nonnegative, registry.fit("intnmf", nonnegative, 2, weights=[1, theta])) for theta in (0.01, 100)
     )
     assert heavy[1] < light[1]
     assert heavy[0] > light[0]
@@ -51,23 +51,23 @@ def test_a_heavier_source_is_fitted_better(nonnegative):
 def test_the_weight_undoes_a_change_of_units(nonnegative):
     """A source in other units with its weight 1/variance gives the same W."""
     scaled = Sources([nonnegative.matrices[0], 1000 * nonnegative.matrices[1]])
-    one, other = (methods.fit("intnmf", sources, 3, seed=3) for sources in (nonnegative, scaled))
-    np.testing.assert_allclose(one.basis, other.basis, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(1000 * one.coefficients[1], other.coefficients[1], rtol=1e-6, atol=1e-6)
+    one, other = (registry.fit("intnmf", sources, 3, seed=3) for sources in (nonnegative, scaled))
+    np.testing.assert_allclose(one.components, other.components, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(1000 * one.memberships[1], other.memberships[1], rtol=1e-6, atol=1e-6)
 
 
 def test_the_default_weights_are_one_over_the_variance(nonnegative):
     by_hand = [1 / np.var(x) for x in nonnegative.matrices]
-    one, other = (methods.fit("intnmf", nonnegative, 3, weights=weights) for weights in ("variance", by_hand))
-    np.testing.assert_allclose(one.basis, other.basis, rtol=1e-8, atol=1e-10)
+    one, other = (registry.fit("intnmf", nonnegative, 3, weights=weights) for weights in ("variance", by_hand))
+    np.testing.assert_allclose(one.components, other.components, rtol=1e-8, atol=1e-10)
 
 
 def test_sparse_equals_dense(nonnegative):
     cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
     dense, sparse = (
-        methods.fit("intnmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("intnmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
     )
-    np.testing.assert_allclose(dense.basis, sparse.basis, atol=1e-6)
+    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_sparse_equals_dense(nonnegative):
 )
 def test_refusals(nonnegative, weights, message):
     with pytest.raises(InputError, match=message):
-        methods.fit("intnmf", nonnegative, 3, weights=weights)
+        registry.fit("intnmf", nonnegative, 3, weights=weights)
 
 
 def test_a_constant_source_has_no_weight_of_its_own(nonnegative):
     sources = Sources([nonnegative.matrices[0], np.full((12, 4), 0.1)])
     with pytest.raises(InputError, match="all entries of source 'source 2' are equal, so it has no weight 1/variance"):
-        methods.fit("intnmf", sources, 3)
+        registry.fit("intnmf", sources, 3)

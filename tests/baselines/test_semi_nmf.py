@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd import methods
 from bjmd.baselines import semi_nmf
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Sources
+from bjmd.fits import registry
 
 
 def literal_sweep(x, h):
@@ -42,15 +42,15 @@ def test_a_sweep_by_hand():
 def test_the_error_never_rises(make_sources):
     for trial in range(50):
         sources = make_sources(trial, n_samples=(20, 15))
-        result = methods.fit("semi-nmf", sources, 1 + trial % 5, seed=trial, tol=0.0, max_sweeps=60)
+        result = registry.fit("semi-nmf", sources, 1 + trial % 5, seed=trial, tol=0.0, max_sweeps=60)
         assert (np.diff(result.trace) <= 1e-9 * result.trace[:-1]).all(), f"trial {trial}"
-        assert min(h.min() for h in result.coefficients) >= 0
+        assert min(h.min() for h in result.memberships) >= 0
 
 
 def test_the_solution_is_stationary(make_sources):
     sources = make_sources(n_samples=(20, 15))
-    result = methods.fit("semi-nmf", sources, 2, tol=0.0, max_sweeps=20_000)
-    x, w, h = np.hstack(sources.matrices), result.basis, np.hstack(result.coefficients)
+    result = registry.fit("semi-nmf", sources, 2, tol=0.0, max_sweeps=20_000)
+    x, w, h = np.hstack(sources.matrices), result.components, np.hstack(result.memberships)
     slope = w.T @ (w @ h - x)
     scale = np.abs(w.T @ x).max()
     assert np.abs(h * slope).max() <= 1e-4 * scale
@@ -59,18 +59,18 @@ def test_the_solution_is_stationary(make_sources):
 
 def test_the_start_is_k_means_plus_an_offset(make_sources):
     sources = make_sources(n_samples=(20, 15)).concatenated()
-    clusters = methods.fit("kmeans", sources, 3, seed=6).coefficients[0]
+    clusters = registry.fit("kmeans", sources, 3, seed=6).memberships[0]
     _, expected = literal_sweep(sources.matrices[0], clusters + 0.2)
-    result = methods.fit("semi-nmf", sources, 3, seed=6, max_sweeps=1)
-    np.testing.assert_allclose(result.coefficients[0], expected, rtol=1e-8)
+    result = registry.fit("semi-nmf", sources, 3, seed=6, max_sweeps=1)
+    np.testing.assert_allclose(result.memberships[0], expected, rtol=1e-8)
     assert not result.converged
     assert result.reason == "stopped at max_sweeps = 1"
 
 
 def test_equal_components_do_not_break_the_least_squares(rng):
-    """HH' is singular: the pseudo-inverse shares the basis between the two equal components."""
+    """HH' is singular: the pseudo-inverse shares W between the two equal components."""
     x, row = rng.standard_normal((5, 8)), rng.random(8)
-    wt = semi_nmf.least_squares_basis(x, np.array([row, row]))
+    wt = semi_nmf.least_squares_components(x, np.array([row, row]))
     np.testing.assert_allclose(wt[0], x @ row / (row @ row) / 2, rtol=1e-10)
     np.testing.assert_allclose(wt[0], wt[1], rtol=1e-10)
 
@@ -78,20 +78,20 @@ def test_equal_components_do_not_break_the_least_squares(rng):
 def test_data_with_empty_rows_and_columns(make_sources):
     x = make_sources().matrices[0].copy()
     x[3], x[:, 2] = 0, 0
-    result = methods.fit("semi-nmf", Sources([scipy.sparse.csr_array(x)]), 3)
-    assert np.isfinite(result.basis).all()
-    assert np.abs(result.basis[3]).max() < 1e-12
+    result = registry.fit("semi-nmf", Sources([scipy.sparse.csr_array(x)]), 3)
+    assert np.isfinite(result.components).all()
+    assert np.abs(result.components[3]).max() < 1e-12
 
 
 def test_sparse_equals_dense(make_sources):
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources(n_samples=(20, 15)).matrices]
     dense, sparse = (
-        methods.fit("semi-nmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("semi-nmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(dense.trace, sparse.trace, rtol=1e-9)
-    np.testing.assert_allclose(dense.basis, sparse.basis, atol=1e-8)
+    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-8)
 
 
 def test_too_many_components_are_refused(make_sources):
     with pytest.raises(InputError, match="n_components is 13, more than the data allow"):
-        methods.fit("semi-nmf", make_sources(), 13)
+        registry.fit("semi-nmf", make_sources(), 13)

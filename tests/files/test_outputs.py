@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import restarts, storage, views
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
-from bjmd.model import Sources
+from bjmd.fits import restarts, storage
+from bjmd.report import figures
 
 NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]
 
@@ -19,11 +20,11 @@ NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]
 def fitted():
     """Three sources with names that need care, a few missing entries and classes, and three restarts on them."""
     rng = np.random.default_rng(1)
-    basis = 2 * rng.laplace(size=(10, 3))
-    coefficients = [rng.dirichlet(np.ones(3), n).T for n in (14, 12, 9)]
-    matrices = [basis @ h + 0.3 * rng.standard_normal((10, h.shape[1])) for h in coefficients]
+    components = 2 * rng.laplace(size=(10, 3))
+    memberships = [rng.dirichlet(np.ones(3), n).T for n in (14, 12, 9)]
+    matrices = [components @ h + 0.3 * rng.standard_normal((10, h.shape[1])) for h in memberships]
     matrices[1][2, :5] = np.nan
-    labels = [h > 0.4 for h in coefficients]
+    labels = [h > 0.4 for h in memberships]
     sources = Sources(matrices, names=NAMES, labels=labels, class_names=["a", "b", "c"])
     return sources, restarts.run("cavi-bjmd", sources, 3, n_restarts=3, seed=5)
 
@@ -46,7 +47,7 @@ def test_all_restarts_come_back_best_first_with_all_names(folder, fitted):
     expected = restarts.best(results, 3)
     assert [run.seed for run in loaded.results] == [run.seed for run in expected]
     for ours, theirs in zip(loaded.results, expected, strict=True):
-        np.testing.assert_array_equal(ours.basis, theirs.basis)
+        np.testing.assert_array_equal(ours.components, theirs.components)
         assert ours.posterior.keys() == theirs.posterior.keys()
     for names in ("names", "feature_names", "sample_names", "class_names", "n_missing"):
         assert getattr(loaded, names) == getattr(sources, names)
@@ -56,22 +57,22 @@ def test_all_restarts_come_back_best_first_with_all_names(folder, fitted):
 
 def test_a_loaded_fit_can_be_drawn_again(folder):
     loaded = outputs.load(folder)
-    assert len(views.memberships(loaded, loaded.results[0]).axes) == 6
+    assert len(figures.memberships(loaded, loaded.results[0]).axes) == 6
 
 
 def test_the_tables_hold_the_best_restart(folder, fitted):
     sources, results = fitted
     (best,) = restarts.best(results, 1)
     paths = ["memberships_North_South.tsv", "memberships_north___south.tsv", "memberships_b_West_b_x.tsv"]
-    for path, h, samples in zip(paths, best.coefficients, sources.sample_names, strict=True):
+    for path, h, samples in zip(paths, best.memberships, sources.sample_names, strict=True):
         table = pd.read_csv(folder / path, sep="\t", index_col="sample")
         assert list(table.index) == samples
         assert list(table.columns) == ["C1", "C2", "C3"]
         np.testing.assert_allclose(table, h.T, rtol=1e-5)
     components = pd.read_csv(folder / "components.tsv", sep="\t", index_col="feature")
-    np.testing.assert_allclose(components, best.basis, rtol=1e-5)
+    np.testing.assert_allclose(components, best.components, rtol=1e-5)
     sds = pd.read_csv(folder / "components_sd.tsv", sep="\t", index_col="feature")
-    np.testing.assert_allclose(sds, best.marginals("basis").sd, rtol=1e-5)
+    np.testing.assert_allclose(sds, best.marginals("components").sd, rtol=1e-5)
     noise = pd.read_csv(folder / "noise.tsv", sep="\t", index_col="source")
     assert list(noise.index) == NAMES
     marginals = best.marginals("noise")
@@ -101,7 +102,7 @@ def test_the_summary_says_what_was_done(folder, fitted):
     ):
         assert words in text
     for k in range(3):
-        first = sources.feature_names[views.top_features(best.basis, k, 1)[0]]
+        first = sources.feature_names[figures.top_features(best.components, k, 1)[0]]
         assert re.search(rf"\| C{k + 1} \| [\d.]+ % \| {first} \(", text)
 
 

@@ -7,10 +7,10 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from bjmd import storage
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.readers import read_sources
-from bjmd.model import Sources
+from bjmd.fits import storage
 
 
 @pytest.fixture

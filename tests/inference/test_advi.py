@@ -14,11 +14,12 @@ import scipy.sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
-from bjmd import methods, posterior
-from bjmd.datasets import synthetic
+from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
+from bjmd.fits import posterior, registry
 from bjmd.inference import advi
-from bjmd.model import Priors, Sources
+from bjmd.model import Priors
+from bjmd.paper.datasets import synthetic
 
 PRIORS = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5)
 
@@ -32,13 +33,15 @@ def pymc():
 
 def tiny(seed=0):
     rng = np.random.default_rng(seed)
-    basis = rng.laplace(size=(12, 3))
-    data = [basis @ rng.dirichlet(np.ones(3), n).T + sd * rng.standard_normal((12, n)) for n, sd in ((9, 0.3), (7, 1))]
+    components = rng.laplace(size=(12, 3))
+    data = [
+        components @ rng.dirichlet(np.ones(3), n).T + sd * rng.standard_normal((12, n)) for n, sd in ((9, 0.3), (7, 1))
+    ]
     return Sources(data, labels=[rng.random((2, n)) < 0.5 for n in (9, 7)])
 
 
 def fit(sources, n_components=3, *, seed=0, **options):
-    return methods.fit("advi-bjmd", sources, n_components, seed=seed, **options)
+    return registry.fit("advi-bjmd", sources, n_components, seed=seed, **options)
 
 
 SHORT = {"max_iterations": 60, "check_every": 25, "tol": 1e-12}
@@ -93,12 +96,12 @@ def test_what_a_fit_records(short):
     assert result.objective == result.trace[-1]
     assert result.history["relative_change"].shape == (3,)
     assert result.history["auc"].shape == (3, 2)
-    assert result.basis.shape == (12, 3)
-    for h, n in zip(result.coefficients, (9, 7), strict=True):
+    assert result.components.shape == (12, 3)
+    for h, n in zip(result.memberships, (9, 7), strict=True):
         assert h.shape == (3, n)
         assert (h > 0).all()
         np.testing.assert_allclose(h.sum(axis=0), 1, atol=1e-5)
-    assert posterior.basis(result).sd.shape == (12, 3)
+    assert posterior.components(result).sd.shape == (12, 3)
     assert posterior.noise(result).sd.shape == (2,)
 
 
@@ -107,8 +110,8 @@ def test_a_seed_decides_everything_and_nothing_is_said(short, capfd, recwarn):
     assert capfd.readouterr() == ("", "")
     assert not recwarn.list
     np.testing.assert_array_equal(again.trace, short[0].trace)
-    np.testing.assert_array_equal(again.basis, short[0].basis)
-    np.testing.assert_array_equal(again.coefficients[1], short[0].coefficients[1])
+    np.testing.assert_array_equal(again.components, short[0].components)
+    np.testing.assert_array_equal(again.memberships[1], short[0].memberships[1])
 
 
 def test_a_fresh_process_says_nothing_either():
@@ -116,7 +119,7 @@ def test_a_fresh_process_says_nothing_either():
     code = (
         "import numpy as np; from bjmd import methods; from bjmd.model import Sources; "
         "x = np.random.default_rng(0).standard_normal((6, 8)); "
-        "methods.fit('advi-bjmd', Sources([x, x]), 2, max_iterations=20, check_every=10)"
+        "registry.fit('advi-bjmd', Sources([x, x]), 2, max_iterations=20, check_every=10)"
     )
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=os.environ, check=False
@@ -148,7 +151,7 @@ def test_an_interrupted_fit_keeps_its_state(monkeypatch):
     assert result.reason == "interrupted after 34 iterations"
     assert len(calls) == 35
     assert len(result.trace) == 2
-    assert np.isfinite(result.basis).all()
+    assert np.isfinite(result.components).all()
     assert np.isfinite(result.trace).all()
 
 
@@ -188,7 +191,7 @@ def test_bad_options(options, message):
 def both():
     """ADVI after 40,000 iterations, and the best of a few closed-form fits, on the small data with sigma3 = 1.5."""
     sources = synthetic.generate("small", 1.5, 4).sources
-    closed = min((methods.fit("cavi-bjmd", sources, 5, seed=s) for s in range(5)), key=lambda r: r.objective)
+    closed = min((registry.fit("cavi-bjmd", sources, 5, seed=s) for s in range(5)), key=lambda r: r.objective)
     return fit(sources, 5, max_iterations=40_000, tol=1e-12), closed
 
 
@@ -202,7 +205,7 @@ def test_agrees_with_the_closed_form(both):
     off = np.abs(by_advi.noise / closed.noise - 1)
     assert off.mean() < 0.01
     assert off.max() < 0.015
-    a, b = np.hstack(by_advi.coefficients), np.hstack(closed.coefficients)
+    a, b = np.hstack(by_advi.memberships), np.hstack(closed.memberships)
     match = linear_sum_assignment(-np.corrcoef(b, a)[:5, 5:])[1]
     assert np.corrcoef(a[match].ravel(), b.ravel())[0, 1] > 0.99
 
@@ -210,7 +213,7 @@ def test_agrees_with_the_closed_form(both):
 def test_the_closed_form_has_the_higher_elbo(both):
     """On the same footing: ADVI's ELBO has the Laplace prior itself, so the closed form's gets E|w| for its bound."""
     by_advi, closed = both
-    marginals = posterior.basis(closed)
+    marginals = posterior.components(closed)
     mean, sd = marginals.mean, marginals.sd
     absolute = 2 * sd * norm.pdf(mean / sd) + mean * (1 - 2 * norm.cdf(-mean / sd))
     exact = -closed.objective + (np.sqrt(mean**2 + sd**2) - absolute).sum()

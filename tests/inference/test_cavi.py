@@ -7,18 +7,19 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, psi
 from scipy.stats import invgamma, multivariate_normal
 
-from bjmd import methods
-from bjmd.datasets import synthetic
+from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
+from bjmd.fits import registry
 from bjmd.inference import cavi
 from bjmd.inference.momentum import Momentum
-from bjmd.metrics import auc_per_source
-from bjmd.model import Priors, Sources
+from bjmd.model import Priors
 from bjmd.numerics import dirichlet
+from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_per_source
 
 
 def fit(sources, n_components=3, *, seed=0, **options):
-    return methods.fit("cavi-bjmd", sources, n_components, seed=seed, **options)
+    return registry.fit("cavi-bjmd", sources, n_components, seed=seed, **options)
 
 
 def some_state(sources, n_components, seed=0):
@@ -31,9 +32,9 @@ def some_state(sources, n_components, seed=0):
     )
 
 
-def covariances(basis):
+def covariances(components):
     """S_i for every row, M x K x K, by numpy."""
-    return np.linalg.inv(basis.precision + basis.ridge.T[:, :, None] * np.eye(len(basis.precision)))
+    return np.linalg.inv(components.precision + components.ridge.T[:, :, None] * np.eye(len(components.precision)))
 
 
 def elbo_from_scratch(sources, priors, means, covariance, columns, shapes, rates):
@@ -67,8 +68,8 @@ def elbo_from_scratch(sources, priors, means, covariance, columns, shapes, rates
 
 def swept(sources, priors, n_components=3):
     """One sweep from nowhere in particular: state, q(W), ELBO and A_c."""
-    state, basis, elbo = cavi.update(sources, some_state(sources, n_components), priors)
-    return state, basis, elbo, cavi._shapes(sources, priors)
+    state, components, elbo = cavi.update(sources, some_state(sources, n_components), priors)
+    return state, components, elbo, cavi._shapes(sources, priors)
 
 
 PRIORS = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5)
@@ -82,8 +83,10 @@ def extrapolated_from_the_start(monkeypatch):
 
 def test_the_elbo_is_that_of_the_factors(make_sources):
     sources = make_sources()
-    state, basis, elbo, shapes = swept(sources, PRIORS)
-    expected = elbo_from_scratch(sources, PRIORS, basis.mean.T, covariances(basis), state.columns, shapes, state.rates)
+    state, components, elbo, shapes = swept(sources, PRIORS)
+    expected = elbo_from_scratch(
+        sources, PRIORS, components.mean.T, covariances(components), state.columns, shapes, state.rates
+    )
     np.testing.assert_allclose(elbo, expected, rtol=1e-11)
 
 
@@ -93,20 +96,22 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
     All densities are SciPy's or written out here; the bound -sqrt(E[w^2])/lambda is a number, not a draw.
     """
     sources = make_sources(n_features=6, n_samples=(5, 4))
-    state, basis, elbo, shapes = swept(sources, PRIORS)
-    covariance = covariances(basis)
+    state, components, elbo, shapes = swept(sources, PRIORS)
+    covariance = covariances(components)
     rng = np.random.default_rng(0)
     n = 40_000
     values = np.zeros(n)
 
     rows = []
-    for mu, s in zip(basis.mean.T, covariance, strict=True):
+    for mu, s in zip(components.mean.T, covariance, strict=True):
         factor = multivariate_normal(mu, s)
         draws = factor.rvs(n, random_state=rng)
         values -= factor.logpdf(draws)
         rows.append(draws)
     w = np.stack(rows, axis=1)  # draws x M x K
-    bound = -np.sqrt(basis.second_moment).sum() / PRIORS.lambda_ - basis.mean.size * np.log(2 * PRIORS.lambda_)
+    bound = -np.sqrt(components.second_moment).sum() / PRIORS.lambda_ - components.mean.size * np.log(
+        2 * PRIORS.lambda_
+    )
 
     alpha0 = PRIORS.dirichlet(3)
     for x, g, shape, rate in zip(sources.matrices, state.columns, shapes, state.rates, strict=True):
@@ -137,13 +142,13 @@ def _dirichlet_logpdf(log_h, alpha):
 
 def test_the_bound_is_below_the_exact_elbo(make_sources):
     """E|w| <= sqrt(E[w^2]): what is reported is a lower bound of the ELBO with the Laplace prior itself."""
-    _, basis, _, _ = swept(make_sources(), PRIORS)
-    sd = np.sqrt(basis.second_moment - basis.mean**2)
-    draws = basis.mean + sd * np.random.default_rng(0).standard_normal((20_000, *sd.shape))
-    assert (np.abs(draws).mean(axis=0) < np.sqrt(basis.second_moment)).all()
+    _, components, _, _ = swept(make_sources(), PRIORS)
+    sd = np.sqrt(components.second_moment - components.mean**2)
+    draws = components.mean + sd * np.random.default_rng(0).standard_normal((20_000, *sd.shape))
+    assert (np.abs(draws).mean(axis=0) < np.sqrt(components.second_moment)).all()
 
 
-def test_every_row_of_the_basis_by_the_normal_equations(rng):
+def test_every_row_of_the_components_by_the_normal_equations(rng):
     """More rows than lanes, so that the last block is not full; nu from tiny to huge."""
     half = rng.standard_normal((4, 9))
     precision = half @ half.T
@@ -164,7 +169,7 @@ def test_the_row_update_is_the_best_normal(make_sources):
     sources = make_sources(n_features=4, n_samples=(5, 4))
     state = some_state(sources, 2)
     priors = Priors(lambda_=0.7)
-    _, basis, _ = cavi.update(sources, state, priors)
+    _, components, _ = cavi.update(sources, state, priors)
     precisions = cavi._shapes(sources, priors) / state.rates
     row, lower = 2, np.tril_indices(2)
     moments = [dirichlet.second_moment(g) for g in state.columns]
@@ -182,14 +187,14 @@ def test_the_row_update_is_the_best_normal(make_sources):
     best = minimize(negative_elbo, np.array([0, 0, 1, 0, 1.0]), method="BFGS", options={"gtol": 1e-9})
     factor = np.zeros((2, 2))
     factor[lower] = best.x[2:]
-    np.testing.assert_allclose(basis.mean[:, row], best.x[:2], rtol=1e-5)
-    np.testing.assert_allclose(covariances(basis)[row], factor @ factor.T, rtol=1e-4)
+    np.testing.assert_allclose(components.mean[:, row], best.x[:2], rtol=1e-5)
+    np.testing.assert_allclose(covariances(components)[row], factor @ factor.T, rtol=1e-4)
 
 
 def test_the_ridge_is_the_tightest_bound(make_sources):
     """nu maximises -(nu E[w^2] + 1/(lambda^2 nu)) / 2, and there the bound is -sqrt(E[w^2])/lambda."""
-    state, basis, _, _ = swept(make_sources(n_features=4), PRIORS)
-    for second, nu in zip(basis.second_moment.ravel(), state.ridge.ravel(), strict=True):
+    state, components, _, _ = swept(make_sources(n_features=4), PRIORS)
+    for second, nu in zip(components.second_moment.ravel(), state.ridge.ravel(), strict=True):
         best = minimize_scalar(
             lambda log_nu, v=second: 0.5 * (np.exp(log_nu) * v + np.exp(-log_nu) / PRIORS.lambda_**2),
             bounds=(-20, 20),
@@ -203,17 +208,19 @@ def test_the_ridge_is_the_tightest_bound(make_sources):
 def test_the_column_update_reaches_the_best_dirichlet(make_sources):
     """Sweeps with W held fixed drive a column to where Nelder-Mead on the whole ELBO ends."""
     sources = Sources(make_sources(n_features=6, n_samples=(4, 3)).matrices[:1])
-    state, basis, _, shapes = swept(sources, PRIORS)
+    state, components, _, shapes = swept(sources, PRIORS)
     precision = shapes[0] / state.rates[0]
-    gram = basis.mean @ basis.mean.T + basis.covariance_sum
-    projection = basis.mean @ sources.matrices[0]
+    gram = components.mean @ components.mean.T + components.covariance_sum
+    projection = components.mean @ sources.matrices[0]
     alpha0 = PRIORS.dirichlet(3)
     ours = dirichlet.maximise(gram, projection, precision, alpha0, state.columns[0], tol=1e-12, max_steps=200).g
 
     def negative_elbo(log_g):
         columns = ours.copy()
         columns[:, 1] = np.exp(log_g)
-        return -elbo_from_scratch(sources, PRIORS, basis.mean.T, covariances(basis), [columns], shapes, state.rates)
+        return -elbo_from_scratch(
+            sources, PRIORS, components.mean.T, covariances(components), [columns], shapes, state.rates
+        )
 
     best = minimize(negative_elbo, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10})
     np.testing.assert_allclose(ours[:, 1], np.exp(best.x), rtol=1e-3)
@@ -223,11 +230,17 @@ def test_the_column_update_reaches_the_best_dirichlet(make_sources):
 def test_the_noise_update_is_the_best_inverse_gamma(make_sources):
     """Shape and rate against Nelder-Mead on the whole ELBO."""
     sources = Sources(make_sources(n_features=6, n_samples=(4, 3)).matrices[:1])
-    state, basis, _, shapes = swept(sources, PRIORS)
+    state, components, _, shapes = swept(sources, PRIORS)
 
     def negative_elbo(logs):
         return -elbo_from_scratch(
-            sources, PRIORS, basis.mean.T, covariances(basis), state.columns, np.exp(logs[:1]), np.exp(logs[1:])
+            sources,
+            PRIORS,
+            components.mean.T,
+            covariances(components),
+            state.columns,
+            np.exp(logs[:1]),
+            np.exp(logs[1:]),
         )
 
     best = minimize(negative_elbo, np.ones(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
@@ -236,7 +249,11 @@ def test_the_noise_update_is_the_best_inverse_gamma(make_sources):
     # and by the formula, with the expected error from draws of W and H
     rng = np.random.default_rng(1)
     w = np.stack(
-        [rng.multivariate_normal(mu, s, 20_000) for mu, s in zip(basis.mean.T, covariances(basis), strict=True)], axis=1
+        [
+            rng.multivariate_normal(mu, s, 20_000)
+            for mu, s in zip(components.mean.T, covariances(components), strict=True)
+        ],
+        axis=1,
     )
     h = np.stack([rng.dirichlet(g, 20_000) for g in state.columns[0].T], axis=2)
     errors = ((sources.matrices[0] - w @ h) ** 2).sum(axis=(1, 2))
@@ -271,7 +288,7 @@ def test_the_elbo_never_falls(make_sources, noise, scale, extrapolated_from_the_
         rises = np.diff(result.trace) / np.abs(result.trace[:-1])
         assert rises.max(initial=-1) <= 0, f"trial {trial}"
         assert result.objective == result.trace[-1]
-        for h in result.coefficients:
+        for h in result.memberships:
             assert (h > 0).all()
             assert np.abs(h.sum(axis=0) - 1).max() <= 1e-12
         assert (result.noise > 0).all()
@@ -289,14 +306,14 @@ def test_the_result_is_the_state_whose_elbo_is_reported(make_sources):
     sources = make_sources()
     result = fit(sources, alpha0=[1.0, 1.1, 2.5], lambda_=0.7, a0=2.0, b0=0.5, max_sweeps=7, tol=1e-15)
     stored = result.posterior
-    ridge = stored["basis_ridge"]
-    covariance = np.linalg.inv(stored["basis_precision"] + ridge[:, :, None] * np.eye(3))
+    ridge = stored["components_ridge"]
+    covariance = np.linalg.inv(stored["components_precision"] + ridge[:, :, None] * np.eye(3))
     columns = [stored["dirichlet_0"], stored["dirichlet_1"]]
     expected = elbo_from_scratch(
-        sources, PRIORS, result.basis, covariance, columns, stored["noise_shape"], stored["noise_rate"]
+        sources, PRIORS, result.components, covariance, columns, stored["noise_shape"], stored["noise_rate"]
     )
     np.testing.assert_allclose(-result.objective, expected, rtol=1e-11)
-    for h, g in zip(result.coefficients, columns, strict=True):
+    for h, g in zip(result.memberships, columns, strict=True):
         np.testing.assert_allclose(h, g / g.sum(axis=0), rtol=1e-12)
     np.testing.assert_allclose(result.noise**2, stored["noise_rate"] / stored["noise_shape"], rtol=1e-12)
 
@@ -306,14 +323,14 @@ def test_at_a_tight_tolerance_nothing_moves(make_sources, monkeypatch):
     sources = make_sources(n_samples=(40, 30), n_features=20)
     result = fit(sources, tol=1e-15, max_sweeps=3000)
     stored = result.posterior
-    covariance = np.linalg.inv(stored["basis_precision"] + stored["basis_ridge"][:, :, None] * np.eye(3))
-    second = result.basis**2 + np.diagonal(covariance, axis1=1, axis2=2)
+    covariance = np.linalg.inv(stored["components_precision"] + stored["components_ridge"][:, :, None] * np.eye(3))
+    second = result.components**2 + np.diagonal(covariance, axis1=1, axis2=2)
     state = cavi.State(
         [stored["dirichlet_0"], stored["dirichlet_1"]], 1 / np.sqrt(second).T.copy(), stored["noise_rate"]
     )
-    after, basis, elbo = cavi.update(sources, state, Priors())
+    after, components, elbo = cavi.update(sources, state, Priors())
     np.testing.assert_allclose(elbo, -result.objective, rtol=1e-12)
-    np.testing.assert_allclose(basis.mean.T, result.basis, atol=1e-4)
+    np.testing.assert_allclose(components.mean.T, result.components, atol=1e-4)
     np.testing.assert_allclose(after.rates, state.rates, rtol=1e-5)
     for new, old in zip(after.columns, state.columns, strict=True):
         np.testing.assert_allclose(dirichlet.mean(new), dirichlet.mean(old), atol=1e-4)
@@ -324,10 +341,10 @@ def test_momentum_gets_further_in_as_many_sweeps(monkeypatch):
     rng = np.random.default_rng(0)
     position = np.linspace(0, 1, 200)[:, None]
     waves = np.cos(2 * np.pi * (position * rng.integers(1, 6, 15) + rng.random(15)))
-    basis = 1 + 0.5 * waves * rng.random(15)
+    components = 1 + 0.5 * waves * rng.random(15)
     sources = Sources(
         [
-            basis @ rng.dirichlet(np.full(15, 0.5), n).T + sd * rng.standard_normal((200, n))
+            components @ rng.dirichlet(np.full(15, 0.5), n).T + sd * rng.standard_normal((200, n))
             for n, sd in ((80, 0.03), (70, 0.06))
         ]
     )
@@ -369,32 +386,32 @@ def test_a_state_survives_its_vector(make_sources):
 def test_sparse_equals_dense(make_sources):
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources().matrices]
     results = [fit(Sources([make(x) for x in cut]), tol=1e-4) for make in (np.asarray, scipy.sparse.csr_array)]
-    np.testing.assert_allclose(results[0].basis, results[1].basis, atol=1e-6)
+    np.testing.assert_allclose(results[0].components, results[1].components, atol=1e-6)
     np.testing.assert_allclose(results[0].trace, results[1].trace, rtol=1e-8)
 
 
 def test_one_source_is_its_own_concatenation(make_sources):
     single = Sources(make_sources().matrices[:1])
     alone = fit(single)
-    together = methods.fit("cavi-catbjmd", single, 3)
-    np.testing.assert_array_equal(alone.basis, together.basis)
+    together = registry.fit("cavi-catbjmd", single, 3)
+    np.testing.assert_array_equal(alone.components, together.components)
     np.testing.assert_array_equal(alone.noise, together.noise)
 
 
 def test_cat_variant_is_the_same_code_on_concatenated_sources(make_sources):
     sources = make_sources()
-    cat = methods.fit("cavi-catbjmd", sources, 3, seed=2)
+    cat = registry.fit("cavi-catbjmd", sources, 3, seed=2)
     direct = fit(sources.concatenated(), seed=2)
-    np.testing.assert_array_equal(cat.basis, direct.basis)
-    np.testing.assert_array_equal(np.hstack(cat.coefficients), direct.coefficients[0])
-    assert [h.shape for h in cat.coefficients] == [(3, 9), (3, 7)]
+    np.testing.assert_array_equal(cat.components, direct.components)
+    np.testing.assert_array_equal(np.hstack(cat.memberships), direct.memberships[0])
+    assert [h.shape for h in cat.memberships] == [(3, 9), (3, 7)]
     assert cat.noise[0] == cat.noise[1]
     # the posterior is handed to the sources as well
     assert cat.posterior["dirichlet_1"].shape == (3, 7)
     assert cat.posterior["noise_rate"].shape == (2,)
 
 
-def test_a_useless_basis_leaves_the_spread_of_the_data():
+def test_a_useless_components_leaves_the_spread_of_the_data():
     """A prior that holds W at zero leaves q(s2) = IG(a0 + MN/2, b0 + ||X||^2/2) and the prior on H."""
     x = np.random.default_rng(0).standard_normal((6, 8))
     result = fit(Sources([x]), 2, lambda_=1e-9, a0=2.0, b0=3.0, alpha0=1.7, tol=1e-14)
@@ -407,9 +424,9 @@ def test_one_component_is_a_bayesian_mean():
     """With K = 1, H is 1, and W is the mean of the samples but for a weak prior."""
     x = 3 + np.random.default_rng(0).standard_normal((6, 4000))
     result = fit(Sources([x]), 1, lambda_=100.0, tol=1e-12)
-    np.testing.assert_allclose(result.coefficients[0], 1)
-    np.testing.assert_allclose(result.basis[:, 0], x.mean(axis=1), rtol=1e-4)
-    covariance = 1 / (result.posterior["basis_precision"] + result.posterior["basis_ridge"])
+    np.testing.assert_allclose(result.memberships[0], 1)
+    np.testing.assert_allclose(result.components[:, 0], x.mean(axis=1), rtol=1e-4)
+    covariance = 1 / (result.posterior["components_precision"] + result.posterior["components_ridge"])
     np.testing.assert_allclose(covariance, result.noise[0] ** 2 / 4000, rtol=1e-3)
 
 
@@ -425,8 +442,8 @@ def test_scaling_the_data_scales_the_solution(make_sources):
             tol=1e-15,
         )
         np.testing.assert_allclose(scaled.noise, factor * plain.noise, rtol=1e-4)
-        np.testing.assert_allclose(scaled.coefficients[0], plain.coefficients[0], atol=1e-3)
-        np.testing.assert_allclose(scaled.basis, factor * plain.basis, atol=1e-3 * factor)
+        np.testing.assert_allclose(scaled.memberships[0], plain.memberships[0], atol=1e-3)
+        np.testing.assert_allclose(scaled.components, factor * plain.components, atol=1e-3 * factor)
 
 
 def test_a_seed_decides_everything(make_sources):
@@ -441,7 +458,7 @@ def test_recovery_of_the_large_data():
     result = min((fit(drawn.sources, 10, seed=seed) for seed in range(3)), key=lambda r: r.objective)
     assert result.converged
     np.testing.assert_allclose(result.noise, [1.0, 2.5, 4.0], rtol=0.005)
-    auc = 100 * auc_per_source(result.coefficients, drawn.sources.labels)
+    auc = 100 * auc_per_source(result.memberships, drawn.sources.labels)
     assert (auc >= [99.9, 97.5, 92.8]).all()
 
 
@@ -457,7 +474,7 @@ def test_history_is_the_auc_after_every_sweep():
     sources = synthetic.generate("small", 4.0, 4).sources
     result = fit(sources, 5, history=True)
     assert result.history["auc"].shape == (len(result.trace), 3)
-    np.testing.assert_allclose(result.history["auc"][-1], auc_per_source(result.coefficients, sources.labels))
+    np.testing.assert_allclose(result.history["auc"][-1], auc_per_source(result.memberships, sources.labels))
     np.testing.assert_array_equal(result.trace, fit(sources, 5).trace)
 
 

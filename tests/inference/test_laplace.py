@@ -5,14 +5,14 @@ import pytest
 import scipy.sparse
 from scipy.optimize import minimize
 
-from bjmd import methods, restarts
-from bjmd.datasets import synthetic
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.fits import registry, restarts
 from bjmd.inference import laplace
 from bjmd.inference.starts import random_memberships
-from bjmd.metrics import auc_per_source
-from bjmd.model import Sources
 from bjmd.numerics.simplex import minimise
+from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_per_source
 
 
 def softmax(eta):
@@ -169,12 +169,12 @@ def reference_fit(sources, n_components, seed, n_sweeps, alpha0, lambda_, eps):
 def test_three_sweeps_against_the_literal_algorithm(make_sources):
     sources = make_sources()
     alpha0 = np.array([1.1, 1.3, 1.0])
-    result = methods.fit("jmd", sources, 3, seed=5, alpha0=alpha0, lambda_=0.8, smoothing=0.2, max_sweeps=3, tol=0.0)
+    result = registry.fit("jmd", sources, 3, seed=5, alpha0=alpha0, lambda_=0.8, smoothing=0.2, max_sweeps=3, tol=0.0)
     w, h, noise, trace = reference_fit(sources, 3, 5, 3, alpha0, 0.8, 0.2 * 0.8)
     np.testing.assert_allclose(result.trace, trace, rtol=1e-5)
-    np.testing.assert_allclose(result.basis, w, atol=1e-4)
+    np.testing.assert_allclose(result.components, w, atol=1e-4)
     np.testing.assert_allclose(result.noise, noise, rtol=1e-5)
-    for ours, theirs in zip(result.coefficients, h, strict=True):
+    for ours, theirs in zip(result.memberships, h, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
     assert not result.converged
     assert result.reason == "stopped at max_sweeps = 3"
@@ -182,27 +182,27 @@ def test_three_sweeps_against_the_literal_algorithm(make_sources):
 
 def test_glad_is_jmd_of_one_source(make_sources):
     sources = make_sources()
-    glad = methods.fit("glad", sources, 3, seed=2)
-    jmd = methods.fit("jmd", sources.concatenated(), 3, seed=2)
+    glad = registry.fit("glad", sources, 3, seed=2)
+    jmd = registry.fit("jmd", sources.concatenated(), 3, seed=2)
     np.testing.assert_array_equal(glad.trace, jmd.trace)
-    np.testing.assert_array_equal(glad.basis, jmd.basis)
-    np.testing.assert_array_equal(np.hstack(glad.coefficients), jmd.coefficients[0])
+    np.testing.assert_array_equal(glad.components, jmd.components)
+    np.testing.assert_array_equal(np.hstack(glad.memberships), jmd.memberships[0])
     assert glad.noise.tolist() == jmd.noise.tolist() * 2
 
 
 def test_sparse_equals_dense(make_sources):
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources().matrices]
     dense, sparse = (
-        methods.fit("jmd", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("jmd", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(dense.trace, sparse.trace, rtol=1e-10)
-    np.testing.assert_allclose(dense.basis, sparse.basis, atol=1e-8)
+    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-8)
 
 
 def test_the_stop_needs_two_small_changes_in_a_row():
     """This start changes by less than tol in sweep 2, where its ELBO turns, and then by far more."""
     data = synthetic.generate("small", 4.0, 4).sources
-    result = methods.fit("glad", data, 5, seed=11, smoothing=0.01)
+    result = registry.fit("glad", data, 5, seed=11, smoothing=0.01)
     small = np.abs(np.diff(result.trace)) <= 1e-5 * np.abs(result.trace[:-1])
     assert result.converged
     assert small[0]
@@ -217,7 +217,7 @@ def test_small_synthetic_data_in_the_order_of_the_paper():
         runs = restarts.run(name, data.sources, 5, n_restarts=20)
         assert all(run.converged for run in runs)
         best = restarts.best(runs, 5)
-        scores[name] = 100 * np.mean([auc_per_source(run.coefficients, data.sources.labels) for run in best], axis=0)
+        scores[name] = 100 * np.mean([auc_per_source(run.memberships, data.sources.labels) for run in best], axis=0)
         if name == "jmd":
             np.testing.assert_allclose(best[0].noise, data.noise, rtol=0.02)
     assert (scores["jmd"] > scores["glad"]).all()
@@ -227,9 +227,9 @@ def test_small_synthetic_data_in_the_order_of_the_paper():
 
 def test_data_without_noise_end_finite(rng):
     """s2 has no prior to hold it up: only the floor does."""
-    basis = rng.laplace(size=(12, 2)) * 10
-    x = basis @ rng.dirichlet(np.ones(2), 30).T
-    result = methods.fit("jmd", Sources([x]), 2, max_sweeps=200, alpha0=1.0)
+    components = rng.laplace(size=(12, 2)) * 10
+    x = components @ rng.dirichlet(np.ones(2), 30).T
+    result = registry.fit("jmd", Sources([x]), 2, max_sweeps=200, alpha0=1.0)
     assert np.isfinite(result.trace).all()
     assert result.noise[0] < 0.02 * x.std()
 
@@ -245,10 +245,10 @@ def test_data_without_noise_end_finite(rng):
 )
 def test_refusals(make_sources, options, message):
     with pytest.raises(InputError, match=message):
-        methods.fit("jmd", make_sources(), 3, **options)
+        registry.fit("jmd", make_sources(), 3, **options)
 
 
 def test_a_source_of_zeros_is_refused(make_sources):
     sources = Sources([make_sources().matrices[0], np.zeros((12, 4))])
     with pytest.raises(InputError, match="source 'source 2' is zero everywhere, so its noise cannot be estimated"):
-        methods.fit("jmd", sources, 3)
+        registry.fit("jmd", sources, 3)

@@ -5,17 +5,18 @@ import pytest
 import scipy.sparse
 from scipy.optimize import minimize_scalar
 
-from bjmd import methods
-from bjmd.datasets import synthetic
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.fits import registry
 from bjmd.inference import map as map_bjmd
-from bjmd.model import Priors, Sources, negative_log_joint
+from bjmd.model import Priors, negative_log_joint
+from bjmd.paper.datasets import synthetic
 
 FORMS = ("laplace", "hierarchical")
 
 
 def fit(sources, n_components=3, *, seed=0, **options):
-    return methods.fit("map-bjmd", sources, n_components, seed=seed, **options)
+    return registry.fit("map-bjmd", sources, n_components, seed=seed, **options)
 
 
 @pytest.mark.parametrize("prior", FORMS)
@@ -42,7 +43,7 @@ def test_the_objective_never_rises_on_hundreds_of_random_problems(make_sources, 
         )
         rises = np.diff(result.trace) / np.abs(result.trace[:-1])
         assert rises.max(initial=-1) <= 1e-11, f"trial {trial}"
-        for h in result.coefficients:
+        for h in result.memberships:
             assert (h > 0).all()
             assert np.abs(h.sum(axis=0) - 1).max() <= 1e-12
 
@@ -51,7 +52,7 @@ def test_the_trace_is_the_objective_of_the_model(make_sources):
     sources = make_sources()
     result = fit(sources, alpha0=[1.1, 1.5, 2.0], lambda_=0.5)
     priors = Priors([1.1, 1.5, 2.0], 0.5)
-    from_scratch = negative_log_joint(sources, result.basis, result.coefficients, result.noise**2, priors)
+    from_scratch = negative_log_joint(sources, result.components, result.memberships, result.noise**2, priors)
     np.testing.assert_allclose(result.objective, from_scratch, rtol=1e-10)
     assert result.objective == result.trace[-1]
 
@@ -61,9 +62,9 @@ def test_the_hierarchical_trace_is_the_objective_with_z(make_sources):
     sources = make_sources()
     result = fit(sources, prior="hierarchical", lambda_=0.5)
     priors = Priors(lambda_=0.5)
-    total = negative_log_joint(sources, result.basis, result.coefficients, result.noise**2, priors)
-    total -= np.abs(result.basis).sum() / 0.5
-    for w in result.basis.ravel():
+    total = negative_log_joint(sources, result.components, result.memberships, result.noise**2, priors)
+    total -= np.abs(result.components).sum() / 0.5
+    for w in result.components.ravel():
         floor = np.log(map_bjmd.Z_FLOOR * 0.5)
         best = minimize_scalar(
             lambda log_z, w=w: np.exp(log_z) / 0.5 + 0.5 * log_z + 0.5 * w**2 / np.exp(log_z),
@@ -79,19 +80,19 @@ def test_the_solution_is_stationary_in_every_block(make_sources):
     """At a tight tolerance: gradient in W inside the subdifferential, in s2 zero, H optimal for its columns."""
     sources = make_sources(n_samples=(40, 30), n_features=20)
     result = fit(sources, tol=1e-14, max_sweeps=20_000, alpha0=1.5)
-    w, s2 = result.basis, result.noise**2
-    gradient = sum((w @ h - x) @ h.T / v for x, h, v in zip(sources.matrices, result.coefficients, s2, strict=True))
+    w, s2 = result.components, result.noise**2
+    gradient = sum((w @ h - x) @ h.T / v for x, h, v in zip(sources.matrices, result.memberships, s2, strict=True))
     large = np.abs(w) > 1e-3
     np.testing.assert_allclose(gradient[large], -np.sign(w[large]), atol=2e-4)
     assert np.abs(gradient[~large]).max(initial=0) <= 1 + 1e-3
-    for x, h, v in zip(sources.matrices, result.coefficients, s2, strict=True):
+    for x, h, v in zip(sources.matrices, result.memberships, s2, strict=True):
         np.testing.assert_allclose(v, (0.02 + ((x - w @ h) ** 2).sum()) / (0.02 + x.size + 2), rtol=1e-6)
         slope = w.T @ (w @ h - x) / v - 0.5 / h
         spread = (slope - (h * slope).sum(axis=0)) * h
         assert np.abs(spread).max() <= 1e-4 * np.abs(w.T @ x / v).max()
 
 
-def test_one_row_of_the_basis_by_the_normal_equations(rng):
+def test_one_row_of_the_components_by_the_normal_equations(rng):
     """The batched ridge against numpy for every row, including rows with a variance of exactly zero."""
     half = rng.standard_normal((4, 9))
     precision = half @ half.T
@@ -114,7 +115,7 @@ def test_sparse_equals_dense(make_sources, prior):
     dense = make_sources()
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in dense.matrices]
     results = [fit(Sources([make(x) for x in cut]), prior=prior) for make in (np.asarray, scipy.sparse.csr_array)]
-    np.testing.assert_allclose(results[0].basis, results[1].basis, atol=1e-8)
+    np.testing.assert_allclose(results[0].components, results[1].components, atol=1e-8)
     np.testing.assert_allclose(results[0].trace, results[1].trace, rtol=1e-10)
 
 
@@ -127,18 +128,18 @@ def test_memory_order_of_the_data_does_not_matter(make_sources):
 def test_one_source_is_its_own_concatenation(make_sources):
     single = Sources(make_sources().matrices[:1])
     alone = fit(single)
-    together = methods.fit("map-catbjmd", single, 3)
-    np.testing.assert_array_equal(alone.basis, together.basis)
+    together = registry.fit("map-catbjmd", single, 3)
+    np.testing.assert_array_equal(alone.components, together.components)
     np.testing.assert_array_equal(alone.noise, together.noise)
 
 
 def test_cat_variant_is_the_same_code_on_concatenated_sources(make_sources):
     sources = make_sources()
-    cat = methods.fit("map-catbjmd", sources, 3, seed=2)
+    cat = registry.fit("map-catbjmd", sources, 3, seed=2)
     direct = fit(sources.concatenated(), seed=2)
-    np.testing.assert_array_equal(cat.basis, direct.basis)
-    np.testing.assert_array_equal(np.hstack(cat.coefficients), direct.coefficients[0])
-    assert [h.shape for h in cat.coefficients] == [(3, 9), (3, 7)]
+    np.testing.assert_array_equal(cat.components, direct.components)
+    np.testing.assert_array_equal(np.hstack(cat.memberships), direct.memberships[0])
+    assert [h.shape for h in cat.memberships] == [(3, 9), (3, 7)]
     assert cat.noise[0] == cat.noise[1]
 
 
@@ -161,15 +162,15 @@ def test_splitting_a_source_with_tied_noise_changes_nothing(make_sources, monkey
     tied = {"a0": 1e12, "b0": 0.5e12, "tol": 1e-9}
     one, two = fit(whole, **tied), fit(parts, **tied)
     np.testing.assert_allclose(two.noise, [np.sqrt(0.5)] * 2, rtol=1e-6)
-    np.testing.assert_allclose(one.basis, two.basis, atol=1e-6)
-    np.testing.assert_allclose(one.coefficients[0], np.hstack(two.coefficients), atol=1e-6)
+    np.testing.assert_allclose(one.components, two.components, atol=1e-6)
+    np.testing.assert_allclose(one.memberships[0], np.hstack(two.memberships), atol=1e-6)
 
 
-def test_the_noise_of_a_useless_basis_is_the_spread_of_the_data():
+def test_the_noise_of_a_useless_components_is_the_spread_of_the_data():
     """A prior that holds W at zero leaves s2 = (2 b0 + ||X||^2) / (2 a0 + MN + 2)."""
     x = np.random.default_rng(0).standard_normal((6, 8))
     result = fit(Sources([x]), 2, lambda_=1e-9, a0=2.0, b0=3.0)
-    assert np.abs(result.basis).max() < 1e-6
+    assert np.abs(result.components).max() < 1e-6
     np.testing.assert_allclose(result.noise[0] ** 2, (6 + (x**2).sum()) / (4 + 48 + 2), rtol=1e-6)
 
 
@@ -184,7 +185,7 @@ def test_scaling_the_data_scales_the_solution(make_sources):
             max_sweeps=len(plain.trace),
             tol=1e-15,
         )
-        np.testing.assert_allclose(scaled.basis / factor, plain.basis, atol=1e-6)
+        np.testing.assert_allclose(scaled.components / factor, plain.components, atol=1e-6)
         np.testing.assert_allclose(scaled.noise / factor, plain.noise, rtol=1e-6)
 
 
@@ -194,7 +195,7 @@ def test_recovers_the_truth_of_the_large_data():
     assert result.converged
     np.testing.assert_allclose(result.noise, [1.0, 2.5, 4.0], rtol=0.03)
     # every true pattern has a component that looks like it, up to the noise that is left in the mean of its samples
-    correlation = np.corrcoef(drawn.basis[:, :-1].T, result.basis.T)[:9, 9:]
+    correlation = np.corrcoef(drawn.components[:, :-1].T, result.components.T)[:9, 9:]
     assert (correlation.max(axis=1) > 0.95).all()
 
 

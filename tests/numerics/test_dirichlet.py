@@ -10,11 +10,11 @@ from bjmd.numerics import dirichlet
 
 def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):
     rng = np.random.default_rng(seed)
-    basis = rng.standard_normal((12, n_components))
-    data = basis @ rng.dirichlet(np.full(n_components, 0.5), n_columns).T
+    components = rng.standard_normal((12, n_components))
+    data = components @ rng.dirichlet(np.full(n_components, 0.5), n_columns).T
     data += rng.standard_normal(data.shape) / np.sqrt(precision)
-    gram = basis.T @ basis + 0.3 * np.eye(n_components)
-    return gram, basis.T @ data, precision, np.full(n_components, float(alpha0))
+    gram = components.T @ components + 0.3 * np.eye(n_components)
+    return gram, components.T @ data, precision, np.full(n_components, float(alpha0))
 
 
 def f(g, gram, b, precision, alpha0):

@@ -10,13 +10,13 @@ from bjmd.numerics.simplex import _keep_what_did_not_fall, minimise
 
 def problem(n_components, n_columns, alpha, *, scale=1.0, rank=None, far=1.0, n_features=30, seed=0):
     rng = np.random.default_rng(seed)
-    basis = rng.standard_normal((n_features, n_components))
+    components = rng.standard_normal((n_features, n_components))
     if rank is not None:
-        basis = basis[:, :rank] @ rng.standard_normal((rank, n_components))
+        components = components[:, :rank] @ rng.standard_normal((rank, n_components))
     memberships = rng.dirichlet(np.full(n_components, 0.3), n_columns).T
-    data = scale * far * (basis @ memberships + rng.standard_normal((n_features, n_columns)))
-    basis = scale * basis
-    return basis.T @ basis, basis.T @ data, np.full(n_components, alpha * scale**2)
+    data = scale * far * (components @ memberships + rng.standard_normal((n_features, n_columns)))
+    components = scale * components
+    return components.T @ components, components.T @ data, np.full(n_components, alpha * scale**2)
 
 
 def kkt_residual(gram, linear, alpha, solution):
@@ -84,11 +84,11 @@ def test_agrees_with_a_general_purpose_solver(alpha):
 
 def test_plain_quadratic_programme_agrees_with_nonnegative_least_squares():
     rng = np.random.default_rng(3)
-    basis, data = rng.standard_normal((20, 6)), rng.standard_normal((20, 40))
-    ours = minimise(basis.T @ basis, basis.T @ data, 0.0).h
+    components, data = rng.standard_normal((20, 6)), rng.standard_normal((20, 40))
+    ours = minimise(components.T @ components, components.T @ data, 0.0).h
     heavy = 1e5  # the weight of one more equation that asks the sum to be 1
     for j in range(data.shape[1]):
-        theirs, _ = nnls(np.vstack([basis, np.full(6, heavy)]), np.append(data[:, j], heavy))
+        theirs, _ = nnls(np.vstack([components, np.full(6, heavy)]), np.append(data[:, j], heavy))
         np.testing.assert_allclose(ours[:, j], theirs, atol=1e-6)
 
 

@@ -36,7 +36,7 @@ def test_the_folder_is_that_of_bjmd_fit_to_the_bit(own, monkeypatch):
     assert (ours / "settings.json").read_bytes() == (theirs / "settings.json").read_bytes()
     for run, other in zip(outputs.load(ours).results, outputs.load(theirs).results, strict=True):
         assert run.seed == other.seed
-        np.testing.assert_array_equal(run.basis, other.basis)
+        np.testing.assert_array_equal(run.components, other.components)
         np.testing.assert_array_equal(run.trace, other.trace)
     assert "<img" in (ours / "report.html").read_text()
 

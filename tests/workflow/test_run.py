@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import storage
-from bjmd.workflow import submission
+from bjmd.fits import storage
+from bjmd.paper import submission
 
 
 def arrays(folder):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from bjmd.datasets import catalogue
+from bjmd.paper.datasets import catalogue
 from bjmd.errors import InputError
-from bjmd.workflow.plan import Plan
+from bjmd.paper.plan import Plan
 
 try:
     PLAN = Plan(config, Path(workflow.basedir) / "workflow/schemas/config.schema.yaml")

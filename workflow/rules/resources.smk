@@ -1,6 +1,6 @@
 """What each rule asks of the machine, from the data as they are, or before they are there, as they are expected to be."""
 
-from bjmd.workflow import resources
+from bjmd.paper import resources
 
 
 def on_a_node(estimate, seconds="node_s"):

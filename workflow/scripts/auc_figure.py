@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd import plots, scores
-from bjmd.workflow.frame import run_script
+from bjmd.paper import figures, scores
+from bjmd.paper.frame import run_script
+from bjmd.report.style import save
 
 
 def main(snakemake):
@@ -16,7 +17,7 @@ def main(snakemake):
         ]
     )
     sweep.to_csv(snakemake.output.csv, index=False)
-    plots.save(plots.auc(sweep, snakemake.params.fits), snakemake.output.svg, snakemake.output.png)
+    save(figures.auc(sweep, snakemake.params.fits), snakemake.output.svg, snakemake.output.png)
 
 
 run_script(main, snakemake)

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from bjmd import plots, storage, tables
-from bjmd.datasets import cards, pictures
-from bjmd.workflow.frame import run_script
+from bjmd.fits import storage
+from bjmd.paper import tables
+from bjmd.paper.datasets import cards, pictures
+from bjmd.paper.frame import run_script
+from bjmd.report.style import save
 
 
 def main(snakemake):
@@ -14,7 +16,7 @@ def main(snakemake):
     comparison = cards.comparison(name, sources).rename_axis("").reset_index()
     counts = cards.class_counts(sources).rename_axis("class").reset_index()
     Path(output.html).write_text(tables.html_page(comparison, counts))
-    plots.save(pictures.picture(name, sources), output.svg, output.png)
+    save(pictures.picture(name, sources), output.svg, output.png)
 
 
 run_script(main, snakemake)

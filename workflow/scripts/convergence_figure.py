@@ -1,7 +1,9 @@
 """How the best ADVI run converged, with the closed form beside it."""
 
-from bjmd import methods, plots, restarts, storage
-from bjmd.workflow.frame import run_script
+from bjmd.fits import registry, restarts, storage
+from bjmd.paper import figures
+from bjmd.paper.frame import run_script
+from bjmd.report.style import save
 
 
 def main(snakemake):
@@ -9,8 +11,8 @@ def main(snakemake):
     runs = [run for path in snakemake.input.advi for run in storage.load_decompositions(path)]
     (advi,) = restarts.best(runs, 1)
     params = snakemake.params
-    cavi = methods.fit("cavi-bjmd", sources, params.n_components, seed=params.seed, history=True)
-    plots.save(plots.convergence(advi, cavi, sources.names), snakemake.output.svg, snakemake.output.png)
+    cavi = registry.fit("cavi-bjmd", sources, params.n_components, seed=params.seed, history=True)
+    save(figures.convergence(advi, cavi, sources.names), snakemake.output.svg, snakemake.output.png)
 
 
 run_script(main, snakemake)

@@ -1,8 +1,9 @@
 """The summary of all data sets of the run, beside the paper's."""
 
-from bjmd import storage, tables
-from bjmd.datasets import cards
-from bjmd.workflow.frame import run_script
+from bjmd.fits import storage
+from bjmd.paper import tables
+from bjmd.paper.datasets import cards
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

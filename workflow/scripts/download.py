@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bjmd.datasets.fetch import fetch
-from bjmd.workflow.frame import run_script
+from bjmd.paper.datasets.fetch import fetch
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

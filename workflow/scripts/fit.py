@@ -1,8 +1,8 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
-from bjmd import restarts, storage
-from bjmd.preparation import nonnegative
-from bjmd.workflow.frame import run_script
+from bjmd.data.preparation import nonnegative
+from bjmd.fits import restarts, storage
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

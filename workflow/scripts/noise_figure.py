@@ -2,15 +2,17 @@
 
 import pandas as pd
 
-from bjmd import plots, storage
-from bjmd.workflow.frame import run_script
+from bjmd.fits import storage
+from bjmd.paper import figures
+from bjmd.paper.frame import run_script
+from bjmd.report.style import save
 
 
 def main(snakemake):
     sources = storage.load_sources(snakemake.input.data)
     (truth,) = storage.load_decompositions(snakemake.input.truth)
-    figure = plots.noise(sources, truth, pd.read_csv(snakemake.input.scores), snakemake.params.fits)
-    plots.save(figure, snakemake.output.svg, snakemake.output.png)
+    figure = figures.noise(sources, truth, pd.read_csv(snakemake.input.scores), snakemake.params.fits)
+    save(figure, snakemake.output.svg, snakemake.output.png)
 
 
 run_script(main, snakemake)

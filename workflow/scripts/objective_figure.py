@@ -2,13 +2,14 @@
 
 import pandas as pd
 
-from bjmd import plots
-from bjmd.workflow.frame import run_script
+from bjmd.paper import figures
+from bjmd.paper.frame import run_script
+from bjmd.report.style import save
 
 
 def main(snakemake):
-    figure = plots.objective(pd.read_csv(snakemake.input.traces), snakemake.params.fits)
-    plots.save(figure, snakemake.output.svg, snakemake.output.png)
+    figure = figures.objective(pd.read_csv(snakemake.input.traces), snakemake.params.fits)
+    save(figure, snakemake.output.svg, snakemake.output.png)
 
 
 run_script(main, snakemake)

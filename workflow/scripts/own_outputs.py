@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from bjmd import restarts, storage
 from bjmd.files import outputs, own_data, readers
-from bjmd.workflow.frame import run_script
+from bjmd.fits import restarts, storage
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

@@ -1,8 +1,8 @@
 """Turn the files of a real data set into sources."""
 
-from bjmd import storage
-from bjmd.datasets import catalogue
-from bjmd.workflow.frame import run_script
+from bjmd.fits import storage
+from bjmd.paper.datasets import catalogue
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd import tables
-from bjmd.workflow import provenance
-from bjmd.workflow.frame import run_script
+from bjmd.paper import provenance, tables
+from bjmd.paper.frame import run_script
+from bjmd.report.tables import markdown
 
 
 def main(snakemake):
@@ -22,11 +22,10 @@ def main(snakemake):
         [*params.settings.items(), *provenance.versions().items()], columns=["what", "value"]
     ).astype(str)
     fits = pd.DataFrame(params.fits).astype(str)
-    text = "Versions and settings:\n\n" + tables.markdown(settings)
-    text += "\nThe fits:\n\n" + tables.markdown(fits)
-    text += (
-        "\nProcessor time of all restarts of each fit, in minutes, the start of Python included:\n\n"
-        + tables.markdown(times)
+    text = "Versions and settings:\n\n" + markdown(settings)
+    text += "\nThe fits:\n\n" + markdown(fits)
+    text += "\nProcessor time of all restarts of each fit, in minutes, the start of Python included:\n\n" + markdown(
+        times
     )
     Path(snakemake.output.markdown).write_text(text)
     Path(snakemake.output.html).write_text(tables.html_page(settings, fits, times))

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from bjmd.workflow.frame import run_script
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from jinja2 import Template
 
-from bjmd import pages
-from bjmd.workflow.frame import run_script
+from bjmd.paper.frame import run_script
+from bjmd.report import pages
 
 
 def main(snakemake):

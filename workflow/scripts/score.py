@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from bjmd import scores, storage
-from bjmd.workflow.frame import run_script
+from bjmd.fits import storage
+from bjmd.paper import scores
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

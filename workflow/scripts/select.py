@@ -2,8 +2,10 @@
 
 import pandas as pd
 
-from bjmd import plots, selection, storage
-from bjmd.workflow.frame import run_script
+from bjmd.fits import storage
+from bjmd.paper import feature_test, figures
+from bjmd.paper.frame import run_script
+from bjmd.report.style import save
 
 
 def main(snakemake):
@@ -12,11 +14,11 @@ def main(snakemake):
     runs = pd.read_csv(snakemake.input.scores)
     runs = runs[(runs["fit"] == params.fit) & runs["chosen"]]
     noise = runs.groupby("source")["noise"].mean().to_numpy()
-    table = selection.select(sources, noise, level=params.level, rule=params.rule)
-    storage.save_sources(output.data, selection.filtered(sources, table["kept"]))
+    table = feature_test.select(sources, noise, level=params.level, rule=params.rule)
+    storage.save_sources(output.data, feature_test.filtered(sources, table["kept"]))
     table.to_csv(output.table, index=False)
-    limits = selection.threshold(sources, noise, params.level)
-    plots.save(plots.selection(table, sources.names, noise, limits), output.svg, output.png)
+    limits = feature_test.threshold(sources, noise, params.level)
+    save(figures.selection(table, sources.names, noise, limits), output.svg, output.png)
 
 
 run_script(main, snakemake)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bjmd.datasets import catalogue, unpack
-from bjmd.workflow.frame import run_script
+from bjmd.paper.datasets import catalogue, unpack
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd import scores, tables, verdicts
-from bjmd.workflow.frame import run_script
+from bjmd.paper import scores, tables, verdicts
+from bjmd.paper.frame import run_script
 
 
 def main(snakemake):

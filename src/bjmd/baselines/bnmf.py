@@ -26,9 +26,10 @@ import time
 import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
-from bjmd.decomposition import Decomposition
+from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.errors import FitError
-from bjmd.model import Priors, basis_times_data, data_times_coefficients, noise_terms, residual_sum_of_squares
+from bjmd.fits.decomposition import Decomposition
+from bjmd.model import Priors, noise_terms, residual_sum_of_squares
 from bjmd.numerics.lanes import LANES, compiled
 
 NEARLY_FLAT = 1e-300
@@ -68,8 +69,8 @@ def fit(
     else:
         wt, h, s2, trace, converged, reason = _icm(state, tol, max_sweeps)
     return Decomposition(
-        basis=np.ascontiguousarray(wt.T),
-        coefficients=[h],
+        components=np.ascontiguousarray(wt.T),
+        memberships=[h],
         noise=np.sqrt([s2]),
         objective=trace[-1],
         trace=np.array(trace),
@@ -91,7 +92,7 @@ def _gibbs(state, burn_in, n_draws):
         s2 += state.s2 / n_draws
     r_hat = split_r_hat(np.array(trace[burn_in:]))
     reason = f"took {burn_in} + {n_draws} sweeps; split R-hat of the log joint {r_hat:.3f}, mixed below {MIXED}"
-    rss = residual_sum_of_squares(state.squared_norm, wt @ wt.T, basis_times_data(wt, state.x), h)
+    rss = residual_sum_of_squares(state.squared_norm, wt @ wt.T, components_times_data(wt, state.x), h)
     trace.append(state.objective(wt, h, s2, rss))
     return wt, h, s2, trace, bool(r_hat < MIXED), reason
 
@@ -123,9 +124,9 @@ class State:
 
     def sweep(self, draw):
         """Draw W, H and s2 in turn, or take their conditional modes; returns the objective."""
-        products = data_times_coefficients(self.x, self.h)
+        products = data_times_memberships(self.x, self.h)
         update_factor(self.h @ self.h.T / self.s2, products / self.s2, self.rate_w, self.wt, self.rng, draw)
-        gram, projection = self.wt @ self.wt.T, basis_times_data(self.wt, self.x)
+        gram, projection = self.wt @ self.wt.T, components_times_data(self.wt, self.x)
         update_factor(gram / self.s2, projection / self.s2, self.rate_h, self.h, self.rng, draw)
         rss = residual_sum_of_squares(self.squared_norm, gram, projection, self.h)
         shape, rate = self.priors.a0 + 0.5 * self.n_entries, self.priors.b0 + 0.5 * rss

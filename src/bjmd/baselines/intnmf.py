@@ -11,8 +11,8 @@ import time
 import numpy as np
 
 from bjmd.baselines import joint_nmf
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Sources
 
 
 def fit(sources, n_components, *, seed, weights="variance", init="random", solver="cd", tol=1e-4, max_sweeps=1000):
@@ -24,8 +24,8 @@ def fit(sources, n_components, *, seed, weights="variance", init="random", solve
     roots = np.sqrt(_weights(weights, sources))
     scaled = Sources([root * x for root, x in zip(roots, sources.matrices, strict=True)]).concatenated()
     result = joint_nmf.fit(scaled, n_components, seed=seed, init=init, solver=solver, tol=tol, max_sweeps=max_sweeps)
-    blocks = sources.split(result.coefficients[0])
-    result.coefficients = [block / root for block, root in zip(blocks, roots, strict=True)]
+    blocks = sources.split(result.memberships[0])
+    result.memberships = [block / root for block, root in zip(blocks, roots, strict=True)]
     result.seconds = time.perf_counter() - started
     return result
 

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.decomposition import non_negative_factorization
 
 from bjmd.baselines.quiet import no_convergence_warnings
-from bjmd.decomposition import Decomposition
+from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
-from bjmd.model import basis_times_data, residual_sum_of_squares
+from bjmd.fits.decomposition import Decomposition
+from bjmd.model import residual_sum_of_squares
 
 INITS = ("random", "nndsvda")
 SOLVERS = ("cd", "mu")
@@ -33,11 +34,11 @@ def fit(sources, n_components, *, seed, init="random", solver="cd", tol=1e-4, ma
         w, h, n_sweeps = non_negative_factorization(
             x, n_components=n_components, init=init, solver=solver, tol=tol, max_iter=max_sweeps, random_state=seed
         )
-    error = residual_sum_of_squares(sources.squared_norms[0], w.T @ w, basis_times_data(w.T, x), h)
+    error = residual_sum_of_squares(sources.squared_norms[0], w.T @ w, components_times_data(w.T, x), h)
     converged = n_sweeps < max_sweeps
     return Decomposition(
-        basis=w,
-        coefficients=[h],
+        components=w,
+        memberships=[h],
         noise=None,
         objective=error,
         trace=np.array([error]),

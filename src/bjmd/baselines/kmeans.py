@@ -2,7 +2,7 @@
 
     minimise  sum_j ||x_j - w_{k(j)}||^2        over centres w_k and assignments k(j)
 
-As a decomposition X = WH, the basis holds the centres and H is the 0/1 membership.  One start (k-means++) a seed.
+As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One start (k-means++) a seed.
 """
 
 import time
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from bjmd.baselines.quiet import no_convergence_warnings
-from bjmd.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition
 
 
 def fit(sources, n_components, *, seed, tol=1e-4, max_sweeps=300):
@@ -24,8 +24,8 @@ def fit(sources, n_components, *, seed, tol=1e-4, max_sweeps=300):
         model.fit(x.T)
     converged = model.n_iter_ < max_sweeps
     return Decomposition(
-        basis=np.ascontiguousarray(model.cluster_centers_.T),
-        coefficients=[memberships(model.labels_, n_components)],
+        components=np.ascontiguousarray(model.cluster_centers_.T),
+        memberships=[memberships(model.labels_, n_components)],
         noise=None,
         objective=float(model.inertia_),
         trace=np.array([model.inertia_]),

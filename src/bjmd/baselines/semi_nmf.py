@@ -16,8 +16,9 @@ import time
 import numpy as np
 
 from bjmd.baselines import kmeans
-from bjmd.decomposition import Decomposition
-from bjmd.model import basis_times_data, data_times_coefficients, residual_sum_of_squares
+from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.fits.decomposition import Decomposition
+from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.lanes import compiled
 
 START_OFFSET = 0.2
@@ -27,7 +28,7 @@ def fit(sources, n_components, *, seed, tol=1e-5, max_sweeps=1000):
     """Fit from one K-means start; stop when the error's relative change in a sweep is at most `tol`."""
     started = time.perf_counter()
     (x,) = sources.matrices
-    (h,) = kmeans.fit(sources, n_components, seed=seed).coefficients
+    (h,) = kmeans.fit(sources, n_components, seed=seed).memberships
     h += START_OFFSET
 
     trace = []
@@ -40,8 +41,8 @@ def fit(sources, n_components, *, seed, tol=1e-5, max_sweeps=1000):
             break
 
     return Decomposition(
-        basis=np.ascontiguousarray(wt.T),
-        coefficients=[h],
+        components=np.ascontiguousarray(wt.T),
+        memberships=[h],
         noise=None,
         objective=trace[-1],
         trace=np.array(trace),
@@ -53,16 +54,16 @@ def fit(sources, n_components, *, seed, tol=1e-5, max_sweeps=1000):
 
 def improve(x, squared_norm, h):
     """One sweep: H in place; returns W' and the error."""
-    wt = least_squares_basis(x, h)
+    wt = least_squares_components(x, h)
     gram = wt @ wt.T
-    projection = basis_times_data(wt, x)
+    projection = components_times_data(wt, x)
     _multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
     return wt, residual_sum_of_squares(squared_norm, gram, projection, h)
 
 
-def least_squares_basis(x, h):
+def least_squares_components(x, h):
     """W' = (HH')^+ H X'; the pseudo-inverse gives the smallest W where components coincide."""
-    return np.linalg.pinv(h @ h.T, hermitian=True) @ data_times_coefficients(x, h)
+    return np.linalg.pinv(h @ h.T, hermitian=True) @ data_times_memberships(x, h)
 
 
 @compiled

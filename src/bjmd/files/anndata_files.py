@@ -67,11 +67,11 @@ def _annotate(data, own, tables, sources, result):
     """Put what the fit found into the AnnData object that the sources `own` (by number) came from."""
     memberships = np.empty((data.n_obs, result.n_components))
     for c in own:
-        memberships[data.obs_names.get_indexer(tables[c].sample_names)] = result.coefficients[c].T
+        memberships[data.obs_names.get_indexer(tables[c].sample_names)] = result.memberships[c].T
     data.obsm["X_bjmd"] = memberships
     place = {feature: i for i, feature in enumerate(sources.feature_names)}
     rows = np.array([place.get(feature, -1) for feature in data.var_names])
-    data.varm["bjmd"] = np.where(rows[:, None] >= 0, result.basis[rows], np.nan)
+    data.varm["bjmd"] = np.where(rows[:, None] >= 0, result.components[rows], np.nan)
     data.uns["bjmd"] = {
         "sources": np.array([sources.names[c] for c in own]),
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in own]),

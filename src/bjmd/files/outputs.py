@@ -23,9 +23,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bjmd import plots, posterior, report, restarts, storage, views
-from bjmd.decomposition import Decomposition
 from bjmd.errors import InputError
+from bjmd.fits import posterior, restarts, storage
+from bjmd.fits.decomposition import Decomposition
+from bjmd.report import figures, style, text
 
 FORMAT_VERSION = 1
 
@@ -54,24 +55,24 @@ def write(folder, sources, results, *, notes=(), figures=True, add=None, overwri
     best = results[0]
     with _new_folder(folder, overwrite) as new:
         storage.save_decompositions(new / "fit.npz", results)
-        for path, h, samples in zip(_membership_files(sources), best.coefficients, sources.sample_names, strict=True):
+        for path, h, samples in zip(_membership_files(sources), best.memberships, sources.sample_names, strict=True):
             _table(h.T, samples, best, "sample").to_csv(new / path, sep="\t", float_format="%.6g")
         features = sources.feature_names
-        _table(best.basis, features, best, "feature").to_csv(new / "components.tsv", sep="\t", float_format="%.6g")
-        marginals = posterior.if_known(best, "basis")
+        _table(best.components, features, best, "feature").to_csv(new / "components.tsv", sep="\t", float_format="%.6g")
+        marginals = posterior.if_known(best, "components")
         if marginals is not None:
             sds = _table(marginals.sd, features, best, "feature")
             sds.to_csv(new / "components_sd.tsv", sep="\t", float_format="%.6g")
         if best.noise is not None:
-            noise = report.noise_table(sources, best)
+            noise = text.noise_table(sources, best)
             noise.to_csv(new / "noise.tsv", sep="\t", index=False, float_format="%.6g")
         _restarts_table(results).to_csv(new / "restarts.tsv", sep="\t", index=False)
 
         pngs = _draw(new / "figures", sources, results) if figures else {}
-        heading = report.title(sources, results)
-        parts = report.sections(sources, results, notes=notes, pictures=pngs)
-        (new / "summary.md").write_text(report.markdown(heading, parts), encoding="utf-8")
-        (new / "report.html").write_text(report.page(heading, parts, pngs), encoding="utf-8")
+        heading = text.title(sources, results)
+        parts = text.sections(sources, results, notes=notes, pictures=pngs)
+        (new / "summary.md").write_text(text.markdown(heading, parts), encoding="utf-8")
+        (new / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
         if add is not None:
             add(new)
         _write_names(new, sources)
@@ -146,28 +147,28 @@ def _new_folder(folder, overwrite):
 def _draw(folder, sources, results):
     """Save every picture that makes sense for the fit; returns the bytes of the .png by name."""
     best = results[0]
-    figures = {
-        "memberships": views.memberships(sources, best),
-        "membership_bars": views.membership_bars(sources, best),
-        "components": views.components(sources, best, n_features=10 if best.n_components <= 12 else 6),
-        "convergence": views.convergence(results),
+    drawn = {
+        "memberships": figures.memberships(sources, best),
+        "membership_bars": figures.membership_bars(sources, best),
+        "components": figures.components(sources, best, n_features=10 if best.n_components <= 12 else 6),
+        "convergence": figures.convergence(results),
     }
     if best.noise is not None:
-        figures["noise"] = views.noise(sources, best)
+        drawn["noise"] = figures.noise(sources, best)
     if best.n_components > 1:
-        figures["simplex"] = views.simplex(sources, best)
+        drawn["simplex"] = figures.simplex(sources, best)
     if len(results) > 1:
-        figures["stability"] = views.stability(results)
+        drawn["stability"] = figures.stability(results)
     folder.mkdir()
-    for name, figure in figures.items():
+    for name, figure in drawn.items():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # both files have the layout of this one drawing, which is slow to find
-        plots.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
-    return {name: (folder / f"{name}.png").read_bytes() for name in figures}
+        style.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
+    return {name: (folder / f"{name}.png").read_bytes() for name in drawn}
 
 
 def _table(values, rows, result, what):
-    return pd.DataFrame(values, index=pd.Index(rows, name=what), columns=views.component_names(result))
+    return pd.DataFrame(values, index=pd.Index(rows, name=what), columns=figures.component_names(result))
 
 
 def _restarts_table(results):

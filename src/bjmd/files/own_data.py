@@ -8,7 +8,7 @@ result in them.
 import json
 from pathlib import Path
 
-from bjmd import preparation
+from bjmd.data import preparation
 from bjmd.files import readers
 
 SETTINGS = "settings.json"

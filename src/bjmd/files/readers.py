@@ -21,11 +21,11 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from bjmd.alignment import align
+from bjmd.data.alignment import align
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import label_files, text_tables
 from bjmd.files.text_tables import open_text, problems_as_sentences
-from bjmd.model import Sources
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ def _read_npz(path, samples_in_rows):
 
 def _read_own(path):
     """What `storage.save_sources` wrote."""
-    from bjmd import storage
+    from bjmd.fits import storage
 
     sources = storage.load_sources(path)
     return [

@@ -25,12 +25,12 @@ import scipy.sparse
 from tqdm import tqdm
 
 from bjmd.checks import one_of, positive_number, whole_number
-from bjmd.decomposition import Decomposition
 from bjmd.errors import FitError, InputError
-from bjmd.inference.map import update_basis
+from bjmd.fits.decomposition import Decomposition
+from bjmd.inference.map import update_components
 from bjmd.inference.starts import random_memberships
-from bjmd.metrics import auc_during_a_fit
 from bjmd.model import Priors
+from bjmd.paper.metric import auc_during_a_fit
 
 N_DRAWS = 200
 """Draws from q(H) for the means and standard deviations of the memberships."""
@@ -110,15 +110,15 @@ def fit(
                 break
         if done == 0:
             raise KeyboardInterrupt
-        coefficients, coefficients_sd = approximation.coefficients(np.random.default_rng(seed))
-        basis, basis_sd = approximation.basis()
+        memberships, memberships_sd = approximation.memberships(np.random.default_rng(seed))
+        components, components_sd = approximation.components()
         noise_log_mean, noise_log_sd = approximation.log_noise_variance()
     if sources.labels is None:
         del history["auc"]
     trace = np.array([block.mean() for block in np.split(inference.hist, range(check_every, done, check_every))])
     return Decomposition(
-        basis=basis,
-        coefficients=coefficients,
+        components=components,
+        memberships=memberships,
         noise=np.exp(0.5 * noise_log_mean),
         objective=float(trace[-1]),
         trace=trace,
@@ -128,10 +128,10 @@ def fit(
         trace_step=check_every,
         history={name: np.array(series) for name, series in history.items()},
         posterior={
-            "basis_sd": basis_sd,
+            "components_sd": components_sd,
             "log_variance_mean": noise_log_mean,
             "log_variance_sd": noise_log_sd,
-            **{f"coefficients_sd_{c}": sd for c, sd in enumerate(coefficients_sd)},
+            **{f"memberships_sd_{c}": sd for c, sd in enumerate(memberships_sd)},
         },
     )
 
@@ -174,7 +174,7 @@ def _start(sources, n_components, priors, seed):
     columns = [0.5 * random_memberships(n_components, n, rng) + 0.5 / n_components for n in sources.n_samples]
     variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
     wt = np.empty((n_components, sources.n_features))
-    update_basis(sources, columns, variances, np.full_like(wt, priors.lambda_**2), wt)
+    update_components(sources, columns, variances, np.full_like(wt, priors.lambda_**2), wt)
     return {"W": wt.T, "H": np.hstack(columns).T, "s2": variances}
 
 
@@ -203,7 +203,7 @@ class _Approximation:
         """The centre of q(H) on the simplex, components x samples, by source: cheap, for looks along the way."""
         return self._by_source(self._on_simplex(self._mean("H")))
 
-    def coefficients(self, rng):
+    def memberships(self, rng):
         """Mean and sd of q(H) by source, from N_DRAWS draws: the simplex transform has no closed moments."""
         mean, sd = self._mean("H"), self._sd("H")
         total = squares = 0.0
@@ -220,7 +220,7 @@ class _Approximation:
     def _by_source(self, rows):
         return [np.ascontiguousarray(block.T) for block in np.split(rows, np.cumsum(self._n_samples)[:-1])]
 
-    def basis(self):
+    def components(self):
         return self._mean("W"), self._sd("W")
 
     def log_noise_variance(self):

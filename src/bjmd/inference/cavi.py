@@ -26,15 +26,16 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from bjmd.checks import positive_number, whole_number
-from bjmd.decomposition import Decomposition
+from bjmd.data.missing import CompletedSources
+from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.errors import FitError, InputError
+from bjmd.fits.decomposition import Decomposition
 from bjmd.inference.momentum import Momentum
 from bjmd.inference.starts import random_memberships
-from bjmd.metrics import auc_during_a_fit
-from bjmd.missing import CompletedSources
-from bjmd.model import Priors, basis_times_data, data_times_coefficients
+from bjmd.model import Priors
 from bjmd.numerics import dirichlet
 from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor
+from bjmd.paper.metric import auc_during_a_fit
 
 START_STRENGTH = 20.0
 """How many samples' worth of belief the first, random memberships get."""
@@ -121,8 +122,8 @@ def fit(
     if history:
         aucs[-1] = auc_during_a_fit(after.memberships(), sources.labels)
     return Decomposition(
-        basis=np.ascontiguousarray(posterior.mean.T),
-        coefficients=after.memberships(),
+        components=np.ascontiguousarray(posterior.mean.T),
+        memberships=after.memberships(),
         noise=np.sqrt(after.rates / _shapes(sources, priors)),
         objective=trace[-1],
         trace=np.array(trace),
@@ -131,8 +132,8 @@ def fit(
         seconds=time.perf_counter() - started,
         history={"auc": np.array(aucs)} if history else {},
         posterior={
-            "basis_precision": posterior.precision,
-            "basis_ridge": np.ascontiguousarray(posterior.ridge.T),
+            "components_precision": posterior.precision,
+            "components_ridge": np.ascontiguousarray(posterior.ridge.T),
             "noise_shape": _shapes(sources, priors),
             "noise_rate": after.rates,
             **{f"dirichlet_{c}": g for c, g in enumerate(after.columns)},
@@ -171,29 +172,31 @@ class State:
 def update(sources, state, priors):
     """One sweep: the next state, q(W), and the ELBO at the end of it."""
     precisions = _shapes(sources, priors) / state.rates
-    basis = GaussianRows(
+    components = GaussianRows(
         precision=sum(t * dirichlet.second_moment(g) for t, g in zip(precisions, state.columns, strict=True)),
         linear=sum(
-            t * data_times_coefficients(x, dirichlet.mean(g))
+            t * data_times_memberships(x, dirichlet.mean(g))
             for t, x, g in zip(precisions, sources.matrices, state.columns, strict=True)
         ),
         ridge=state.ridge,
     )
-    columns, rates, elbo = update_columns(sources, basis, state, priors, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS)
-    ridge = 1 / (priors.lambda_ * np.sqrt(basis.second_moment))
-    return State(columns, ridge, rates), basis, elbo
+    columns, rates, elbo = update_columns(
+        sources, components, state, priors, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS
+    )
+    ridge = 1 / (priors.lambda_ * np.sqrt(components.second_moment))
+    return State(columns, ridge, rates), components, elbo
 
 
-def update_columns(sources, basis, state, priors, *, tol, max_steps):
+def update_columns(sources, components, state, priors, *, tol, max_steps):
     """The second half of a sweep: q(H) and then the noise, with q(W) as given; and the ELBO at the end of it."""
     alpha0 = priors.dirichlet(len(state.ridge))
     shapes = _shapes(sources, priors)
     precisions = shapes / state.rates
-    elbo = basis.elbo(priors.lambda_)
-    gram = basis.mean @ basis.mean.T + basis.covariance_sum
+    elbo = components.elbo(priors.lambda_)
+    gram = components.mean @ components.mean.T + components.covariance_sum
     columns, rates = [], np.empty(len(sources))
     for c, x in enumerate(sources.matrices):
-        projection = basis_times_data(basis.mean, x)
+        projection = components_times_data(components.mean, x)
         best = dirichlet.maximise(
             gram, projection, precisions[c], alpha0, state.columns[c], tol=tol, max_steps=max_steps
         )
@@ -206,13 +209,13 @@ def update_columns(sources, basis, state, priors, *, tol, max_steps):
     return columns, rates, elbo
 
 
-def settle(sources, state, basis, priors):
+def settle(sources, state, components, priors):
     """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
     for _ in range(SETTLING_ROUNDS):
         before = state.memberships()
-        sources.fill(basis.mean, before)
+        sources.fill(components.mean, before)
         columns, rates, elbo = update_columns(
-            sources, basis, state, priors, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS
+            sources, components, state, priors, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS
         )
         state = State(columns, state.ridge, rates)
         moved = max(np.abs(dirichlet.mean(g) - m).max() for g, m in zip(columns, before, strict=True))
@@ -240,7 +243,7 @@ def noise_elbo(shape, rate, n_entries, priors):
 
 
 class GaussianRows:
-    """q(W): S_i = (P + diag nu_i)^-1 and mu_i = S_i r_i for every row i of the basis; arrays are K x M."""
+    """q(W): S_i = (P + diag nu_i)^-1 and mu_i = S_i r_i for every row i of W; arrays are K x M."""
 
     def __init__(self, precision, linear, ridge):
         size = len(precision)

@@ -37,10 +37,11 @@ import time
 import numpy as np
 
 from bjmd.checks import positive_number
-from bjmd.decomposition import Decomposition
+from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.errors import FitError, InputError
+from bjmd.fits.decomposition import Decomposition
 from bjmd.inference.starts import random_memberships
-from bjmd.model import Priors, basis_times_data, data_times_coefficients, residual_sum_of_squares
+from bjmd.model import Priors, residual_sum_of_squares
 from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
 from bjmd.numerics.simplex import minimise
 
@@ -64,7 +65,7 @@ def fit(sources, n_components, *, seed, alpha0=1.1, lambda_=1.0, smoothing=0.1, 
     n_entries = [sources.n_features * n for n in sources.n_samples]
 
     rng = np.random.default_rng(seed)
-    coefficients = [random_memberships(n_components, n, rng) for n in sources.n_samples]
+    memberships = [random_memberships(n_components, n, rng) for n in sources.n_samples]
     spreads = [np.zeros((n_components, n_components)) for _ in sources.n_samples]  # sum_j V_j
     columns = [None] * len(sources)
     deviations = [None] * len(sources)
@@ -75,18 +76,20 @@ def fit(sources, n_components, *, seed, alpha0=1.1, lambda_=1.0, smoothing=0.1, 
     n_small = 0
     converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
     for sweep in range(1, max_sweeps + 1):
-        precision = sum((h @ h.T + v) / s2 for h, v, s2 in zip(coefficients, spreads, noise_variances, strict=True))
+        precision = sum((h @ h.T + v) / s2 for h, v, s2 in zip(memberships, spreads, noise_variances, strict=True))
         linear = sum(
-            data_times_coefficients(x, h) / s2
-            for x, h, s2 in zip(sources.matrices, coefficients, noise_variances, strict=True)
+            data_times_memberships(x, h) / s2
+            for x, h, s2 in zip(sources.matrices, memberships, noise_variances, strict=True)
         )
-        row_spread, basis_deviation, objective = approximate_rows(precision, linear, wt, lambda_, smoothing * lambda_)
+        row_spread, components_deviation, objective = approximate_rows(
+            precision, linear, wt, lambda_, smoothing * lambda_
+        )
 
         gram = wt @ wt.T + row_spread
         for c, x in enumerate(sources.matrices):
-            projection = basis_times_data(wt, x)
+            projection = components_times_data(wt, x)
             columns[c] = minimise(gram, projection, noise_variances[c] * alpha0, start=columns[c])
-            h = coefficients[c] = columns[c].h
+            h = memberships[c] = columns[c].h
             spreads[c], deviations[c], terms = approximate_columns(gram / noise_variances[c], alpha0, h)
             rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, h) + np.vdot(gram, spreads[c])
             noise_variances[c] = max(rss / n_entries[c], NOISE_FLOOR * mean_squares[c])
@@ -102,8 +105,8 @@ def fit(sources, n_components, *, seed, alpha0=1.1, lambda_=1.0, smoothing=0.1, 
             break
 
     return Decomposition(
-        basis=np.ascontiguousarray(wt.T),
-        coefficients=coefficients,
+        components=np.ascontiguousarray(wt.T),
+        memberships=memberships,
         noise=np.sqrt(noise_variances),
         objective=trace[-1],
         trace=np.array(trace),
@@ -111,8 +114,8 @@ def fit(sources, n_components, *, seed, alpha0=1.1, lambda_=1.0, smoothing=0.1, 
         reason=reason,
         seconds=time.perf_counter() - started,
         posterior={
-            "basis_sd": np.ascontiguousarray(basis_deviation.T),
-            **{f"coefficients_sd_{c}": deviation for c, deviation in enumerate(deviations)},
+            "components_sd": np.ascontiguousarray(components_deviation.T),
+            **{f"memberships_sd_{c}": deviation for c, deviation in enumerate(deviations)},
         },
     )
 
@@ -135,7 +138,7 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
     terms, failed = _approximate_rows(precision, linear, wt, lambda_, eps, spread, deviation)
     if failed:
         raise FitError(
-            f"{failed} of {wt.shape[1]} rows of the basis did not reach their mode in {MAX_ROW_STEPS} Newton steps; "
+            f"{failed} of {wt.shape[1]} rows of W did not reach their mode in {MAX_ROW_STEPS} Newton steps; "
             "rescale the data or the priors"
         )
     return spread, deviation, terms

@@ -19,19 +19,12 @@ import time
 import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
-from bjmd.decomposition import Decomposition
+from bjmd.data.missing import CompletedSources
+from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.errors import FitError
+from bjmd.fits.decomposition import Decomposition
 from bjmd.inference.starts import random_memberships
-from bjmd.missing import CompletedSources
-from bjmd.model import (
-    Priors,
-    basis_times_data,
-    data_times_coefficients,
-    dirichlet_terms,
-    laplace_terms,
-    noise_terms,
-    residual_sum_of_squares,
-)
+from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms, residual_sum_of_squares
 from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
 from bjmd.numerics.simplex import minimise
 
@@ -71,7 +64,7 @@ def fit(
     sources = CompletedSources(sources)
 
     rng = np.random.default_rng(seed)
-    coefficients = [random_memberships(n_components, n, rng) for n in sources.n_samples]
+    memberships = [random_memberships(n_components, n, rng) for n in sources.n_samples]
     columns = [None] * len(sources)
     noise_variances = [
         (2 * b0 + norm) / (2 * a0 + entries + 2) for norm, entries in zip(sources.squared_norms, n_entries, strict=True)
@@ -83,22 +76,22 @@ def fit(
     converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
     for sweep in range(1, max_sweeps + 1):
         if sweep > 1:
-            sources.fill(wt, coefficients)
-        update_basis(sources, coefficients, noise_variances, ridge_variance, wt)
+            sources.fill(wt, memberships)
+        update_components(sources, memberships, noise_variances, ridge_variance, wt)
         if sweep > form.waits:
             ridge_variance = form.ridge_variance(wt)
         objective = form.penalty(wt, ridge_variance)
 
         gram = wt @ wt.T
         for c, x in enumerate(sources.matrices):
-            projection = basis_times_data(wt, x)
+            projection = components_times_data(wt, x)
             alpha = noise_variances[c] * (alpha0 - 1)
             columns[c] = minimise(gram, projection, alpha, start=columns[c], tol=SWEEP_TOLERANCE)
             rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, columns[c].h)
             noise_variances[c] = (2 * b0 + rss) / (2 * a0 + n_entries[c] + 2)
             objective += noise_terms(rss, noise_variances[c], n_entries[c], priors)
             objective += dirichlet_terms(columns[c].h, alpha0)
-        coefficients = [solution.h for solution in columns]
+        memberships = [solution.h for solution in columns]
 
         if not np.isfinite(objective):
             raise FitError(f"the objective became {objective} in sweep {sweep}; rescale the data or the priors")
@@ -108,8 +101,8 @@ def fit(
             break
 
     return Decomposition(
-        basis=np.ascontiguousarray(wt.T),
-        coefficients=coefficients,
+        components=np.ascontiguousarray(wt.T),
+        memberships=memberships,
         noise=np.sqrt(noise_variances),
         objective=trace[-1],
         trace=np.array(trace),
@@ -155,19 +148,19 @@ def _prior_form(prior, lambda_):
     return forms[one_of("prior", prior, forms)](lambda_)
 
 
-def update_basis(sources, coefficients, noise_variances, ridge_variance, wt):
+def update_components(sources, memberships, noise_variances, ridge_variance, wt):
     """w_i = (sum_c x_i H^(c)'/s2_c) (sum_c H^(c)H^(c)'/s2_c + diag(1/v_i))^-1 for every row i; overwrites wt."""
-    precision = sum(h @ h.T / s2 for h, s2 in zip(coefficients, noise_variances, strict=True))
+    precision = sum(h @ h.T / s2 for h, s2 in zip(memberships, noise_variances, strict=True))
     linear = sum(
-        data_times_coefficients(x, h) / s2
-        for x, h, s2 in zip(sources.matrices, coefficients, noise_variances, strict=True)
+        data_times_memberships(x, h) / s2
+        for x, h, s2 in zip(sources.matrices, memberships, noise_variances, strict=True)
     )
     _ridge_rows(precision, linear, ridge_variance, wt)
 
 
 @compiled
 def _ridge_rows(precision, linear, variance, out):
-    """Solve (P + diag(1/v_i)) w_i = r_i for every row i of the basis, a lane each.
+    """Solve (P + diag(1/v_i)) w_i = r_i for every row i of W, a lane each.
 
     With D = diag(sqrt(v_i)) it is w = D (I + D P D)^-1 D r, which stays well conditioned as v goes to 0.
     """

@@ -1,4 +1,4 @@
-"""The coefficient subproblem of MAP-BJMD: one convex problem on the simplex for every column, solved as a batch.
+"""The membership subproblem of MAP-BJMD: one convex problem on the simplex for every column, solved as a batch.
 
     minimise  phi(h) = 1/2 h'Gh - b'h - sum_k alpha_k ln h_k     subject to  sum_k h_k = 1, h > 0
 

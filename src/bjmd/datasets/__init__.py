@@ -1,1 +1,0 @@
-"""One file a data set; each ends in a `bjmd.model.Sources`."""

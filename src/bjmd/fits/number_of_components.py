@@ -1,0 +1,292 @@
+"""How many components do the data carry?
+
+    selection = select(sources, range(2, 11))
+    print(selection)                             # the recommendation and how sure it is
+    selection.table, selection.figure()
+
+Each K is judged by entries that its fits never saw.  A share of the entries of every source, drawn at random, is set to
+NaN, the same for every K; the best of several restarts by objective (never by score) then predicts them.  A held-out
+x_ij of source c has the predictive density
+
+    N(x_ij; E[w_i h_j], Var(w_i h_j) + s2_c)
+
+with mean and variance of w_i h_j under the fit's posterior and s2_c the square of its noise sd; a MAP fit, which has no
+posterior, has variance s2_c alone.  The score of a K is the mean of the logarithm over all held-out entries of all
+sources and repeats, in nats an entry.  Too few components miss signal and too many fit noise; both predict worse, and
+nobody needs to know how the model's prior was scaled.
+
+Two K are compared on the same entries, so what counts is the standard error of their difference.  Entries of one sample
+share its memberships and err together, so samples, not entries, are taken as independent.
+
+The fits of all the data give two more views: the ELBO, a lower bound on ln p(data | K) that includes the price of every
+further component, and stability: how alike the components of the other restarts are to those of the best.
+
+The smallest K within one standard error of the best is recommended.  The best itself may be too large by chance, since
+components beyond the needed ones cost little; and the ELBO, though it finds the truth where the data follow the model,
+asks for more and more components where their noise is not.  docs/components.md has measured all three.
+"""
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from threadpoolctl import threadpool_limits
+
+from bjmd.checks import whole_number
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.fits import projection, registry, restarts
+from bjmd.fits.matching import similarities
+
+log = logging.getLogger(__name__)
+
+BLOCK = 2**22
+"""Numbers in the largest temporary array of predictions."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What `select` found; as text, one or more sentences.
+
+    table has a row per K: elbo of the best fit of all the data (NaN after MAP, whose objectives are not comparable
+    between K); heldout, the mean log predictive density of held-out entries; difference, its distance to the best K,
+    and standard_error of that difference; stability; converged, the share of all fits that met their stopping rule;
+    and seconds, of all fits together.  fits has a row per fit of all the data: k, seed, objective, converged, seconds.
+    """
+
+    table: pd.DataFrame
+    fits: pd.DataFrame
+    recommended: int
+    """The smallest of the candidates."""
+    candidates: list[int]
+    """Every K that predicts held-out entries as well as the best K does, within one standard error."""
+
+    @property
+    def best(self):
+        """The K that predicts held-out entries best."""
+        return int(self.table["k"][self.table["difference"].idxmax()])
+
+    def __str__(self):
+        return " ".join(_sentences(self))
+
+    def text_table(self):
+        """The table for a reader: rounded and in words."""
+        columns = {
+            "K": [f"{k}" for k in self.table["k"]],
+            "Held-out density": [f"{value:.4f}" for value in self.table["heldout"]],
+            "Below the best": [
+                "best" if k == self.best else f"{-behind:.2g} ± {error:.1g}"
+                for k, behind, error in self.table[["k", "difference", "standard_error"]].itertuples(index=False)
+            ],
+            "ELBO": [f"{value:,.0f}" for value in self.table["elbo"]],
+            "Stability": [f"{value:.2f}" for value in self.table["stability"]],
+            "Converged": [f"{value:.0%}" for value in self.table["converged"]],
+        }
+        return pd.DataFrame(columns).replace("nan", "–")
+
+    def figure(self):
+        """Held-out density, ELBO and stability against K."""
+
+        from bjmd.report import selection_figure
+
+        return selection_figure.figure(self)
+
+
+def select(
+    sources, ks, *, method="cavi-bjmd", n_restarts=5, held_out=0.1, n_repeats=3, seed=0, jobs=1, **options
+):  # fmt: skip
+    """Fit every K in `ks` to all the data and to data with held-out entries, and recommend one.
+
+    For every K there are `n_restarts` fits of all the data, with the seeds seed, seed + 1, ..., and as many in each of
+    `n_repeats` repeats with another share `held_out` of the entries held out.  `options` go to the method.  Fits run in
+    `jobs` threads; the result does not depend on how many.
+    """
+    ks = _checked(sources, ks, method, held_out, options)
+    for name, value, least in (("n_restarts", n_restarts, 1), ("n_repeats", n_repeats, 1), ("jobs", jobs, 1)):
+        whole_number(name, value, least)
+    whole_number("seed", seed, least=0)
+    n_fits = len(ks) * n_restarts
+    with restarts.progress_bar(n_fits * (1 + n_repeats), "select") as bar:
+
+        def fits_of(data, what):
+            """{k: its fits}; the longest fits begin first, so that no thread is left with one at the end."""
+            runs = [(k, seed + i) for k in reversed(ks) for i in range(n_restarts)]
+            calls = [partial(registry.fit, method, data, k, seed=s, **options) for k, s in runs]
+            results = restarts.in_threads(calls, jobs, lambda *_: bar.update())
+            if bar.disable:
+                log.info("select: %d fits of %s are done", n_fits, what)
+            return {k: results[i : i + n_restarts] for i, (k, _) in list(enumerate(runs))[::n_restarts]}
+
+        everything = fits_of(sources, "all the data")
+        converged = {k: [fit.converged for fit in fits] for k, fits in everything.items()}
+        seconds = {k: sum(fit.seconds for fit in fits) for k, fits in everything.items()}
+        density, count = {k: 0.0 for k in ks}, 0
+        for repeat in range(n_repeats):
+            hidden = hide(sources, held_out, np.random.default_rng((seed, repeat)))
+            count = count + np.concatenate([where.sum(axis=0) for where in hidden])
+            for k, fits in fits_of(_without(sources, hidden), f"repeat {repeat + 1} of {n_repeats}").items():
+                density[k] = density[k] + log_densities(restarts.best(fits, 1)[0], sources, hidden)
+                converged[k] += [fit.converged for fit in fits]
+                seconds[k] += sum(fit.seconds for fit in fits)
+
+    best = max(ks, key=lambda k: density[k].sum())
+    rows = []
+    for k in ks:
+        difference, standard_error = _difference(density[k] - density[best], count)
+        rows.append(
+            {
+                "k": k,
+                "elbo": -restarts.best(everything[k], 1)[0].objective if everything[k][0].posterior else np.nan,
+                "heldout": density[k].sum() / count.sum(),
+                "difference": difference,
+                "standard_error": standard_error,
+                "stability": stability(everything[k]),
+                "converged": np.mean(converged[k]),
+                "seconds": seconds[k],
+            }
+        )
+    table = pd.DataFrame(rows)
+    candidates = table["k"][-table["difference"] <= table["standard_error"]].tolist()
+    return Selection(
+        table=table,
+        fits=pd.DataFrame(
+            [
+                {"k": k, "seed": f.seed, "objective": f.objective, "converged": f.converged, "seconds": f.seconds}
+                for k in ks
+                for f in everything[k]
+            ]
+        ),
+        recommended=candidates[0],
+        candidates=candidates,
+    )
+
+
+def hide(sources, share, rng):
+    """Which entries to hold out: a features x samples indicator per source.
+
+    Of every source the share of its observed entries is drawn, but one observed entry of every sample and of every
+    feature, drawn too, stays.
+    """
+    hidden = []
+    for x, n_observed, name in zip(sources.matrices, sources.n_observed, sources.names, strict=True):
+        missing = np.isnan(x)
+        draw = rng.random(x.shape)
+        draw[missing] = -1
+        last_of_feature, last_of_sample = draw.argmax(axis=1), draw.argmax(axis=0)
+        draw[missing] = 2
+        draw[np.arange(x.shape[0]), last_of_feature] = 2
+        draw[last_of_sample, np.arange(x.shape[1])] = 2
+        n_hidden = round(share * n_observed)
+        if not 1 <= n_hidden <= np.count_nonzero(draw < 2):
+            raise InputError(
+                f"source {name!r} has too few observed entries ({n_observed}) to hold out a share of {share:g} and "
+                "keep one of every sample and feature; change held_out, or leave the source out"
+            )
+        where = np.zeros(x.size, dtype=bool)
+        where[np.argpartition(draw, n_hidden - 1, axis=None)[:n_hidden]] = True
+        hidden.append(where.reshape(x.shape))
+    return hidden
+
+
+def log_densities(result, sources, hidden):
+    """The log predictive density of the held-out entries, summed within each sample; samples of all sources in turn."""
+    sums = []
+    with threadpool_limits(1):  # the same bits whatever else the machine does
+        for c, (x, where) in enumerate(zip(sources.matrices, hidden, strict=True)):
+            step = max(1, BLOCK // len(x))
+            for first in range(0, x.shape[1], step):
+                part = slice(first, first + step)
+                if result.posterior:
+                    mean, variance = projection.product_moments(result, result.posterior[f"dirichlet_{c}"][:, part])
+                else:
+                    mean, variance = result.components @ result.memberships[c][:, part], 0.0
+                variance = variance + result.noise[c] ** 2
+                density = -0.5 * (np.log(2 * np.pi * variance) + (x[:, part] - mean) ** 2 / variance)
+                sums.append(np.where(where[:, part], density, 0).sum(axis=0))
+    return np.concatenate(sums)
+
+
+def stability(results):
+    """How alike the components of the other restarts are to those of the best: the mean correlation of memberships of
+    matched components (matching.py); 1 if every restart ends with the same components, NaN if there is one restart."""
+    if len(results) == 1:
+        return np.nan
+    return similarities(restarts.best(results, len(results))).mean()
+
+
+def _difference(sums, count):
+    """Mean over all entries and its standard error, from sums and numbers of entries within independent samples."""
+    mean = sums.sum() / count.sum()
+    n = len(sums)
+    return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()
+
+
+def _without(sources, hidden):
+    return Sources(
+        [np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)], names=sources.names
+    )
+
+
+def _checked(sources, ks, method, held_out, options):
+    """ks in increasing order, if everything can be used."""
+    if not registry.get(method).missing:
+        able = ", ".join(other.name for other in registry.METHODS.values() if other.missing)
+        raise InputError(f"method {method!r} cannot leave out the entries that select holds out; use one of {able}")
+    registry.check_options(method, options)
+    registry.require_sources(sources)
+    ks = [ks] if np.isscalar(ks) else list(ks)
+    for k in ks:
+        whole_number("an entry of ks", k, least=1)
+        sources.require_components(k)
+    if len(set(ks)) < len(ks) or len(ks) < 2:
+        raise InputError(f"ks is {ks}; give at least two different numbers of components, for example range(2, 11)")
+    if isinstance(held_out, bool) or not isinstance(held_out, float) or not 0 < held_out < 0.5:
+        raise InputError(f"held_out is {held_out!r}; it must be a share of the entries between 0 and 0.5")
+    for x, name in zip(sources.matrices, sources.names, strict=True):
+        if scipy.sparse.issparse(x):
+            raise InputError(
+                f"source {name!r} is sparse, and a sparse matrix has no place for held-out entries; give a dense one, "
+                "with a part of the features if need be"
+            )
+    return sorted(int(k) for k in ks)
+
+
+def _sentences(selection):
+    """The recommendation in plain words, then what speaks against it."""
+    table, k, best = selection.table.set_index("k"), selection.recommended, selection.best
+    others = [other for other in selection.candidates if other not in (k, best)]
+    if k != best:
+        yield (
+            f"{_components(k)}: the fewest that predict held-out entries as well as {best}, which does it best, within "
+            f"one standard error{f'; so {_do(others)}' if others else ''}."
+        )
+    elif others:
+        yield f"{_components(k)}: held-out entries are predicted best; within one standard error so {_do(others)}."
+    else:
+        after = table["difference"].drop(k).idxmax()
+        ratio = -table["difference"][after] / table["standard_error"][after]
+        yield (
+            f"{_components(k)}: held-out entries are predicted best; the next best, {after}, is {ratio:.1f} standard "
+            "errors behind."
+        )
+    if table["elbo"].notna().all():
+        top = table["elbo"].idxmax()
+        yield f"The ELBO is highest at {top} too." if top == k else f"The ELBO disagrees: it is highest at {top}."
+    if best == table.index[-1]:
+        yield f"{best} is the largest number that was tried; try larger ones."
+    if k == table.index[0] and k > 1:
+        yield f"{k} is the smallest number that was tried; try smaller ones."
+    if table["converged"][k] < 1:
+        yield f"Only {table['converged'][k]:.0%} of the fits with {_components(k)} converged."
+
+
+def _components(k):
+    return "1 component" if k == 1 else f"{k} components"
+
+
+def _do(ks):
+    """ "does 6" or "do 6, 7 and 8"."""
+    return f"does {ks[0]}" if len(ks) == 1 else f"do {', '.join(map(str, ks[:-1]))} and {ks[-1]}"

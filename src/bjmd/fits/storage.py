@@ -1,0 +1,180 @@
+"""Results and data sets on disk: one zip of .npy arrays (so `numpy.load` reads it) with a metadata.json inside.
+
+No pickle.  A file is written beside its place and moved there when complete, so a reader never sees half of one.
+"""
+
+import io
+import json
+import os
+import platform
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from bjmd import __version__
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.fits.decomposition import Decomposition
+
+FORMAT_VERSION = 1
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal bytes
+
+
+@contextmanager
+def atomic_path(path):
+    """A temporary path beside `path` that replaces it when the block ends well and vanishes when it does not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    try:
+        yield Path(temporary)
+        # mkstemp makes private files; results are as readable as any other file of the user's
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def save_decompositions(path, decompositions):
+    """Write the results of several restarts as one file."""
+    arrays, runs = {}, []
+    for i, d in enumerate(decompositions):
+        arrays[f"{i}/components"] = d.components
+        arrays[f"{i}/trace"] = d.trace
+        if d.noise is not None:
+            arrays[f"{i}/noise"] = np.asarray(d.noise)
+        arrays |= {f"{i}/memberships/{c}": h for c, h in enumerate(d.memberships)}
+        arrays |= {f"{i}/history/{name}": array for name, array in d.history.items()}
+        arrays |= {f"{i}/posterior/{name}": array for name, array in d.posterior.items()}
+        runs.append(
+            {
+                "method": d.method,
+                "seed": d.seed,
+                "options": d.options,
+                "objective": d.objective,
+                "converged": d.converged,
+                "reason": d.reason,
+                "seconds": d.seconds,
+                "n_sources": len(d.memberships),
+                "trace_step": d.trace_step,
+                "history": list(d.history),
+                "posterior": list(d.posterior),
+            }
+        )
+    versions = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    metadata = {"runs": runs, "versions": {"bjmd": __version__, "python": platform.python_version(), **versions}}
+    _write(path, "decompositions", arrays, metadata)
+
+
+def load_decompositions(path):
+    """Read back what `save_decompositions` wrote."""
+    arrays, metadata = _read(path, "decompositions")
+    return [
+        Decomposition(
+            components=arrays[f"{i}/components"],
+            memberships=[arrays[f"{i}/memberships/{c}"] for c in range(run["n_sources"])],
+            noise=arrays.get(f"{i}/noise"),
+            objective=run["objective"],
+            trace=arrays[f"{i}/trace"],
+            converged=run["converged"],
+            reason=run["reason"],
+            seconds=run["seconds"],
+            method=run["method"],
+            seed=run["seed"],
+            options=run["options"],
+            trace_step=run["trace_step"],
+            history={name: arrays[f"{i}/history/{name}"] for name in run["history"]},
+            posterior={name: arrays[f"{i}/posterior/{name}"] for name in run["posterior"]},
+        )
+        for i, run in enumerate(metadata["runs"])
+    ]
+
+
+def save_sources(path, sources):
+    """Write a data set; sparse sources are stored as their CSC parts."""
+    sources.require_in_memory("writing a data set")
+    arrays = {}
+    for c, x in enumerate(sources.matrices):
+        if scipy.sparse.issparse(x):
+            arrays |= {f"{c}/{part}": getattr(x, part) for part in ("data", "indices", "indptr")}
+        else:
+            arrays[f"{c}/dense"] = x
+        if sources.labels is not None:
+            arrays[f"{c}/labels"] = sources.labels[c]
+    metadata = {
+        "names": sources.names,
+        "n_features": sources.n_features,
+        "n_samples": sources.n_samples,
+        "feature_names": sources.feature_names,
+        "sample_names": sources.sample_names,
+        "class_names": sources.class_names if sources.labels is not None else None,
+    }
+    _write(path, "sources", arrays, metadata)
+
+
+def load_sources(path):
+    """Read back what `save_sources` wrote."""
+    arrays, metadata = _read(path, "sources")
+    matrices = []
+    for c, n in enumerate(metadata["n_samples"]):
+        if f"{c}/dense" in arrays:
+            matrices.append(arrays[f"{c}/dense"])
+        else:
+            parts = tuple(arrays[f"{c}/{part}"] for part in ("data", "indices", "indptr"))
+            matrices.append(scipy.sparse.csc_array(parts, shape=(metadata["n_features"], n)))
+    labelled = metadata["class_names"] is not None
+    return Sources(
+        matrices,
+        names=metadata["names"],
+        feature_names=metadata["feature_names"],
+        sample_names=metadata["sample_names"],
+        labels=[arrays[f"{c}/labels"] for c in range(len(matrices))] if labelled else None,
+        class_names=metadata["class_names"],
+    )
+
+
+def _write(path, kind, arrays, metadata):
+    metadata = {"format": "bjmd", "format_version": FORMAT_VERSION, "kind": kind, **metadata}
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("metadata.json", _EPOCH), json.dumps(metadata, indent=1))
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", _EPOCH), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _read(path, kind):
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path} does not exist; check the path, or run the step that writes it")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            metadata = json.loads(archive.read("metadata.json"))
+            if metadata.get("format") != "bjmd":
+                raise KeyError("format")
+            arrays = {
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, AttributeError):
+        raise InputError(f"{path} is not a complete file written by bjmd; write it again") from None
+    if metadata["format_version"] != FORMAT_VERSION:
+        raise InputError(
+            f"{path} has format version {metadata['format_version']} but {FORMAT_VERSION} is needed; write it again"
+        )
+    if metadata["kind"] != kind:
+        raise InputError(f"{path} holds {metadata['kind']}, not {kind}; give the right file")
+    return arrays, metadata
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,1 @@
+"""One file a data set; each ends in a `bjmd.Sources`."""

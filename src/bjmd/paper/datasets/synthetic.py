@@ -1,0 +1,101 @@
+"""The paper's synthetic data: overlapping blocks as components, Bernoulli memberships, one source of varying noise."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bjmd.checks import one_of, positive_number, whole_number
+from bjmd.data.sources import Sources
+from bjmd.fits.decomposition import Decomposition
+
+SIGMA3 = tuple(np.arange(1.5, 6.0, 0.5).tolist())
+"""The noise levels of source 3 in the paper's sweep."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The constants of one size of the data, named as in the paper."""
+
+    a: float
+    n_components: int
+    L: int
+    coh: int
+    samples_per_source: int
+    p: float
+
+    @property
+    def n_features(self):
+        return self.L + (self.n_components - 2) * (self.L - self.coh)
+
+
+SCALES = {
+    "small": Scale(a=2.0, n_components=5, L=30, coh=5, samples_per_source=120, p=0.3),
+    "large": Scale(a=1.5, n_components=10, L=120, coh=10, samples_per_source=1000, p=0.1),
+}
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The data with the truth behind them."""
+
+    sources: Sources
+    components: np.ndarray
+    memberships: list[np.ndarray]
+    noise: np.ndarray
+
+    def truth(self):
+        """The truth in the form of a result, as a control that every table can show."""
+        return Decomposition(
+            components=self.components,
+            memberships=self.memberships,
+            noise=self.noise,
+            objective=np.nan,
+            trace=np.empty(0),
+            converged=True,
+            reason="known",
+            seconds=0.0,
+            method="truth",
+        )
+
+
+def generate(scale, sigma3, seed):
+    """Draw the data of one scale ("small" or "large") with noise sd (1, 2.5, sigma3).
+
+    For one seed, memberships and standardised noise are the same at every sigma3, so that a sweep over sigma3 changes
+    nothing but the noise of source 3.
+    """
+    one_of("scale", scale, SCALES)
+    positive_number("sigma3", sigma3)
+    whole_number("seed", seed, least=0)
+    size = SCALES[scale]
+    rng = np.random.default_rng(seed)
+    components = _blocks(size)
+    sigmas = np.array([1.0, 2.5, float(sigma3)])
+    memberships = [_memberships(size, rng) for _ in sigmas]
+    matrices = [
+        components @ h + sigma * rng.standard_normal((size.n_features, h.shape[1]))
+        for h, sigma in zip(memberships, sigmas, strict=True)
+    ]
+    sources = Sources(
+        matrices,
+        labels=[h > 0 for h in memberships],
+        class_names=[f"block {k + 1}" for k in range(size.n_components - 1)] + ["empty"],
+    )
+    return Synthetic(sources, components, memberships, sigmas)
+
+
+def _blocks(size):
+    """W: column k is a on L rows, shifted by L - coh from column to column; the last column is zero."""
+    components = np.zeros((size.n_features, size.n_components))
+    for k in range(size.n_components - 1):
+        first = k * (size.L - size.coh)
+        components[first : first + size.L, k] = size.a
+    return components
+
+
+def _memberships(size, rng):
+    """H: each sample is in each of the first K-1 components with chance p, or else in the last; columns sum to 1."""
+    h = np.zeros((size.n_components, size.samples_per_source))
+    h[:-1] = rng.random((size.n_components - 1, size.samples_per_source)) < size.p
+    h[-1] = h[:-1].sum(axis=0) == 0
+    return h / h.sum(axis=0)

@@ -1,0 +1,76 @@
+"""Adaptive feature selection by estimated noise.
+
+A feature whose variance in a source is no larger than the source's noise carries no signal there.  For every source c
+and feature p the statistic (N_c - 1) S2_p / s2_c, with S2_p the sample variance, is chi-square with N_c - 1 degrees of
+freedom if the feature is noise alone.  A feature passes in a source if its upper tail is below level / M (Bonferroni).
+"""
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from scipy.stats import chi2
+
+from bjmd.checks import one_of
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+
+RULES = ("all", "any")
+
+
+def select(sources, noise, *, level=0.05, rule="all"):
+    """One row per feature: variance, statistic, p-value and decision in every source, and whether it is kept.
+
+    noise holds the noise sd of every source; a feature is kept if it passes in all, or in any, of the sources.
+    """
+    one_of("rule", rule, RULES)
+    sources.require_in_memory("feature selection")
+    if not 0 < level < 1:
+        raise InputError(f"level is {level!r}; it must be between 0 and 1, for example 0.05")
+    table = pd.DataFrame({"feature": sources.feature_names})
+    passes = []
+    for x, sd, name in zip(sources.matrices, noise, sources.names, strict=True):
+        n = x.shape[1]
+        if n < 2:
+            raise InputError(f"source {name!r} has one sample, and so no variance; leave it out of feature selection")
+        variance = _row_variances(x)
+        statistic = (n - 1) * variance / sd**2
+        p_value = chi2.sf(statistic, n - 1)
+        passes.append(p_value < level / sources.n_features)
+        table[f"variance {name}"] = variance
+        table[f"statistic {name}"] = statistic
+        table[f"p {name}"] = p_value
+        table[f"passes {name}"] = passes[-1]
+    table["kept"] = np.all(passes, axis=0) if rule == "all" else np.any(passes, axis=0)
+    return table
+
+
+def threshold(sources, noise, level):
+    """The smallest sample variance that passes in every source."""
+    return [
+        sd**2 * chi2.isf(level / sources.n_features, n - 1) / (n - 1)
+        for sd, n in zip(noise, sources.n_samples, strict=True)
+    ]
+
+
+def filtered(sources, kept):
+    """The same sources with the kept features only."""
+    sources.require_in_memory("feature selection")
+    kept = np.asarray(kept, dtype=bool)
+    if not kept.any():
+        raise InputError("no feature passes the selection; raise its level, or use the rule 'any'")
+    return Sources(
+        [x[kept] for x in sources.matrices],
+        names=sources.names,
+        feature_names=[name for name, keep in zip(sources.feature_names, kept, strict=True) if keep],
+        sample_names=sources.sample_names,
+        labels=sources.labels,
+        class_names=sources.class_names if sources.labels is not None else None,
+    )
+
+
+def _row_variances(x):
+    n = x.shape[1]
+    if scipy.sparse.issparse(x):
+        mean = x.sum(axis=1) / n
+        return ((x * x).sum(axis=1) - n * mean**2) / (n - 1)
+    return x.var(axis=1, ddof=1)

@@ -1,0 +1,177 @@
+"""Pure functions from scores to figures, in one style: colour-blind safe, readable in grey and in print."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
+from scipy.stats import norm
+
+from bjmd.fits import registry
+from bjmd.report.style import COLOURS, MARKERS, styled
+
+
+def families(fits):
+    """Fits that differ only in whether they tell sources apart, together: {key: [names]} in the config's order."""
+    groups = {}
+    for name, fit in fits.items():
+        key = (registry.get(fit["method"]).module, str(sorted(fit.get("options", {}).items())))
+        groups.setdefault(key, []).append(name)
+    return list(groups.values())
+
+
+def line_styles(fits):
+    """One colour and marker a family; as in the paper, dashed if the fit tells the sources' noise apart, else solid."""
+    styles = {}
+    for i, family in enumerate(families(fits)):
+        for name in family:
+            together = registry.get(fits[name]["method"]).concatenate
+            styles[name] = {
+                "color": COLOURS[i % len(COLOURS)],
+                "marker": MARKERS[i % len(MARKERS)],
+                "linestyle": "-" if together else "--",
+                "markerfacecolor": COLOURS[i % len(COLOURS)] if together else "white",
+            }
+    return styles
+
+
+@styled
+def auc(sweep, fits):
+    """AUC against the noise of source 3, a panel per source, for the fits that ran at more than one noise level."""
+    n_levels = sweep.groupby("fit")["sigma3"].nunique()
+    sweep = sweep[sweep["fit"].isin(fits) & (sweep["fit"].map(n_levels) > 1)]
+    sources = sweep["source_name"].unique()
+    styles = line_styles(fits)
+    figure = Figure(figsize=(3.1 * len(sources), 3.6), layout="constrained")
+    axes = figure.subplots(1, len(sources), sharey=True)
+    for ax, source in zip(np.atleast_1d(axes), sources, strict=True):
+        for fit, line in sweep[sweep["source_name"] == source].groupby("fit", sort=False):
+            ax.plot(line["sigma3"], line["auc"], label=fits[fit]["label"], **styles[fit])
+        ax.set_title(source.capitalize())
+        ax.set_xlabel("Noise sd of source 3")
+        ax.grid(axis="y", color="0.9")
+    np.atleast_1d(axes)[0].set_ylabel("AUC (%)")
+    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, handlelength=3.5)
+    return figure
+
+
+@styled
+def objective(traces, fits):
+    """Objective against iteration, a panel per family; the best run thick, the other chosen runs thin.
+
+    Methods that report nothing but their last value are left out.
+    """
+    longest = traces.groupby("fit")["iteration"].nunique()
+    present = [[name for name in family if longest.get(name, 0) > 1] for family in families(fits)]
+    present = [family for family in present if family]
+    styles = line_styles(fits)
+    n_columns = min(3, len(present))
+    n_rows = -(-len(present) // n_columns)
+    figure = Figure(figsize=(3.4 * n_columns, 2.8 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for ax, family in zip(axes, present, strict=False):
+        for name in family:
+            for rank, line in traces[traces["fit"] == name].groupby("rank"):
+                style = {**styles[name], "marker": ""}
+                first = rank == 1
+                ax.plot(
+                    line["iteration"],
+                    line["objective"],
+                    label=fits[name]["label"] if first else None,
+                    **{**style, "linewidth": 1.8 if first else 0.6, "alpha": 1 if first else 0.6},
+                )
+        ax.set_xlabel("Iteration")
+        ax.set_xscale("log")
+        few_decades = traces[traces["fit"].isin(family)]["iteration"].max() < 100
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,), numticks=9))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.xaxis.set_minor_formatter("")
+        ax.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
+        ax.legend(loc="best", handlelength=3)
+    for ax in axes[len(present) :]:
+        ax.set_visible(False)
+    for ax in axes[::n_columns]:
+        ax.set_ylabel("Objective")
+    return figure
+
+
+@styled
+def noise(sources, truth, runs, fits):
+    """Histograms of the true noise of each source with the normal densities that each fit estimated, a panel a fit."""
+    residuals = [(x - truth.components @ h).ravel() for x, h in zip(sources.matrices, truth.memberships, strict=True)]
+    chosen = runs[runs["chosen"]].groupby(["fit", "source"])["noise"].mean()
+    rows = [
+        name
+        for name, fit in fits.items()
+        if not registry.get(fit["method"]).concatenate and name in chosen and chosen[name].notna().all()
+    ]
+    widest = 3.5 * max(truth.noise)
+    grid = np.linspace(-widest, widest, 601)
+    bins = np.linspace(-widest, widest, 121)
+    figure = Figure(figsize=(7.6, 1.9 * len(rows) + 0.6), layout="constrained")
+    axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False).ravel()
+    for ax, name in zip(axes, rows, strict=True):
+        for c, (residual, source) in enumerate(zip(residuals, sources.names, strict=True)):
+            sigma = chosen[name, c + 1]
+            ax.hist(residual, bins, density=True, color=COLOURS[c], alpha=0.3)
+            label = f"{source}: true sd {truth.noise[c]:g},\nestimate {sigma:.3f}"
+            ax.plot(grid, norm.pdf(grid, scale=sigma), color=COLOURS[c], linestyle=["-", "--", ":"][c % 3], label=label)
+        ax.set_title(fits[name]["label"], loc="left")
+        ax.set_ylabel("Density")
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)
+    axes[-1].set_xlabel("Noise")
+    return figure
+
+
+@styled
+def convergence(advi, cavi, source_names):
+    """ELBO, change and AUC of an ADVI run (above) and of the closed form (below)."""
+    figure = Figure(figsize=(9.4, 4.8), layout="constrained")
+    axes = figure.subplots(2, 3)
+    iterations = advi.trace_step * np.arange(1, len(advi.trace) + 1)
+    sweeps = np.arange(1, len(cavi.trace) + 1)
+    # the closed form stops on its ELBO, so the gain of a sweep stands where ADVI has the change of the memberships
+    gains = -np.diff(cavi.trace, prepend=np.nan) / np.abs(cavi.trace)
+    for row, x, run, name, change, of_what in (
+        (axes[0], iterations, advi, "ADVI", advi.history["relative_change"], "the memberships"),
+        (axes[1], sweeps, cavi, "Closed form", np.where(gains > 0, gains, np.nan), "the ELBO"),
+    ):
+        row[0].plot(x, run.trace, color=COLOURS[0])
+        row[0].set_title(f"{name}: down to {run.trace[-1]:,.0f}", loc="left")
+        row[0].set_ylabel("Minus ELBO")
+        row[1].plot(x, 100 * change, color=COLOURS[0])
+        row[1].set_title(f"{name}: change of {of_what}", loc="left")
+        row[1].set_ylabel("Change (%)")
+        for c, source in enumerate(source_names):
+            style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3], "label": source}
+            row[2].plot(x, 100 * run.history["auc"][:, c], **style)
+        row[2].set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
+        row[2].set_ylabel("AUC (%)")
+        row[2].legend(loc="lower right", handlelength=2.5)
+        row[1].set_yscale("log")
+        for ax in row:
+            ax.set_xlabel("Iteration" if run is advi else "Sweep")
+            ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            ax.xaxis.set_major_formatter("{x:,.0f}")
+    return figure
+
+
+@styled
+def selection(table, source_names, noise, limits):
+    """The variance of every feature in each source, sorted, with the noise variance and the threshold of the test."""
+    figure = Figure(figsize=(3.1 * len(source_names), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(source_names), sharey=True, squeeze=False)[0]
+    for ax, name, sd, limit in zip(axes, source_names, noise, limits, strict=True):
+        variance = np.sort(table[f"variance {name}"])[::-1]
+        n_passed = int(table[f"passes {name}"].sum())
+        rank = np.arange(1, len(variance) + 1)
+        ax.plot(rank, variance, color=COLOURS[0])
+        ax.fill_between(rank[:n_passed], variance[:n_passed], limit, color=COLOURS[0], alpha=0.2, linewidth=0)
+        ax.axhline(limit, color=COLOURS[1], linestyle="--", label=f"threshold {limit:.3g}")
+        ax.axhline(sd**2, color=COLOURS[2], linestyle=":", label=f"noise variance {sd**2:.3g}")
+        ax.set_yscale("log")
+        ax.set_title(f"{name}: {n_passed:,} of {len(variance):,} pass", loc="left")
+        ax.set_xlabel("Features by variance")
+        ax.legend(loc="upper right", handlelength=2.5)
+    axes[0].set_ylabel("Sample variance")
+    figure.suptitle(f"{int(table['kept'].sum()):,} features are kept", x=0.01, ha="left")
+    return figure

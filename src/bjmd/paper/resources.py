@@ -1,0 +1,169 @@
+"""What a job of the workflow will need, in seconds and megabytes, from the shape of its data.
+
+A sweep of every method touches each stored entry K times and does K x K work for each feature and each sample, so
+
+    work = K (entries + K (M + N)),
+
+and a restart takes a constant and some seconds per unit of work.  The constants in this file bound the CPU seconds and
+the resident memory of single fits on one core of a cloud machine (x86-64, AVX2) with the synthetic data, 3Sources,
+Yale B, METABRIC with 489 genes, and made-up data of METABRIC's full size.  A cluster is asked for more than that
+(`Need.mem_mb`, `Need.runtime`), and for twice as much in a retry.
+"""
+
+import json
+import math
+import os
+import zipfile
+from dataclasses import dataclass
+
+from bjmd.fits import registry
+from bjmd.paper.datasets import cards, catalogue
+from bjmd.paper.datasets.synthetic import SCALES
+
+SLACK_SECONDS, SLACK_MB = 3, 1.5
+"""How many times the estimate is asked for: nodes differ in speed by more than in what Python needs."""
+START_SECONDS = 30
+"""Snakemake starts twice in a job, NumPy and SciPy are imported, and the first job compiles the updates."""
+START_MB = 800
+"""Python with NumPy, SciPy and numba's or PyMC's compiler (400), and the two Snakemakes that start it (200 each)."""
+LOCAL_SECONDS, LOCAL_MB = 5, 300
+"""The same where Snakemake runs already."""
+LEAST_MINUTES = 10
+"""No cluster gains from a shorter limit, and the first access to shared storage may take minutes."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one job is expected to take."""
+
+    seconds: float
+    mb: float
+
+    def runtime(self, attempt=1):
+        """The time limit to ask for, in minutes."""
+        return math.ceil(max(LEAST_MINUTES, SLACK_SECONDS * self.seconds / 60) * 2 ** (attempt - 1))
+
+    def mem_mb(self, attempt=1):
+        """The memory limit to ask for."""
+        return math.ceil(SLACK_MB * self.mb * 2 ** (attempt - 1))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """All samples of a data set side by side."""
+
+    n_features: int
+    n_samples: int
+    n_entries: int
+    """All entries of dense sources, the non-zeros of sparse ones."""
+
+    @property
+    def mb(self):
+        sparse = self.n_entries < self.n_features * self.n_samples
+        return self.n_entries * (12 if sparse else 8) / 1e6  # a sparse entry has an index beside its value
+
+    def factor_mb(self, n_components):
+        """W and H."""
+        return (self.n_features + self.n_samples) * n_components * 8 / 1e6
+
+    def work(self, n_components):
+        """Millions of multiplications in a sweep."""
+        return n_components * (self.n_entries + n_components * (self.n_features + self.n_samples)) / 1e6
+
+
+def shape(path, expected):
+    """The shape of a data set as it is stored, or, before it is there, as `expected()` says."""
+    return stored_shape(path) if os.path.exists(path) else expected()
+
+
+def stored_shape(path):
+    """The shape of a data set that `storage.save_sources` wrote, without reading its matrices."""
+    with zipfile.ZipFile(path) as archive:
+        metadata = json.loads(archive.read("metadata.json"))
+        values = [entry for entry in archive.infolist() if entry.filename.endswith(("/dense.npy", "/data.npy"))]
+    n_entries = sum(entry.file_size - 128 for entry in values) // 8  # a .npy file has 128 bytes of header
+    return Shape(metadata["n_features"], sum(metadata["n_samples"]), n_entries)
+
+
+def expected_shape(family):
+    """The shape of data that are not there yet: exact for synthetic data, an upper bound for real ones."""
+    if family in SCALES:
+        scale = SCALES[family]
+        n_features, n_samples = scale.n_features, 3 * scale.samples_per_source
+        return Shape(n_features, n_samples, n_features * n_samples)
+    name = family.removesuffix("-filtered")
+    paper = cards.PAPER[name]
+    n_features, n_samples = paper.features, sum(paper.groups.values())
+    # a number takes about 8 bytes of text, in a table as in a list of non-zeros
+    return Shape(n_features, n_samples, min(n_features * n_samples, round(file_mb(name) * 1e6 / 8)))
+
+
+def shape_of_files(paths):
+    """The shape of people's own files before they are read, taken to be square and dense, with 2 bytes a number.
+
+    That is an upper bound for text; gzipped numbers rarely take less.
+    """
+    n_entries = sum(os.path.getsize(path) for path in paths) // 2
+    return Shape(math.isqrt(n_entries), math.isqrt(n_entries), n_entries)
+
+
+def file_mb(name):
+    """The size of the files of a real data set, unpacked."""
+    dataset = catalogue.get(name)
+    if any(member.list_sha256 for member in dataset.members):  # many files of one pattern, whose number is not known
+        return dataset.most_bytes / 1e6
+    return sum(member.most_bytes for member in dataset.members) / 1e6
+
+
+LONG_SECONDS, MOST_THREADS = 900, 4
+"""A chunk of restarts that takes longer than this in one thread is given more."""
+
+
+def fit(method, shape, n_components, n_restarts, options, n_threads=1):
+    """A chunk of restarts of one fit; ADVI is taken to need all the iterations that it may."""
+    work = shape.work(n_components)
+    if _by_advi(method):
+        n_unknowns = (shape.n_features + shape.n_samples) * n_components
+        n_iterations = (registry.get(method).options() | options)["max_iterations"]
+        restart = 10 + n_iterations * (3e-4 + 2.5e-7 * n_unknowns + 2e-4 * work)
+    elif registry.get(method).module.startswith("bjmd.inference."):
+        n_sweeps = 100 + 1.3 * n_components**2  # 35 to 130 with few components, the allowed 2000 on Yale B with 38
+        restart = 1 + 7e-4 * n_sweeps * work
+    else:
+        restart = 4 + 0.55 * work  # BNMF's thousand sweeps, and NMF by scikit-learn, cost about the same
+    # The data as they are and made non-negative; for each thread, all samples side by side and what the baselines copy
+    # of those; and the results with their posteriors.
+    mb = START_MB + (2 + 3 * n_threads) * shape.mb + n_restarts * 4 * shape.factor_mb(n_components)
+    return Need(START_SECONDS + math.ceil(n_restarts / n_threads) * restart, mb)
+
+
+def fit_threads(method, shape, n_components, n_restarts, options):
+    """Restarts that one job runs at a time.  Fits by ADVI take turns, so one thread does for them."""
+    if _by_advi(method):
+        return 1
+    seconds = fit(method, shape, n_components, n_restarts, options).seconds
+    return min(MOST_THREADS, n_restarts, math.ceil(seconds / LONG_SECONDS))
+
+
+def _by_advi(method):
+    return registry.get(method).module == "bjmd.inference.advi"
+
+
+def prepare(name):
+    """Unpacking and reading the files of a real data set."""
+    return read(file_mb(name), expected_shape(name))
+
+
+def read(file_mb, shape):
+    """Text at 5 MB a second, in pieces."""
+    return Need(START_SECONDS + file_mb / 5, START_MB + 2 * shape.mb)
+
+
+def look(shape, n_components=0, n_runs=0):
+    """Reading a data set, and the results of some restarts on it, to score or to draw them."""
+    mb = shape.mb + n_runs * 4 * shape.factor_mb(n_components)
+    return Need(LOCAL_SECONDS + mb / 20, LOCAL_MB + 2 * mb)
+
+
+TABLE = Need(LOCAL_SECONDS, LOCAL_MB)
+"""Tables and figures that are made from tables."""

@@ -1,0 +1,113 @@
+"""What a run would submit to a cluster, from Snakemake's dry run:
+
+    snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd.paper.submission
+
+prints the number of jobs of each rule, their CPU hours, and the longest chain of jobs that wait for each other.
+"""
+
+import re
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from bjmd.errors import InputError
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a dry run; the jobs of a group are submitted as one."""
+
+    rule: str
+    group: str
+    inputs: frozenset
+    outputs: frozenset
+    threads: int
+    hours: float
+    submitted: bool
+
+    @property
+    def unit(self):
+        """What is submitted at once."""
+        return self.group or min(self.outputs)
+
+    @property
+    def cpu_hours(self):
+        return self.threads * self.hours
+
+
+def read_jobs(text):
+    """The jobs in the text of a dry run."""
+    jobs, group = [], ""
+    # a rule's name stands before its indented fields; jobs of a group are indented once more
+    for match in re.finditer(r"Group job (\S+)|^( *)rule (\w+):\n((?:\2    .*\n)+)", text, re.MULTILINE):
+        if match[1]:
+            group = match[1]
+            continue
+        fields = dict(re.findall(r"^ +(\w+): (.*)$", match[4], re.MULTILINE))
+        resources = dict(re.findall(r"(\w+)=([^,]+)", fields["resources"]))
+        if match[3] != "all":
+            jobs.append(
+                Job(
+                    rule=match[3],
+                    group=group if match[2] else "",
+                    inputs=_files(fields.get("input", "")),
+                    outputs=_files(fields["output"]),
+                    threads=int(fields.get("threads", 1)),
+                    hours=int(resources.get("node_s") or resources["local_s"]) / 3600,
+                    submitted="node_s" in resources,
+                )
+            )
+    if not jobs:
+        raise InputError("no job was found; pipe the output of snakemake --dry-run into this command")
+    return jobs
+
+
+def _files(field):
+    return frozenset(filter(None, field.split(", ")))
+
+
+def longest_chain(jobs):
+    """The jobs, first to last, whose hours add up to the least time that the run can take."""
+    maker = {path: job for job in jobs for path in job.outputs}
+    needs = {job: {maker[path] for path in job.inputs if path in maker} for job in jobs}
+    until, before = {}, {}
+    for job in TopologicalSorter(needs).static_order():
+        before[job] = max(needs[job], key=until.get, default=None)
+        until[job] = job.hours + until.get(before[job], 0)
+    chain = [max(until, key=until.get)]
+    while before[chain[0]] is not None:
+        chain.insert(0, before[chain[0]])
+    return chain
+
+
+def report(jobs):
+    """The whole submission as text."""
+    by_rule = defaultdict(list)
+    for job in sorted(jobs, key=lambda job: not job.submitted):
+        by_rule[job.rule].append(job)
+    lines = ["| rule | jobs | where | CPU hours | longest job (h) |", "|---|---:|---|---:|---:|"]
+    for rule, group in by_rule.items():
+        where = "cluster" if group[0].submitted else "local"
+        cpu_hours, longest = sum(job.cpu_hours for job in group), max(job.hours for job in group)
+        lines.append(f"| {rule} | {len(group)} | {where} | {cpu_hours:.2f} | {longest:.2f} |")
+    submitted = [job for job in jobs if job.submitted]
+    chain = longest_chain(jobs)
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{len({job.unit for job in submitted})} jobs are submitted to the cluster, for "
+            f"{sum(job.cpu_hours for job in submitted):.1f} CPU hours; {len(jobs) - len(submitted)} short ones run "
+            "beside Snakemake.",
+            f"The longest chain takes {sum(job.hours for job in chain):.1f} hours: "
+            f"{' -> '.join(job.rule for job in chain)}.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    try:
+        print(report(read_jobs(sys.stdin.read())))
+    except InputError as error:
+        sys.exit(str(error))

@@ -1,0 +1,1 @@
+"""The figures, tables, text and page of one fit, in one style."""

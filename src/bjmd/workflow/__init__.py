@@ -1,1 +1,0 @@
-"""What the Snakemake workflow needs beyond the package: the config checked, resources, scripts, provenance."""

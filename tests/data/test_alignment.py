@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd.data.alignment import align
+from bjmd.errors import InputError
+
+A, B = np.arange(6.0).reshape(3, 2), 10 + np.arange(6.0).reshape(2, 3)
+
+
+def test_the_union_has_missing_rows_where_a_source_lacks_a_feature():
+    (a, b), alignment = align([A, B], [["x", "y", "z"], ["z", "q"]], ["a", "b"])
+    assert alignment.feature_names == ["x", "y", "z", "q"]
+    np.testing.assert_array_equal(a, np.vstack([A, [np.nan] * 2]))
+    np.testing.assert_array_equal(b, np.vstack([[np.nan] * 3, [np.nan] * 3, B]))
+    assert str(alignment) == (
+        "1 of 4 features are in every source; the others are missing entries (a lacks 1, b lacks 2)"
+    )
+
+
+def test_the_intersection_has_what_every_source_has():
+    (a, b), alignment = align([A, B], [["x", "y", "z"], ["z", "y"]], ["a", "b"], join="inner")
+    assert alignment.feature_names == ["y", "z"]
+    np.testing.assert_array_equal(a, A[[1, 2]])
+    np.testing.assert_array_equal(b, B[[1, 0]])
+    assert str(alignment) == "2 of 3 features are in every source; the others are left out (b lacks 1)"
+
+
+def test_equal_features_in_another_order_are_sorted_and_equal_ones_are_not_copied():
+    (a, b), alignment = align([A, A], [["x", "y", "z"], ["z", "x", "y"]], ["a", "b"])
+    assert a is A
+    np.testing.assert_array_equal(b, A[[1, 2, 0]])
+    assert str(alignment) == "all 3 features are in every source"
+
+
+def test_sparse_rows_are_sorted_and_stay_sparse():
+    (_, b), _ = align([A, scipy.sparse.csc_array(A)], [["x", "y", "z"], ["z", "x", "y"]], ["a", "b"])
+    assert scipy.sparse.issparse(b)
+    np.testing.assert_array_equal(b.toarray(), A[[1, 2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("matrices", "features", "message"),
+    [
+        (
+            [A, B],
+            [["x", "y", "z"], ["s1", "s2"]],
+            "source 'a' has no feature in common with the others: it has for example 'x', 'y', they have 's1', 's2'",
+        ),
+        ([A, B], [["x", "y", "x"], ["x", "y"]], "source 'a' has feature 'x' more than once"),
+        ([A, B], [["x", "y"], ["x", "y"]], "source 'a' has 3 features but 2 feature names"),
+        (
+            [A, scipy.sparse.csc_array(B)],
+            [["x", "y", "z"], ["x", "y"]],
+            "source 'b' is sparse and lacks 1 of the features",
+        ),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused_in_one_sentence(matrices, features, message):
+    with pytest.raises(InputError, match=message):
+        align(matrices, features, ["a", "b"])
+
+
+def test_sources_may_overlap_pairwise_only():
+    matrices, features = [A[:2], A[:2], A[:2]], [["x", "y"], ["y", "z"], ["z", "x"]]
+    assert align(matrices, features, ["a", "b", "c"])[1].feature_names == ["x", "y", "z"]
+    with pytest.raises(InputError, match="no feature is in every source, so join='inner' leaves none"):
+        align(matrices, features, ["a", "b", "c"], join="inner")

@@ -1,0 +1,131 @@
+"""Missing entries: latent, monotone, and the same as leaving them out where that can be computed."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from bjmd.data.missing import CompletedSources
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.fits import registry
+from bjmd.inference import cavi
+from bjmd.model import Priors
+from bjmd.paper.datasets import synthetic
+
+ABLE = ["map-bjmd", "map-catbjmd", "cavi-bjmd", "cavi-catbjmd"]
+
+
+def with_holes(sources, share, seed=0):
+    rng = np.random.default_rng(seed)
+    return Sources([np.where(rng.random(x.shape) < share, np.nan, x) for x in sources.matrices])
+
+
+@pytest.fixture
+def holed(make_sources):
+    return with_holes(make_sources(n_features=40, n_samples=(30, 20)), 0.3)
+
+
+def test_sources_count_what_is_missing(holed):
+    assert holed.n_missing == [int(np.isnan(x).sum()) for x in holed.matrices]
+    assert holed.n_observed == [int((~np.isnan(x)).sum()) for x in holed.matrices]
+    np.testing.assert_allclose(holed.squared_norms, [np.nansum(x**2) for x in holed.matrices])
+
+
+def test_guesses_begin_at_the_mean_of_the_feature_and_follow_the_fit(holed, rng):
+    completed = CompletedSources(holed)
+    mean = np.nanmean(np.hstack(holed.matrices), axis=1)
+    wt, h = rng.standard_normal((3, 40)), [rng.random((3, n)) for n in holed.n_samples]
+    for guesses in ([np.tile(mean[:, None], n) for n in holed.n_samples], [wt.T @ block for block in h]):
+        for c, x in enumerate(holed.matrices):
+            np.testing.assert_allclose(completed.matrices[c], np.where(np.isnan(x), guesses[c], x))
+            np.testing.assert_allclose(completed.squared_norms[c], (completed.matrices[c] ** 2).sum())
+        completed.fill(wt, h)
+    assert all(np.isnan(x).any() for x in holed.matrices), "the user's data must stay as they are"
+
+
+def test_complete_sources_are_not_copied(make_sources):
+    sources = make_sources()
+    assert CompletedSources(sources).matrices is sources.matrices
+
+
+@pytest.mark.parametrize("method", ABLE)
+def test_the_objective_never_rises(holed, method, monkeypatch):
+    monkeypatch.setattr(cavi, "PLAIN_SWEEPS", 5)
+    result = registry.fit(method, holed, 3, tol=1e-9)
+    assert len(result.trace) > 8
+    assert (np.diff(result.trace) <= 1e-9 * abs(result.objective)).all()
+    assert result.converged
+
+
+def test_the_noise_counts_observed_entries_and_the_spread_at_the_others(holed):
+    """With q(W) and q(H) at hand, q(s2) can be put together from observed and missing entries apart."""
+    result = registry.fit("cavi-bjmd", holed, 3, tol=1e-10)
+    covariance = np.linalg.inv(
+        result.posterior["components_precision"] + result.posterior["components_ridge"][:, :, None] * np.eye(3)
+    )
+    for c, x in enumerate(holed.matrices):
+        g = result.posterior[f"dirichlet_{c}"]
+        s = g.sum(axis=0)
+        m = g / s
+        spread = (np.eye(3)[:, :, None] * m[None] - m[:, None] * m[None]) / (s + 1)
+        second = spread + m[:, None] * m[None]
+        variance = np.einsum("ikl,klj->ij", covariance, second) + np.einsum(
+            "ik,il,klj->ij", *2 * (result.components,), spread
+        )
+        mean = result.components @ m
+        expected = np.where(np.isnan(x), 0, (x - mean) ** 2) + variance
+        rate = Priors().b0 + 0.5 * expected.sum()
+        np.testing.assert_allclose(result.posterior["noise_rate"][c], rate, rtol=1e-6)
+        np.testing.assert_allclose(result.posterior["noise_shape"][c], Priors().a0 + 0.5 * (~np.isnan(x)).sum())
+
+
+@pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
+def test_a_feature_that_a_source_lacks_says_nothing_about_it(make_sources, method):
+    """Under MAP a missing row is the same as no row, and under the closed form nearly so."""
+    sources = make_sources(n_features=60, n_samples=(50,), noise=(0.2,))
+    x = sources.matrices[0]
+    other = make_sources(n_features=60, n_samples=(50,), noise=(0.2,), seed=0).matrices[0] + 0.1
+    lacking = x.copy()
+    lacking[40:] = np.nan
+    both = registry.fit(method, Sources([lacking, other]), 3, tol=1e-10)
+    w = both.components[:40]
+    # memberships of the first source are the best for its own 40 rows alone
+    cut = Sources([x[:40]])
+    gradient = w.T @ (w @ both.memberships[0] - cut.matrices[0])
+    prior = 0.1 * both.noise[0] ** 2 / both.memberships[0]
+    multiplier = gradient - prior
+    spread = multiplier.max(axis=0) - multiplier.min(axis=0)
+    scale = np.abs(w.T @ cut.matrices[0]).max()
+    if method == "map-bjmd":
+        assert spread.max() < 1e-3 * scale
+    else:
+        assert np.median(spread) < 0.05 * scale
+
+
+def test_a_fifth_missing_hardly_changes_the_memberships_of_the_large_data():
+    sources = synthetic.generate("large", 1.5, 4).sources
+    complete = np.hstack(registry.fit("cavi-bjmd", sources, 10, seed=1).memberships)
+    partial = np.hstack(registry.fit("cavi-bjmd", with_holes(sources, 0.2), 10, seed=1).memberships)
+    rows, columns = linear_sum_assignment(-np.corrcoef(complete, partial)[:10, 10:])
+    assert np.corrcoef(complete[rows].ravel(), partial[columns].ravel())[0, 1] > 0.98
+
+
+def test_other_methods_refuse_missing_entries(holed):
+    for name in registry.method_names():
+        if name not in ABLE:
+            with pytest.raises(InputError, match=f"method '{name}' takes no missing entries but source 'source 1' has"):
+                registry.fit(name, holed, 3)
+
+
+@pytest.mark.parametrize(
+    ("hole", "message"),
+    [
+        (np.s_[:, 4], "sample 'source 1-sample 5' of source 'source 1' has no observed entry; remove"),
+        (np.s_[3:5], "feature 'feature 4' has no observed entry in any source, nor have 1 others; remove"),
+    ],
+)
+def test_what_is_never_observed_is_refused(make_sources, hole, message):
+    x = make_sources().matrices[0].copy()
+    x[hole] = np.nan
+    with pytest.raises(InputError, match=message):
+        Sources([x])

@@ -1,0 +1,290 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd.data import preparation, streamed
+from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.fits import registry, storage
+from bjmd.paper import feature_test
+
+da = pytest.importorskip("dask.array")
+
+STREAMING = [name for name, method in registry.METHODS.items() if method.streams]
+OTHERS = [name for name, method in registry.METHODS.items() if not method.streams]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of a few rows or columns, the last one incomplete, so that small data are cut too."""
+    monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 50)
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """A matrix written to a file and mapped from there."""
+
+    def write(x, dtype=np.float64, order="C", mode="r"):
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.npy"
+        np.save(path, np.asarray(x, dtype=dtype, order=order))
+        return np.load(path, mmap_mode=mode)
+
+    return write
+
+
+def in_chunks(x):
+    return da.from_array(x, chunks=(8, 15))
+
+
+def assert_same(result, expected):
+    """Equal to 1e-10 of each array's largest entry: blocks only change the order of sums."""
+    assert result.reason == expected.reason
+    pairs = [
+        (result.components, expected.components),
+        (result.trace, expected.trace),
+        (np.hstack(result.memberships), np.hstack(expected.memberships)),
+    ]
+    if expected.noise is not None:
+        pairs.append((result.noise, expected.noise))
+    assert result.posterior.keys() == expected.posterior.keys()
+    pairs += [(result.posterior[name], array) for name, array in expected.posterior.items()]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f4", np.int16])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_and_norm_are_those_of_the_matrix_in_memory(mapped, rng, dtype, order):
+    x = (10 * rng.standard_normal((13, 17))).astype(dtype)
+    h, wt = rng.random((3, 17)), rng.standard_normal((3, 13))
+    in_memory = Sources([x])
+    view = mapped(np.tile(x, (2, 2)), dtype, order)[:13, 17:]  # a view is cut like the whole
+    for source in (mapped(x, dtype, order), view, np.asarray(view), in_chunks(x)):
+        sources = Sources([source])
+        assert isinstance(sources.matrices[0], streamed.Streamed)
+        np.testing.assert_allclose(sources.squared_norms, in_memory.squared_norms, rtol=1e-14)
+        for product, *arguments in ((data_times_memberships, "x", h), (components_times_data, wt, "x")):
+            ours, expected = (
+                product(*(s.matrices[0] if isinstance(a, str) else a for a in arguments)) for s in (sources, in_memory)
+            )
+            np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+def test_chunks_may_be_sparse(rng):
+    x = rng.random((13, 17)) * (rng.random((13, 17)) < 0.3)
+    (ours,) = Sources([in_chunks(x).map_blocks(scipy.sparse.csr_array)]).matrices
+    h, wt = rng.random((3, 17)), rng.random((3, 13))
+    np.testing.assert_allclose(data_times_memberships(ours, h), h @ x.T, rtol=1e-12)
+    np.testing.assert_allclose(components_times_data(wt, ours), wt @ x, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", STREAMING)
+def test_fits_are_those_of_the_data_in_memory(make_sources, mapped, method):
+    x1, x2 = (x.astype(np.float32) for x in make_sources(n_features=15, n_samples=(30, 22)).matrices)
+    few = {"max_sweeps": 3} if "max_sweeps" in registry.get(method).options() else {}
+    expected = registry.fit(method, Sources([x1, x2]), 3, seed=1, **few)
+    for matrices in (
+        [mapped(x1, np.float32), mapped(x2, np.float32, "F")],
+        [in_chunks(x1), in_chunks(x2)],
+        [mapped(x1, np.float32), in_chunks(x2)],
+        [x1, mapped(x2, np.float32)],
+    ):
+        assert_same(registry.fit(method, Sources(matrices), 3, seed=1, **few), expected)
+
+
+@pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
+def test_fits_stay_the_same_until_they_converge(make_sources, mapped, method):
+    x1, x2 = make_sources(n_features=15, n_samples=(30, 22)).matrices
+    expected = registry.fit(method, Sources([x1, x2]), 3, seed=1)
+    assert expected.converged
+    assert_same(registry.fit(method, Sources([mapped(x1), mapped(x2, order="F")]), 3, seed=1), expected)
+
+
+def test_workers_of_a_cluster_share_a_fit_and_one_may_die(make_sources, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    x = make_sources(n_features=40, n_samples=(60, 1)).matrices[0]
+    np.save(tmp_path / "x.npy", x)
+    reads, died = tmp_path / "reads", tmp_path / "died"
+
+    def read(first):
+        """Ten columns from the file; the process that comes as the 30th, in the third sweep, does not survive."""
+        with reads.open("ab") as log:
+            log.write(b".")
+            count = log.tell()
+        if count >= 30 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.load(tmp_path / "x.npy")[:, first : first + 10]
+
+    import dask
+
+    source = da.concatenate(
+        [da.from_delayed(dask.delayed(read)(first), (40, 10), float) for first in range(0, 60, 10)], axis=1
+    )
+    died.touch()  # not here
+    alone = registry.fit("cavi-bjmd", Sources([source]), 3, max_sweeps=6)
+    assert_same(alone, registry.fit("cavi-bjmd", Sources([x]), 3, max_sweeps=6))
+    died.unlink()
+    reads.unlink()
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        shared = registry.fit("cavi-bjmd", Sources([source]), 3, max_sweeps=6)
+    assert died.exists()
+    np.testing.assert_array_equal(shared.components, alone.components)  # to the bit, whatever the number of workers
+    np.testing.assert_array_equal(shared.trace, alone.trace)
+
+
+LIMITED = """
+import resource, sys
+import numpy as np
+from bjmd.fits import registry
+from bjmd.data.sources import Sources
+
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key + ":"))
+
+warm = Sources([np.random.default_rng(0).random((20, 30))])
+for name in ("map-bjmd", "cavi-bjmd"):
+    registry.fit(name, warm, 3, max_sweeps=2)
+x = np.load(sys.argv[1], mmap_mode="r")
+allowed = status("VmData") + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+try:
+    np.array(x)
+except MemoryError:
+    print("the data do not fit")
+before = status("RssFile")
+for name in ("map-bjmd", "cavi-bjmd"):
+    assert np.isfinite(registry.fit(name, Sources([x]), 3, max_sweeps=2).objective)
+print(status("RssFile") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits and accounts of memory are Linux's")
+def test_a_fit_needs_less_memory_than_its_data(tmp_path):
+    size, allowed = 160_000_000, 110_000_000
+    np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(2000, 20_000))[:] = 1
+    source = Path(streamed.__file__).parents[1]
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, tmp_path / "x.npy", str(allowed)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    refusal, pages = run.stdout.splitlines()
+    assert refusal == "the data do not fit"
+    assert int(pages) < size / 2, "pages that were read are kept in the process"
+
+
+def test_what_a_private_map_changed_is_not_forgotten(mapped, rng):
+    x = mapped(rng.random((13, 17)), np.float32, mode="c")
+    x[:] = 1
+    assert Sources([x]).squared_norms == [13 * 17]
+    assert Sources([x]).squared_norms == [13 * 17]
+
+
+def with_bad_entries(x):
+    x = np.array(x)
+    x[7, 3], x[2, 8], x[11, 0] = np.nan, np.inf, np.nan
+    return x
+
+
+@pytest.mark.parametrize("order", ["C", "F", "dask"])
+def test_bad_entries_are_counted_and_placed(mapped, order):
+    x = with_bad_entries(np.ones((13, 17)))
+    source = in_chunks(x) if order == "dask" else mapped(x, np.float32, order)
+    with pytest.raises(InputError, match=r"source 'b' holds 3 NaN or infinite entries, .* feature 2, sample 8 .*fill"):
+        Sources([np.ones((13, 2)), source], names=["a", "b"])
+
+
+def test_bad_entries_are_placed_side_by_side():
+    x = with_bad_entries(np.ones((13, 17)))
+    middle = streamed.Chunked(in_chunks(np.ones((13, 5))), "b")
+    assert streamed.SideBySide([np.ones((13, 4)), middle, x]).not_finite() == (3, (2, 17))
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
+    x1, x2 = make_sources().matrices
+    for source in (mapped(x2), in_chunks(x2)):
+        with pytest.raises(InputError, match=rf"'{method}' needs its data in memory but source 'source 2' .*map-bjmd"):
+            registry.fit(method, Sources([x1, source]), 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s, path: storage.save_sources(path, s), "writing a data set needs its data in memory"),
+        (lambda s, _: preparation.nonnegative(s, "clip"), "nonnegative = 'clip' needs its data in memory"),
+        (lambda s, _: feature_test.select(s, [1.0]), "feature selection needs its data in memory"),
+        (lambda s, _: feature_test.filtered(s, np.ones(12)), "feature selection needs its data in memory"),
+        (lambda s, _: np.asarray(s.matrices[0]), "was to be loaded as a whole"),
+        (lambda s, _: np.maximum(s.matrices[0], 0), "was to be loaded as a whole"),
+        (
+            lambda s, _: Sources([*s.matrices, scipy.sparse.eye_array(12)]).concatenated(),
+            "sparse sources cannot be put side by side with memory-mapped",
+        ),
+    ],
+)
+def test_nothing_loads_a_source_by_accident(make_sources, mapped, tmp_path, call, message):
+    x = make_sources().matrices[0]
+    for source in (mapped(x), in_chunks(x)):
+        with pytest.raises(InputError, match=message):
+            call(Sources([source]), tmp_path / "sources.npz")
+    assert not (tmp_path / "sources.npz").exists()
+
+
+def test_a_copy_of_a_mapped_array_is_in_memory(mapped, rng):
+    assert isinstance(Sources([mapped(rng.random((13, 17))).copy()]).matrices[0], np.ndarray)
+
+
+X = np.ones((6, 8))
+BAD_SOURCES = {
+    "bare": (lambda: Sources(in_chunks(X)), r"wrap a single matrix as Sources\(\[X\]\)"),
+    "text": (lambda: Sources([in_chunks(X.astype(str))]), "must hold real numbers only"),
+    "three dimensions": (lambda: Sources([da.ones((2, 3, 4))]), "has 3 dimensions"),
+    "unknown chunks": (lambda: Sources([in_chunks(X)[:, da.ones(8, chunks=4) > 0]]), "chunks of unknown size"),
+    "overflow": (lambda: Sources([in_chunks(X * 1e200)]), "squares overflow; rescale"),
+}
+
+
+def test_the_page_runs_as_it_stands(make_sources, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs" / "large.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    x1, x2 = make_sources().matrices
+    np.save("expression.npy", x1)
+    in_chunks(x2).to_zarr("counts.zarr")
+    names = {}
+    for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(example, names)
+    assert [h.shape for h in names["result"].memberships] == [(3, 9), (3, 7)]
+
+
+def test_zarr_arrays_come_through_dask(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.create_array(tmp_path / "x.zarr", shape=(6, 8), chunks=(6, 4), dtype="f4")
+    stored[:] = X
+    with pytest.raises(InputError, match=r"is a chunked zarr.*wrap it as dask.array.from_array\(x\)"):
+        Sources([stored])
+    assert Sources([da.from_array(stored)]).squared_norms == [48]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD_SOURCES.values(), ids=BAD_SOURCES)
+def test_bad_input_is_refused_in_one_sentence(make, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        make()
+    assert "\n" not in str(refusal.value)

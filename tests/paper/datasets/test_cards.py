@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from bjmd.data.sources import Sources
+from bjmd.paper.datasets import cards, catalogue, pictures
+
+
+@pytest.fixture
+def metabric():
+    """As many patients as the study leaves, with a few genes."""
+    sizes = {"low": 163, "moderate": 650, "high": 898}
+    return Sources(
+        [np.ones((3, n)) for n in sizes.values()],
+        names=sizes,
+        labels=[np.arange(n) % 5 == np.arange(5)[:, None] for n in sizes.values()],
+        class_names=["Basal", "Her2", "LumA", "LumB", "Normal"],
+    )
+
+
+def test_numbers_beside_the_papers_with_reasons(metabric):
+    table = cards.comparison("metabric", metabric)
+    assert list(table.columns) == ["prepared", "paper", "difference"]
+    assert list(table.loc["samples of low", ["prepared", "paper"]]) == [163, 214]
+    for group, numbers in {
+        "low": ("213", "214", "50"),
+        "moderate": ("736", "735", "86"),
+        "high": ("962", "64"),
+    }.items():
+        assert all(number in table.loc[f"samples of {group}", "difference"] for number in numbers)
+    same = table["prepared"] == table["paper"]
+    assert list(table.index[same]) == ["groups", "classes"]
+    assert (table.loc[same, "difference"] == "").all()
+    assert "19466" in table.loc["features", "difference"]
+
+
+def test_difference_without_a_known_reason_says_so(metabric):
+    wrong = Sources(metabric.matrices[:2], names=["low", "moderate"], labels=metabric.labels[:2])
+    assert "Not explained" in cards.comparison("metabric", wrong).loc["groups", "difference"]
+
+
+def test_samples_of_several_classes_count_in_each():
+    labels = [np.array([[1, 1, 0], [0, 1, 1]]), np.array([[1, 0], [1, 1]])]
+    sources = Sources([np.ones((2, 3)), np.ones((2, 2))], names=["a", "b"], labels=labels, class_names=["x", "y"])
+    assert cards.class_counts(sources).to_dict("list") == {"a": [2, 2], "b": [1, 2], "all": [3, 4]}
+
+
+def test_text(metabric):
+    text = cards.markdown("metabric", metabric)
+    dataset = catalogue.get("metabric")
+    for part in (f"# {dataset.title}", dataset.page, dataset.terms, dataset.citation, "| classes | 5 | 5 |  |"):
+        assert part in text
+    assert "| LumA | 33 | 130 | 180 | 343 |" in text
+
+
+def test_there_is_a_card_and_a_picture_for_every_data_set():
+    assert set(cards.PAPER) == set(pictures.DRAWINGS) == set(catalogue.names())

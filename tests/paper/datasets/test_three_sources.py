@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd.errors import InputError
+from bjmd.paper.datasets import three_sources
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three small views with different terms; story 2 is in all of them, with two topics."""
+    views = {
+        "bbc": (["bank", "goal"], ["1", "2"], [(1, 1, 3), (2, 2, 1)]),
+        "guardian": (["goal", "café"], ["2", "3"], [(1, 1, 5), (2, 2, 2)]),
+        "reuters": (["bank"], ["2"], [(1, 1, 4)]),
+    }
+    for stem, (terms, stories, entries) in views.items():
+        head = f"%%MatrixMarket matrix coordinate real general\n{len(terms)} {len(stories)} {len(entries)}\n"
+        body = "".join(f"{i} {j} {value}.0000\n" for i, j, value in entries)
+        (tmp_path / f"3sources_{stem}.mtx").write_text(head + body)
+        (tmp_path / f"3sources_{stem}.terms").write_text("\n".join(terms) + "\n", encoding="utf-8")
+        (tmp_path / f"3sources_{stem}.docs").write_text("\r\n".join(stories) + "\r\n")
+    (tmp_path / "3sources.overlap.clist").write_text("business: 1,2\nsport: 2,3\n")
+    return tmp_path
+
+
+def test_union_of_terms_and_overlapping_topics(folder):
+    sources = three_sources.prepare(folder)
+    assert sources.names == ["BBC", "Guardian", "Reuters"]
+    assert sources.feature_names == ["bank", "café", "goal"]
+    assert all(scipy.sparse.issparse(x) for x in sources.matrices)
+    for x, expected in zip(
+        sources.matrices, [[[3, 0], [0, 0], [0, 1]], [[0, 0], [0, 2], [5, 0]], [[4], [0], [0]]], strict=True
+    ):
+        np.testing.assert_array_equal(x.toarray(), expected)
+    assert sources.sample_names == [["1", "2"], ["2", "3"], ["2"]]
+    assert sources.class_names == ["business", "sport"]
+    for labels, expected in zip(sources.labels, [[[1, 1], [0, 1]], [[1, 0], [1, 1]], [[1], [1]]], strict=True):
+        np.testing.assert_array_equal(labels, expected)
+
+
+@pytest.mark.parametrize("text", ["business, 1,2\nsport, 2,3\n", "business:1, 2\r\n\r\nsport : 2,3"])
+def test_other_separators_of_topics(folder, text):
+    expected = three_sources.prepare(folder).labels
+    (folder / "3sources.overlap.clist").write_text(text)
+    for labels, same in zip(three_sources.prepare(folder).labels, expected, strict=True):
+        np.testing.assert_array_equal(labels, same)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("3sources.overlap.clist", "business\n", "topic: story"),
+        ("3sources_bbc.docs", "1\n2\n3\n", "is 2 x 2 but beside it are 2 terms and 3 documents"),
+        ("3sources_bbc.mtx", "<html></html>", "not a Matrix Market file"),
+        ("3sources_bbc.mtx", None, "is missing"),
+        ("3sources_reuters.terms", None, "is missing"),
+    ],
+)
+def test_files_that_cannot_be_used(folder, name, text, words):
+    (folder / name).unlink()
+    if text is not None:
+        (folder / name).write_text(text)
+    with pytest.raises(InputError, match=words):
+        three_sources.prepare(folder)

@@ -1,0 +1,52 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from bjmd.errors import InputError
+from bjmd.paper.metric import UndefinedAUCWarning, auc_during_a_fit, auc_per_class, auc_per_source, auc_table
+
+
+@pytest.mark.parametrize("decimals", [12, 1, 0], ids=["no ties", "many ties", "almost all tied"])
+def test_agrees_with_scikit_learn(decimals, rng):
+    h = rng.random((4, 60)).round(decimals)
+    labels = rng.random((3, 60)) < 0.4  # a sample may be in none, one or several classes
+    expected = [[roc_auc_score(y, row) for row in h] for y in labels]
+    np.testing.assert_allclose(auc_table(h, labels), expected, rtol=1e-13)
+
+
+def test_by_hand():
+    h = np.array([[0.1, 0.4, 0.35, 0.8], [0.5, 0.5, 0.5, 0.5]])
+    labels = np.array([[0, 0, 1, 1]])
+    # of the pairs (out, in): 0.1<0.35, 0.1<0.8, 0.4<0.8 are in order, 0.4>0.35 is not
+    np.testing.assert_allclose(auc_table(h, labels), [[0.75, 0.5]])
+    np.testing.assert_allclose(auc_per_class(h, labels), [0.75])
+
+
+def test_the_best_component_counts_for_each_class():
+    labels = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
+    assert auc_per_source([labels[::-1].astype(float)], [labels]) == [1.0]
+
+
+def test_a_class_without_an_auc_is_left_out_and_named():
+    h = np.array([[0.9, 0.8, 0.1], [0.1, 0.2, 0.9]])
+    labels = np.array([[1, 1, 0], [0, 0, 0], [1, 1, 1]])
+    with pytest.warns(UndefinedAUCWarning, match="source 2: class 2, 3 is absent or holds every sample"):
+        scores = auc_per_source([h, h], [labels[:1], labels])
+    np.testing.assert_array_equal(scores, [1.0, 1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(auc_during_a_fit([h, h], [labels[:1], labels]), scores)
+
+
+def test_a_source_without_any_class_has_no_score():
+    with pytest.warns(UndefinedAUCWarning):
+        assert np.isnan(auc_per_source([np.ones((2, 3))], [np.zeros((1, 3))])).all()
+
+
+def test_mismatches_are_refused():
+    with pytest.raises(InputError, match=r"\(2, 3\).*\(1, 4\)"):
+        auc_per_class(np.ones((2, 3)), np.ones((1, 4)))
+    with pytest.raises(InputError, match="2 sources but labels of 1"):
+        auc_per_source([np.ones((2, 3))] * 2, [np.ones((1, 3))])

@@ -1,0 +1,46 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from bjmd.data.sources import Sources
+from bjmd.fits.decomposition import Decomposition
+from bjmd.paper import scores, tables
+
+LABELS = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
+FITS = {"a": {"label": "A & co", "paper_row": "A"}, "b": {"label": "B"}, "truth": {"label": "True H"}}
+
+
+def run(seed, objective, h, noise=2.0):
+    return Decomposition(
+        np.ones((3, 2)), [h], np.array([noise]), objective, np.array([9.0, objective]), True, "", 1.5, seed=seed
+    )
+
+
+@pytest.fixture
+def runs():
+    sources = Sources([np.ones((3, 4))], names=["only"], labels=[LABELS])
+    perfect, useless = LABELS.astype(float), np.full((2, 4), 0.5)
+    results = {"a": [run(0, 3.0, useless), run(1, 1.0, perfect), run(2, 2.0, useless)], "b": [run(0, 5.0, useless)]}
+    table = scores.runs_table(sources, results, {"a": 2, "b": 1})
+    return scores.with_truth(table, sources, run(None, np.nan, perfect))
+
+
+def test_the_best_by_objective_are_chosen_and_averaged(runs):
+    assert runs[(runs["fit"] == "a") & runs["chosen"]]["seed"].tolist() == [1, 2]
+    summary = scores.summary(runs).set_index("fit")
+    assert summary.loc["a", "auc"] == 75
+    assert summary.loc["a", "auc_sd"] == pytest.approx(np.std([100, 50], ddof=1))
+    assert (summary.loc["a", "n_chosen"], summary.loc["a", "n_restarts"]) == (2, 3)
+    assert summary.loc["truth", "auc"] == 100
+
+
+def test_the_table_shows_the_printed_number_and_the_difference(runs):
+    printed = pd.DataFrame({"row": ["A"], "source": [1], "auc": [80.0], "seconds": [7.0]})
+    table = tables.performance(runs, printed, FITS)
+    assert table.set_index("fit").loc["a", "difference"] == -5
+    markdown = tables.render(table, "markdown").splitlines()
+    assert markdown[0].startswith("| Algorithm | only AUC | only paper | only diff.")
+    assert markdown[2] == "| A & co | 75.00 ± 35.36 | 80.00 | -5.00 | 1.5 | 7.0 | 100 % | 2 of 3 |"
+    assert markdown[3].startswith("| B | 50.00 | – | – |")
+    assert r"A \& co" in tables.render(table, "latex")
+    assert "A &amp; co" in tables.render(table, "html")
