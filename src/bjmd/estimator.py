@@ -24,7 +24,7 @@ from bjmd.checks import one_of, whole_number
 from bjmd.data.alignment import align
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import posterior, projection, restarts
+from bjmd.fits import projection, restarts
 
 MOST_ITERATIONS = {"cavi": "max_sweeps", "map": "max_sweeps", "advi": "max_iterations"}
 """The inferences, and what each calls max_iter."""
@@ -148,7 +148,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
         self.noise_ = np.asarray(best.noise)
         self.objective_ = best.objective
-        self.n_iter_ = len(best.trace) * best.trace_step
+        self.n_iter_ = best.n_iterations
         self.converged_ = best.converged
         self.restarts_ = np.array([result.objective for result in results])
         self.source_names_ = sources.names
@@ -192,12 +192,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Independent draws of components, memberships and noise from the posterior."""
         check_is_fitted(self)
         whole_number("n_draws", n_draws, least=1)
-        if "components_precision" not in self.decomposition_.posterior:
+        if self.inference != "cavi":
             raise InputError("only a fit with inference='cavi' has a posterior to draw from; use it")
-        components, memberships, noise = posterior.sample(
-            self.decomposition_, n_draws, check_random_state(random_state)
+        posterior, rng = self.decomposition_.posterior, check_random_state(random_state)
+        return PosteriorDraws(
+            components=np.swapaxes(posterior.components.sample(n_draws, rng), 1, 2),
+            memberships=[np.swapaxes(factor.sample(n_draws, rng), 1, 2) for factor in posterior.memberships],
+            noise=posterior.noise.sample(n_draws, rng),
         )
-        return PosteriorDraws(np.swapaxes(components, 1, 2), [np.swapaxes(h, 1, 2) for h in memberships], noise)
 
     @property
     def elbo_(self):

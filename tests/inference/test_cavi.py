@@ -10,8 +10,8 @@ from scipy.stats import invgamma, multivariate_normal
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
+from bjmd.fits.momentum import Momentum
 from bjmd.inference import cavi
-from bjmd.inference.momentum import Momentum
 from bjmd.model import Priors
 from bjmd.numerics import dirichlet
 from bjmd.paper.datasets import synthetic

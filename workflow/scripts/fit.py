@@ -1,8 +1,9 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
 from bjmd.data.preparation import nonnegative
-from bjmd.fits import restarts, storage
+from bjmd.fits import registry, restarts, storage
 from bjmd.paper.frame import run_script
+from bjmd.paper.metric import auc_watch
 
 
 def main(snakemake):
@@ -18,6 +19,7 @@ def main(snakemake):
         n_restarts=last - first + 1,
         seed=params.seed + first,
         jobs=snakemake.threads,
+        watch=auc_watch(sources.labels) if registry.get(params.method).cost == "gradients" else None,
         **params.options,
     )
     storage.save_decompositions(snakemake.output[0], results)

@@ -21,13 +21,13 @@ The objective is the negative log joint up to terms that no unknown enters,
 Under gibbs the trace holds it at every draw, and at the end, as the objective, at the posterior means.
 """
 
-import time
-
 import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
 from bjmd.errors import FitError
+from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors, noise_terms, residual_sum_of_squares
 from bjmd.numerics.lanes import LANES, compiled
@@ -39,76 +39,78 @@ MIXED = 1.1
 
 
 def fit(
-    sources,
-    n_components,
+    sources: Sources,
+    n_components: int,
     *,
-    seed,
-    mode="gibbs",
-    rate_w=1.0,
-    rate_h=1.0,
-    a0=0.01,
-    b0=0.01,
-    burn_in=500,
-    n_draws=500,
-    tol=1e-5,
-    max_sweeps=1000,
-):
+    seed: int,
+    mode: str = "gibbs",
+    rate_w: float = 1.0,
+    rate_h: float = 1.0,
+    a0: float = Priors.a0,
+    b0: float = Priors.b0,
+    burn_in: int = 500,
+    n_draws: int = 500,
+    tol: float = 1e-5,
+    max_sweeps: int = 1000,
+) -> Decomposition:
     """Fit from one random start.
 
     gibbs leaves out `burn_in` sweeps and averages the next `n_draws`; icm stops when the objective's relative change in
     a sweep is at most `tol`, or at `max_sweeps`.
     """
-    started = time.perf_counter()
-    sources.require_components(n_components)
     priors = Priors(a0=a0, b0=b0)
     for name, value in {"rate_w": rate_w, "rate_h": rate_h}.items():
         positive_number(name, value)
-    state = State(sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h))
+    chain = Chain(sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h))
     if one_of("mode", mode, ("gibbs", "icm")) == "gibbs":
-        wt, h, s2, trace, converged, reason = _gibbs(state, burn_in, n_draws)
-    else:
-        wt, h, s2, trace, converged, reason = _icm(state, tol, max_sweeps)
+        return _gibbs(chain, burn_in, n_draws)
+    return loop.run(ConditionalModes(chain), tol=tol, max_sweeps=max_sweeps)
+
+
+def _gibbs(chain, burn_in, n_draws):
+    for name, value, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
+        whole_number(name, value, least)
+    trace = [chain.sweep(draw=True) for _ in range(burn_in)]
+    wt, h, s2 = np.zeros_like(chain.wt), np.zeros_like(chain.h), 0.0
+    for _ in range(n_draws):
+        trace.append(chain.sweep(draw=True))
+        wt += chain.wt / n_draws
+        h += chain.h / n_draws
+        s2 += chain.s2 / n_draws
+    r_hat = split_r_hat(np.array(trace[burn_in:]))
+    rss = residual_sum_of_squares(chain.squared_norm, wt @ wt.T, components_times_data(wt, chain.x), h)
+    trace.append(chain.objective(wt, h, s2, rss))
     return Decomposition(
         components=np.ascontiguousarray(wt.T),
         memberships=[h],
         noise=np.sqrt([s2]),
         objective=trace[-1],
         trace=np.array(trace),
-        converged=converged,
-        reason=reason,
-        seconds=time.perf_counter() - started,
+        converged=bool(r_hat < MIXED),
+        reason=f"took {burn_in} + {n_draws} sweeps; split R-hat of the log joint {r_hat:.3f}, mixed below {MIXED}",
     )
 
 
-def _gibbs(state, burn_in, n_draws):
-    for name, value, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
-        whole_number(name, value, least)
-    trace = [state.sweep(draw=True) for _ in range(burn_in)]
-    wt, h, s2 = np.zeros_like(state.wt), np.zeros_like(state.h), 0.0
-    for _ in range(n_draws):
-        trace.append(state.sweep(draw=True))
-        wt += state.wt / n_draws
-        h += state.h / n_draws
-        s2 += state.s2 / n_draws
-    r_hat = split_r_hat(np.array(trace[burn_in:]))
-    reason = f"took {burn_in} + {n_draws} sweeps; split R-hat of the log joint {r_hat:.3f}, mixed below {MIXED}"
-    rss = residual_sum_of_squares(state.squared_norm, wt @ wt.T, components_times_data(wt, state.x), h)
-    trace.append(state.objective(wt, h, s2, rss))
-    return wt, h, s2, trace, bool(r_hat < MIXED), reason
+class ConditionalModes:
+    """icm (loop.Algorithm); the chain moves in place and is its own state."""
+
+    def __init__(self, chain):
+        self.chain = chain
+
+    def start(self):
+        return self.chain
+
+    def sweep(self, chain):
+        return chain, chain.sweep(draw=False)
+
+    def memberships(self, chain):
+        return [chain.h]
+
+    def finish(self, chain):
+        return loop.Found(np.ascontiguousarray(chain.wt.T), [chain.h], np.sqrt([chain.s2]))
 
 
-def _icm(state, tol, max_sweeps):
-    trace = []
-    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
-    for sweep in range(1, max_sweeps + 1):
-        trace.append(state.sweep(draw=False))
-        if sweep > 1 and abs(trace[-2] - trace[-1]) <= tol * abs(trace[-2]):
-            converged, reason = True, f"relative change of the objective at most tol = {tol:g} in sweep {sweep}"
-            break
-    return state.wt, state.h, state.s2, trace, converged, reason
-
-
-class State:
+class Chain:
     """W', H and s2, and the sweep that moves them."""
 
     def __init__(self, sources, n_components, rng, priors, rate_w, rate_h):

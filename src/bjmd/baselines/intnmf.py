@@ -6,27 +6,38 @@ Here the sources share their features, hence W; in the original they share their
 the unknown it is joint NMF of the sources sqrt(theta_c) X^(c), and is solved as that.
 """
 
-import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from bjmd.baselines import joint_nmf
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.fits.decomposition import Decomposition
 
 
-def fit(sources, n_components, *, seed, weights="variance", init="random", solver="cd", tol=1e-4, max_sweeps=1000):
+def fit(
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    weights: str | Sequence[float] = "variance",
+    init: str = "random",
+    solver: str = "cd",
+    tol: float = 1e-4,
+    max_sweeps: int = 1000,
+) -> Decomposition:
     """Fit from one start.  `weights` is a number a source, or "variance": 1 / the variance of the source's entries.
 
     The other options are those of joint NMF.
     """
-    started = time.perf_counter()
     roots = np.sqrt(_weights(weights, sources))
-    scaled = Sources([root * x for root, x in zip(roots, sources.matrices, strict=True)]).concatenated()
+    scaled = sources.replace(
+        matrices=[root * x for root, x in zip(roots, sources.matrices, strict=True)]
+    ).concatenated()
     result = joint_nmf.fit(scaled, n_components, seed=seed, init=init, solver=solver, tol=tol, max_sweeps=max_sweeps)
     blocks = sources.split(result.memberships[0])
     result.memberships = [block / root for block, root in zip(blocks, roots, strict=True)]
-    result.seconds = time.perf_counter() - started
     return result
 
 

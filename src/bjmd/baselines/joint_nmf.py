@@ -3,14 +3,13 @@
 minimise  ||X - WH||^2        over W >= 0, H >= 0,      X = [X^(1) ... X^(C)]
 """
 
-import time
-
 import numpy as np
 from sklearn.decomposition import non_negative_factorization
 
 from bjmd.baselines.quiet import no_convergence_warnings
+from bjmd.checks import one_of
 from bjmd.data.products import components_times_data
-from bjmd.errors import InputError
+from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
 
@@ -18,17 +17,23 @@ INITS = ("random", "nndsvda")
 SOLVERS = ("cd", "mu")
 
 
-def fit(sources, n_components, *, seed, init="random", solver="cd", tol=1e-4, max_sweeps=1000):
+def fit(
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    init: str = "random",
+    solver: str = "cd",
+    tol: float = 1e-4,
+    max_sweeps: int = 1000,
+) -> Decomposition:
     """Fit from one start: `init` random, or nndsvda, which hardly depends on the seed.
 
     `solver` is coordinate descent (cd) or multiplicative updates (mu).  `tol` is scikit-learn's: for cd the violation
     of optimality relative to its first value, for mu the fall of the error relative to the first error.
     """
-    started = time.perf_counter()
-    sources.require_components(n_components)
-    for name, value, known in (("init", init, INITS), ("solver", solver, SOLVERS)):
-        if value not in known:
-            raise InputError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+    one_of("init", init, INITS)
+    one_of("solver", solver, SOLVERS)
     (x,) = sources.matrices
     with no_convergence_warnings():  # the result says when the sweeps ran out
         w, h, n_sweeps = non_negative_factorization(
@@ -46,5 +51,4 @@ def fit(sources, n_components, *, seed, init="random", solver="cd", tol=1e-4, ma
         reason=f"scikit-learn's criterion met (tol = {tol:g}) in sweep {n_sweeps}"
         if converged
         else f"stopped at max_sweeps = {max_sweeps}",
-        seconds=time.perf_counter() - started,
     )

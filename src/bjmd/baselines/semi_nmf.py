@@ -11,12 +11,12 @@ Neither raises the error.  The start is theirs too: the 0/1 memberships of K-mea
 at zero.
 """
 
-import time
-
 import numpy as np
 
 from bjmd.baselines import kmeans
 from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
+from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.lanes import compiled
@@ -24,32 +24,40 @@ from bjmd.numerics.lanes import compiled
 START_OFFSET = 0.2
 
 
-def fit(sources, n_components, *, seed, tol=1e-5, max_sweeps=1000):
+def fit(
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    tol: float = 1e-5,
+    max_sweeps: int = 1000,
+    watch: loop.Watch | None = None,
+) -> Decomposition:
     """Fit from one K-means start; stop when the error's relative change in a sweep is at most `tol`."""
-    started = time.perf_counter()
-    (x,) = sources.matrices
     (h,) = kmeans.fit(sources, n_components, seed=seed).memberships
-    h += START_OFFSET
+    algorithm = SemiNMF(sources, h + START_OFFSET)
+    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="error")
 
-    trace = []
-    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
-    for sweep in range(1, max_sweeps + 1):
-        wt, error = improve(x, sources.squared_norms[0], h)
-        trace.append(error)
-        if sweep > 1 and trace[-2] - error <= tol * trace[-2]:
-            converged, reason = True, f"relative change of the error at most tol = {tol:g} in sweep {sweep}"
-            break
 
-    return Decomposition(
-        components=np.ascontiguousarray(wt.T),
-        memberships=[h],
-        noise=None,
-        objective=trace[-1],
-        trace=np.array(trace),
-        converged=converged,
-        reason=reason,
-        seconds=time.perf_counter() - started,
-    )
+class SemiNMF:
+    """W and H in turn (loop.Algorithm); the state is W' and H."""
+
+    def __init__(self, sources, h):
+        (self.x,), (self.squared_norm,), self.h = sources.matrices, sources.squared_norms, h
+
+    def start(self):
+        return None, self.h
+
+    def sweep(self, state):
+        h = state[1].copy()
+        wt, error = improve(self.x, self.squared_norm, h)
+        return (wt, h), error
+
+    def memberships(self, state):
+        return [state[1]]
+
+    def finish(self, state):
+        return loop.Found(np.ascontiguousarray(state[0].T), [state[1]])
 
 
 def improve(x, squared_norm, h):

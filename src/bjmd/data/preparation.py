@@ -4,7 +4,6 @@ import numpy as np
 import scipy.sparse
 
 from bjmd.checks import one_of
-from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 
 WAYS = ("as-is", "clip", "shift")
@@ -28,7 +27,7 @@ def nonnegative(sources, way):
             raise InputError("nonnegative is 'shift', which would fill sparse data; use 'clip', or dense data")
         lowest = np.min([x.min(axis=1) for x in sources.matrices], axis=0)[:, None]
         matrices = [x - lowest for x in sources.matrices]
-    return _with_matrices(sources, matrices)
+    return sources.replace(matrices=matrices)
 
 
 def scales(sources, way):
@@ -53,15 +52,4 @@ def scales(sources, way):
 
 def divided(sources, by):
     """The same sources, each divided by its number."""
-    return _with_matrices(sources, [x / value for x, value in zip(sources.matrices, by, strict=True)])
-
-
-def _with_matrices(sources, matrices):
-    return Sources(
-        matrices,
-        names=sources.names,
-        feature_names=sources.feature_names,
-        sample_names=sources.sample_names,
-        labels=sources.labels,
-        class_names=sources.class_names if sources.labels is not None else None,
-    )
+    return sources.replace(matrices=[x / value for x, value in zip(sources.matrices, by, strict=True)])

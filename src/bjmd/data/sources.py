@@ -70,6 +70,18 @@ class Sources:
         )
         return f"Sources({shapes})"
 
+    def replace(self, **changes) -> "Sources":
+        """The same sources with some of the constructor's arguments changed."""
+        kept = {
+            "matrices": self.matrices,
+            "names": self.names,
+            "feature_names": self.feature_names,
+            "sample_names": self.sample_names,
+            "labels": self.labels,
+            "class_names": self.class_names if self.labels is not None else None,
+        }
+        return Sources(**(kept | changes))
+
     def concatenated(self):
         """All samples side by side as one source, which is what the cat variants of a method see."""
         if len(self) == 1:

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from bjmd.errors import InputError
-from bjmd.fits import posterior, restarts, storage
+from bjmd.fits import restarts, storage
 from bjmd.fits.decomposition import Decomposition
 from bjmd.report import figures, style, text
 
@@ -59,7 +59,7 @@ def write(folder, sources, results, *, notes=(), figures=True, add=None, overwri
             _table(h.T, samples, best, "sample").to_csv(new / path, sep="\t", float_format="%.6g")
         features = sources.feature_names
         _table(best.components, features, best, "feature").to_csv(new / "components.tsv", sep="\t", float_format="%.6g")
-        marginals = posterior.if_known(best, "components")
+        marginals = best.posterior and best.posterior.components
         if marginals is not None:
             sds = _table(marginals.sd, features, best, "feature")
             sds.to_csv(new / "components_sd.tsv", sep="\t", float_format="%.6g")

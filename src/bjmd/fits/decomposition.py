@@ -1,21 +1,39 @@
 """What every method returns, ours and the baselines alike."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from bjmd.checks import one_of
+from bjmd.fits.posterior import Posterior
 
 
 @dataclass
 class Decomposition:
-    """X^(c) is approximated by components @ memberships[c]: features x components times components x samples.
+    """X^(c) is approximated by components @ memberships[c].
 
-    noise holds the estimated noise standard deviation of each source, or is None for a method that has no noise
-    model.  objective is what the method minimises, at the end; trace holds it after every trace_step iterations, and
-    history may hold more series over the same iterations by name.  converged tells whether the stopping rule was
-    met, and reason says how the fit ended.  posterior holds the arrays of a variational posterior by name, and is
-    empty for point estimates.
+    Attributes
+    ----------
+    components : array, features x K
+        W.
+    memberships : list of arrays, K x samples
+        H of every source.
+    noise : array of one number a source, or None
+        Estimated noise standard deviations; None for a method without a noise model.
+    objective : float
+        What the method minimises, at the end.
+    trace : array
+        The objective after every trace_step iterations.
+    converged, reason : bool, str
+        Whether the stopping rule was met, and how the fit ended.
+    history : dict of arrays
+        More series over the same iterations as the trace, by name.
+    posterior : Posterior or None
+        The factors of a variational posterior; None for a point estimate.
+    method, seed, options, seconds
+        How the result came about; seconds are processor time.
     """
 
     components: np.ndarray
@@ -25,20 +43,18 @@ class Decomposition:
     trace: np.ndarray
     converged: bool
     reason: str
-    seconds: float
-    method: str = ""
-    seed: int | None = None
-    options: dict = field(default_factory=dict)
     trace_step: int = 1
     history: dict[str, np.ndarray] = field(default_factory=dict)
-    posterior: dict[str, np.ndarray] = field(default_factory=dict)
+    posterior: Posterior | None = None
+    method: str = ""
+    seed: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
-    def n_components(self):
+    def n_components(self) -> int:
         return self.components.shape[1]
 
-    def marginals(self, of):
-        """Posterior mean, sd and credible intervals of "components", "memberships" (a list by source) or "noise"."""
-        from bjmd.fits import posterior
-
-        return getattr(posterior, one_of("of", of, ("components", "memberships", "noise")))(self)
+    @property
+    def n_iterations(self) -> int:
+        return len(self.trace) * self.trace_step

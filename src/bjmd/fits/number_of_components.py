@@ -200,7 +200,9 @@ def log_densities(result, sources, hidden):
             for first in range(0, x.shape[1], step):
                 part = slice(first, first + step)
                 if result.posterior:
-                    mean, variance = projection.product_moments(result, result.posterior[f"dirichlet_{c}"][:, part])
+                    mean, variance = projection.product_moments(
+                        result, result.posterior.memberships[c].parameters[:, part]
+                    )
                 else:
                     mean, variance = result.components @ result.memberships[c][:, part], 0.0
                 variance = variance + result.noise[c] ** 2

@@ -1,121 +1,193 @@
-"""What a variational fit knows about its uncertainty: marginal posteriors of W, H and the noise.
+"""What a variational fit knows about its uncertainty: typed factors for the components, the memberships and the noise.
 
-    marginals = result.marginals("components")        # or "noise", or "memberships": a list by source
-    marginals.mean, marginals.sd, marginals.interval(0.9)
+    result.posterior.noise.interval(0.9)         # also .components, and .memberships, a list by source
+    result.posterior.components.mean, .sd
 
-Which family the marginals are of depends on the method; a point estimate (MAP, the baselines) has none.  Mean-field
-posteriors leave out the correlations between W and H, so intervals of W and H are too narrow; README.md has measured
-coverages.
+Which family a factor is of depends on the method; a point estimate (MAP, most baselines) has no posterior.  Mean-field
+posteriors ignore that components and memberships can make up for each other, so their intervals are too narrow;
+docs/results.md has measured coverages.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.special import gammaln, ndtri
-from scipy.stats import beta, invgamma
+from scipy.special import betaincinv, gammainccinv, gammaln, ndtri
 
 from bjmd.errors import InputError
 
 
 @dataclass(frozen=True)
-class Marginals:
-    """Mean and standard deviation of every entry, and its quantile function."""
+class Factor:
+    """Independent parts of the posterior, with marginals for every entry; its fields are arrays."""
 
-    mean: np.ndarray
-    sd: np.ndarray
-    quantile: Callable[[float], np.ndarray]
+    def quantile(self, q: float) -> np.ndarray:
+        """The q-quantile of every entry."""
+        raise NotImplementedError
 
-    def interval(self, level=0.9):
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end of the central credible interval of every entry."""
         if not 0 < level < 1:
             raise InputError(f"level is {level!r}; it must be between 0 and 1, for example 0.9")
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
-
-def components(result):
-    """Marginals of W, features x components; normal."""
-    if "components_precision" in result.posterior:
-        sd = np.sqrt(np.diagonal(components_covariance(result), axis1=1, axis2=2))
-    else:
-        sd = _stored(result, "components_sd")
-    return _normal(result.components, sd)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields by name, for storage."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def components_covariance(result, rows=slice(None)):
-    """The K x K posterior covariance of every row of W, or of some, features x K x K.
+@dataclass(frozen=True)
+class Normal(Factor):
+    """Independent normal entries."""
 
-    It is (P + diag nu_i)^-1 under the closed form, and diagonal under ADVI.
-    """
-    identity = np.eye(result.n_components)
-    if "components_sd" in result.posterior:
-        return result.posterior["components_sd"][rows, :, None] ** 2 * identity
-    precision, ridge = _stored(result, "components_precision"), _stored(result, "components_ridge")
-    return np.linalg.inv(precision + ridge[rows, :, None] * identity)
+    mean: np.ndarray
+    sd: np.ndarray
 
+    def quantile(self, q: float) -> np.ndarray:
+        return self.mean + self.sd * ndtri(q)
 
-def memberships(result):
-    """Marginals of H by source, components x samples; each entry of a Dirichlet column is a Beta."""
-    if "dirichlet_0" not in result.posterior:
-        sds = [_stored(result, f"memberships_sd_{c}") for c in range(len(result.memberships))]
-        return [_normal(h, sd) for h, sd in zip(result.memberships, sds, strict=True)]
-    marginals = []
-    for c in range(len(result.memberships)):
-        g = result.posterior[f"dirichlet_{c}"]
-        total = g.sum(axis=0)
-        mean = g / total
-        sd = np.sqrt(mean * (1 - mean) / (total + 1))
-        marginals.append(Marginals(mean, sd, lambda q, g=g, total=total: beta.ppf(q, g, total - g)))
-    return marginals
+    def covariance(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
+        """The diagonal covariance of every row, or of some, rows x K x K."""
+        return self.sd[rows, :, None] ** 2 * np.eye(self.sd.shape[1])
+
+    def split(self, ends: np.ndarray) -> list[Normal]:
+        """The same columns in consecutive blocks."""
+        return [Normal(m, s) for m, s in zip(_blocks(self.mean, ends), _blocks(self.sd, ends), strict=True)]
 
 
-def noise(result):
-    """Marginals of the noise standard deviation of every source: s2 is inverse gamma, or log-normal under ADVI."""
-    if "noise_shape" in result.posterior:
-        shape, rate = result.posterior["noise_shape"], result.posterior["noise_rate"]
-        mean = np.exp(0.5 * np.log(rate) + gammaln(shape - 0.5) - gammaln(shape))
+@dataclass(frozen=True)
+class NormalRows(Factor):
+    """Independent rows, each N(mean_i, (precision + diag ridge_i)^-1): q(W) of the closed form."""
+
+    mean: np.ndarray
+    """features x K"""
+    precision: np.ndarray
+    """K x K"""
+    ridge: np.ndarray
+    """features x K"""
+
+    @property
+    def sd(self) -> np.ndarray:
+        return np.sqrt(np.diagonal(self.covariance(), axis1=1, axis2=2))
+
+    def quantile(self, q: float) -> np.ndarray:
+        return self.mean + self.sd * ndtri(q)
+
+    def covariance(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
+        """The covariance of every row, or of some, rows x K x K."""
+        return np.linalg.inv(self._precisions(rows))
+
+    def sample(self, n_draws: int, rng) -> np.ndarray:
+        """draws x features x K."""
+        # mu + L^-T z with L L' the precision of the row has its covariance
+        factor = np.linalg.cholesky(self._precisions(slice(None)))
+        standard = rng.standard_normal((*self.mean.shape, n_draws))
+        return self.mean + np.moveaxis(np.linalg.solve(np.swapaxes(factor, 1, 2), standard), 2, 0)
+
+    def _precisions(self, rows):
+        return self.precision + self.ridge[rows, :, None] * np.eye(len(self.precision))
+
+
+@dataclass(frozen=True)
+class DirichletColumns(Factor):
+    """Independent Dirichlet columns; each entry is a Beta."""
+
+    parameters: np.ndarray
+    """K x samples"""
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.parameters / self.parameters.sum(axis=0)
+
+    @property
+    def sd(self) -> np.ndarray:
+        mean = self.mean
+        return np.sqrt(mean * (1 - mean) / (self.parameters.sum(axis=0) + 1))
+
+    def quantile(self, q: float) -> np.ndarray:
+        return betaincinv(self.parameters, self.parameters.sum(axis=0) - self.parameters, q)
+
+    def sample(self, n_draws: int, rng) -> np.ndarray:
+        """draws x K x samples."""
+        gammas = rng.standard_gamma(self.parameters, (n_draws, *self.parameters.shape))
+        return gammas / gammas.sum(axis=1, keepdims=True)
+
+    def split(self, ends: np.ndarray) -> list[DirichletColumns]:
+        """The same columns in consecutive blocks."""
+        return [DirichletColumns(block) for block in _blocks(self.parameters, ends)]
+
+
+@dataclass(frozen=True)
+class InverseGamma(Factor):
+    """Inverse gamma variances, one a source; the marginals are those of the standard deviations."""
+
+    shape: np.ndarray
+    rate: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return np.exp(0.5 * np.log(self.rate) + gammaln(self.shape - 0.5) - gammaln(self.shape))
+
+    @property
+    def sd(self) -> np.ndarray:
         # E[s2] - E[sd]^2 by its series in 1/shape: the difference itself would lose all digits of large shapes
-        sd = mean * np.sqrt((1 + 9 / (8 * shape)) / (4 * shape))
-        return Marginals(mean, sd, lambda q: np.sqrt(invgamma.ppf(q, shape, scale=rate)))
-    centre, spread = 0.5 * _stored(result, "log_variance_mean"), 0.5 * _stored(result, "log_variance_sd")
-    mean = np.exp(centre + 0.5 * spread**2)
-    return Marginals(mean, mean * np.sqrt(np.expm1(spread**2)), lambda q: np.exp(centre + spread * ndtri(q)))
+        return self.mean * np.sqrt((1 + 9 / (8 * self.shape)) / (4 * self.shape))
+
+    def quantile(self, q: float) -> np.ndarray:
+        return np.sqrt(self.rate / gammainccinv(self.shape, q))
+
+    def sample(self, n_draws: int, rng) -> np.ndarray:
+        """draws x sources."""
+        return np.sqrt(self.rate / rng.standard_gamma(self.shape, (n_draws, len(self.shape))))
+
+    def repeated(self, n: int) -> InverseGamma:
+        """The same for each of n sources, which are parts of one."""
+        return InverseGamma(np.repeat(self.shape, n), np.repeat(self.rate, n))
 
 
-def if_known(result, of):
-    """The marginals of "components", "memberships" or "noise", or None where the method has a point estimate only."""
-    try:
-        return result.marginals(of)
-    except InputError:
-        return None
+@dataclass(frozen=True)
+class LogNormal(Factor):
+    """Log-normal variances, one a source (ADVI); the marginals are those of the standard deviations."""
+
+    log_mean: np.ndarray
+    log_sd: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return np.exp(0.5 * self.log_mean + 0.5 * (0.5 * self.log_sd) ** 2)
+
+    @property
+    def sd(self) -> np.ndarray:
+        return self.mean * np.sqrt(np.expm1((0.5 * self.log_sd) ** 2))
+
+    def quantile(self, q: float) -> np.ndarray:
+        return np.exp(0.5 * (self.log_mean + self.log_sd * ndtri(q)))
+
+    def repeated(self, n: int) -> LogNormal:
+        """The same for each of n sources, which are parts of one."""
+        return LogNormal(np.repeat(self.log_mean, n), np.repeat(self.log_sd, n))
 
 
-def sample(result, n_draws, rng):
-    """Independent draws from the posterior of the closed form; the first axis of every array runs over draws.
-
-    W is draws x features x components, H a list by source of draws x components x samples, the noise sd draws x
-    sources.
-    """
-    precision, ridge = _stored(result, "components_precision"), _stored(result, "components_ridge")
-    # mu + L^-T z with L L' the precision of the row has its covariance
-    factor = np.linalg.cholesky(precision + ridge[:, :, None] * np.eye(len(precision)))
-    standard = rng.standard_normal((*result.components.shape, n_draws))
-    deviation = np.linalg.solve(np.swapaxes(factor, 1, 2), standard)
-    components = result.components + np.moveaxis(deviation, 2, 0)
-    memberships = []
-    for c in range(len(result.memberships)):
-        g = _stored(result, f"dirichlet_{c}")
-        gammas = rng.standard_gamma(g, (n_draws, *g.shape))
-        memberships.append(gammas / gammas.sum(axis=1, keepdims=True))
-    shape, rate = _stored(result, "noise_shape"), _stored(result, "noise_rate")
-    return components, memberships, np.sqrt(rate / rng.standard_gamma(shape, (n_draws, len(shape))))
+FACTORS = {factor.__name__: factor for factor in (Normal, NormalRows, DirichletColumns, InverseGamma, LogNormal)}
+"""Every family by its name, for storage."""
 
 
-def _normal(mean, sd):
-    return Marginals(mean, sd, lambda q: mean + sd * ndtri(q))
+@dataclass(frozen=True)
+class Posterior:
+    """The factors of one fit."""
+
+    components: NormalRows | Normal
+    memberships: list[DirichletColumns] | list[Normal]
+    noise: InverseGamma | LogNormal | None
+    """None where the noise is a parameter, not a variable (JMD)."""
+
+    def by_source(self, n_samples: list[int]) -> Posterior:
+        """Hand what was found for all samples as one source to the sources they came from."""
+        (columns,) = self.memberships
+        noise = None if self.noise is None else self.noise.repeated(len(n_samples))
+        return Posterior(self.components, columns.split(np.cumsum(n_samples)[:-1]), noise)
 
 
-def _stored(result, name):
-    if name not in result.posterior:
-        raise InputError(f"method {result.method!r} keeps no {name!r} in its posterior; cavi-bjmd has marginals of all")
-    return result.posterior[name]
+def _blocks(columns, ends):
+    return np.split(columns, ends, axis=1)

@@ -25,12 +25,10 @@ from bjmd.checks import positive_number
 from bjmd.data.products import components_times_data
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.fits import posterior, registry
+from bjmd.fits import registry
 from bjmd.model import Priors
 from bjmd.numerics import dirichlet, simplex
 
-MODULES = ("bjmd.inference.map", "bjmd.inference.cavi", "bjmd.inference.advi")
-"""The inferences of the model; ADVI's own family has no closed form, so its new samples get Dirichlets as well."""
 COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
 """Gain in nats at which a Dirichlet column is done, and its most Newton steps; warm starts need one or two."""
 SETTLED, NOISE_SETTLED, ROUNDS = 1e-9, 1e-8, 100_000
@@ -109,7 +107,7 @@ def product_moments(result, g):
     variance = np.maximum((result.components**2) @ m - mean**2, 0) / (s + 1)
     second_moment = (s * m[:, None] * m + np.eye(size)[:, :, None] * m) / (s + 1)
     for rows in _blocks(len(mean), size**2):
-        covariance = posterior.components_covariance(result, rows)
+        covariance = result.posterior.components.covariance(rows)
         variance[rows] += covariance.reshape(-1, size**2) @ second_moment.reshape(size**2, -1)
     return mean, variance
 
@@ -179,7 +177,7 @@ def _squares(w):
 def _second_moments(result, rows):
     """E[w_i w_i'] = mu_i mu_i' + S_i of some rows of W, rows x K x K; a point estimate has no S_i."""
     squares = _squares(result.components[rows])
-    return squares + posterior.components_covariance(result, rows) if result.posterior else squares
+    return squares + result.posterior.components.covariance(rows) if result.posterior else squares
 
 
 def _sums(chosen, moments):
@@ -193,7 +191,10 @@ def _sums(chosen, moments):
 
 
 class _Dirichlets:
-    """The column problem of the variational methods; columns are Dirichlet parameters g."""
+    """The column problem of the variational methods; columns are Dirichlet parameters g.
+
+    ADVI's own family has no closed form, so its new samples get Dirichlets as well.
+    """
 
     def __init__(self, result):
         self.priors = _priors(result)
@@ -256,8 +257,8 @@ class _Points:
 
 def _priors(result):
     method = registry.get(result.method)
-    if method.module not in MODULES:
-        able = ", ".join(other.name for other in registry.METHODS.values() if other.module in MODULES)
+    if not method.infers_bjmd:
+        able = ", ".join(other.name for other in registry.METHODS.values() if other.infers_bjmd)
         raise InputError(f"method {result.method!r} has no way to place new samples; fit with one of {able}")
     options = method.options() | result.options
     return Priors(**{name: options[name] for name in ("alpha0", "lambda_", "a0", "b0")})

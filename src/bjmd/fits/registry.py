@@ -1,16 +1,22 @@
-"""The registry of methods: every name that tables, configs and `registry.fit` know.
+"""The registry of methods: every name that tables, configs and `bjmd.fit` know.
 
 To add a method, write one file with a function
 
     fit(sources, n_components, *, seed, **options) -> Decomposition
 
-and add one line to METHODS.  Everything else (restarts, storage, scores, tables) follows from that.
+and add one line to METHODS.  Everything else (restarts, storage, scores, tables) follows from that.  A function that
+takes the argument `watch` can be watched while it runs (loop.py).
 """
+
+from __future__ import annotations
 
 import difflib
 import importlib
 import inspect
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -19,69 +25,93 @@ from threadpoolctl import threadpool_limits
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.loop import Watch
 
 
 @dataclass(frozen=True)
 class Method:
-    """One line of the registry; the module is imported only when the method is used."""
+    """One line of the registry: all that the rest must know of a method.  Its module is imported when it is used."""
 
     name: str
     label: str
     module: str
+    objective: str = "objective"
+    """What it minimises, in words."""
     concatenate: bool = False
-    """Run on all samples side by side as one source (the paper's cat variants)."""
+    """Runs on all samples side by side as one source (the paper's cat variants)."""
+    infers_bjmd: bool = False
+    """An inference of the BJMD model itself; its fits have a place for new samples."""
+    variational: bool = False
+    """Has a posterior, and an ELBO that can be compared between numbers of components."""
     nonnegative: bool = False
-    """Refuse data with negative entries."""
+    """Refuses data with negative entries."""
     missing: bool = False
-    """Take data with missing (NaN) entries."""
+    """Takes data with missing (NaN) entries."""
     streams: bool = False
-    """Sees the data through their products alone, so sources may be memory-mapped or streamed."""
+    """Sees the data through their products alone, so sources may be memory-mapped or chunked."""
+    limit: str = "max_sweeps"
+    """The option that bounds its iterations."""
+    cost: str = "library"
+    """What its time is made of: "sweeps" of ours, "gradients" of ADVI, or a "library" and its own loop."""
 
     @property
-    def function(self):
+    def function(self) -> Callable[..., Decomposition]:
         """The function that fits it."""
         return importlib.import_module(self.module).fit
 
-    def options(self):
+    @property
+    def watchable(self) -> bool:
+        return "watch" in inspect.signature(self.function).parameters
+
+    def options(self) -> dict[str, Any]:
         """The names of the options that the method takes, with their defaults."""
         parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "seed"}
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in ("seed", "watch")}
 
+
+_MAP = Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map", infers_bjmd=True, missing=True, streams=True, cost="sweeps")
+_CAVI = replace(
+    _MAP,
+    name="cavi-bjmd",
+    label="VI-BJMD (closed form)",
+    module="bjmd.inference.cavi",
+    objective="minus the ELBO",
+    variational=True,
+)
+_ADVI = Method(
+    "advi-bjmd", "VI-BJMD (ADVI)", "bjmd.inference.advi", "minus the ELBO",
+    infers_bjmd=True, variational=True, limit="max_iterations", cost="gradients",
+)  # fmt: skip
+_JMD = Method("jmd", "JMD", "bjmd.inference.laplace", "minus the approximate ELBO", streams=True, cost="sweeps")
 
 METHODS = {
     method.name: method
     for method in (
-        Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map", missing=True, streams=True),
-        Method("map-catbjmd", "MAP-catBJMD", "bjmd.inference.map", concatenate=True, missing=True, streams=True),
-        Method("cavi-bjmd", "VI-BJMD (closed form)", "bjmd.inference.cavi", missing=True, streams=True),
-        Method(
-            "cavi-catbjmd",
-            "VI-catBJMD (closed form)",
-            "bjmd.inference.cavi",
-            concatenate=True,
-            missing=True,
-            streams=True,
-        ),
-        Method("advi-bjmd", "VI-BJMD (ADVI)", "bjmd.inference.advi"),
-        Method("advi-catbjmd", "VI-catBJMD (ADVI)", "bjmd.inference.advi", concatenate=True),
-        Method("jmd", "JMD", "bjmd.inference.laplace", streams=True),
-        Method("glad", "GLAD", "bjmd.inference.laplace", concatenate=True, streams=True),
-        Method("kmeans", "K-means", "bjmd.baselines.kmeans", concatenate=True),
-        Method("jnmf", "jNMF", "bjmd.baselines.joint_nmf", concatenate=True, nonnegative=True),
-        Method("semi-nmf", "Semi-NMF", "bjmd.baselines.semi_nmf", concatenate=True),
+        _MAP,
+        replace(_MAP, name="map-catbjmd", label="MAP-catBJMD", concatenate=True),
+        _CAVI,
+        replace(_CAVI, name="cavi-catbjmd", label="VI-catBJMD (closed form)", concatenate=True),
+        _ADVI,
+        replace(_ADVI, name="advi-catbjmd", label="VI-catBJMD (ADVI)", concatenate=True),
+        _JMD,
+        replace(_JMD, name="glad", label="GLAD", concatenate=True),
+        Method("kmeans", "K-means", "bjmd.baselines.kmeans", "squared error", concatenate=True),
+        Method("jnmf", "jNMF", "bjmd.baselines.joint_nmf", "squared error", concatenate=True, nonnegative=True),
+        Method("semi-nmf", "Semi-NMF", "bjmd.baselines.semi_nmf", "squared error", concatenate=True),
         Method("bnmf", "BNMF", "bjmd.baselines.bnmf", concatenate=True, nonnegative=True),
-        Method("intnmf", "intNMF", "bjmd.baselines.intnmf", nonnegative=True),
-        Method("random", "Random H", "bjmd.baselines.controls", concatenate=True, streams=True),
+        Method("intnmf", "intNMF", "bjmd.baselines.intnmf", "weighted squared error", nonnegative=True),
+        Method("random", "Random H", "bjmd.baselines.controls", "squared error", concatenate=True, streams=True),
     )
 }
 
 
-def method_names():
+def method_names() -> list[str]:
     """The names of all methods, in the order of the tables."""
     return list(METHODS)
 
 
-def get(name):
+def get(name: str) -> Method:
     """The registry's line for one method."""
     if name not in METHODS:
         close = difflib.get_close_matches(str(name), METHODS, n=1)
@@ -90,7 +120,7 @@ def get(name):
     return METHODS[name]
 
 
-def check_options(name, options):
+def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Refuse an option that the method does not take."""
     known = get(name).options()
     for option in options:
@@ -98,7 +128,7 @@ def check_options(name, options):
             raise InputError(f"method {name!r} has no option {option!r}; its options are {', '.join(known)}")
 
 
-def require_sources(sources):
+def require_sources(sources: Sources) -> None:
     """Refuse plain matrices, of which it is not known which way round they are."""
     if not isinstance(sources, Sources):
         raise InputError(
@@ -107,15 +137,44 @@ def require_sources(sources):
         )
 
 
-def fit(name, sources, n_components, seed=0, **options):
+def fit(
+    name: str,
+    sources: Sources,
+    n_components: int,
+    seed: int = 0,
+    *,
+    watch: Watch | None = None,
+    **options: Any,
+) -> Decomposition:
     """Run one method once; the result depends on nothing but the arguments.
 
     BLAS runs on one thread, so that the result has the same bits whatever else the machine does.
+
+    Parameters
+    ----------
+    name : str
+        One of `method_names()`.
+    sources : Sources
+        The data.
+    n_components : int
+        K.
+    seed : int, default 0
+        The whole randomness of the fit.
+    watch : callable, optional
+        Called with the memberships (a list of K x samples arrays) after every recorded iteration; the numbers it
+        returns by name become series in the result's `history`.
+    **options
+        Options of the method; docs/methods.md lists them.
+
+    Returns
+    -------
+    Decomposition
     """
     method = get(name)
     check_options(name, options)
     require_sources(sources)
     whole_number("seed", seed, least=0)
+    sources.require_components(n_components)
     if not method.missing:
         _require_complete(method, sources)
     if not method.streams:
@@ -123,25 +182,27 @@ def fit(name, sources, n_components, seed=0, **options):
         sources.require_in_memory(f"method {name!r}", instead=f", or use one of {others}")
     if method.nonnegative:
         _require_nonnegative(method, sources)
+    watching: Mapping[str, Any] = {}
+    if watch is not None:
+        if not method.watchable:
+            raise InputError(f"method {name!r} cannot be watched while it runs; leave out watch")
+        watching = {"watch": (lambda h: watch(sources.split(h[0]))) if method.concatenate else watch}
+    started = time.thread_time()
     with threadpool_limits(1):
         given = sources.concatenated() if method.concatenate else sources
-        result = method.function(given, n_components, seed=seed, **options)
+        result = method.function(given, n_components, seed=seed, **watching, **options)
     if method.concatenate:
-        _split_by_source(result, sources)
+        _hand_to_sources(result, sources)
     result.method, result.seed, result.options = name, int(seed), dict(options)
+    result.seconds = time.thread_time() - started
     return result
 
 
-def _split_by_source(result, sources):
+def _hand_to_sources(result, sources):
     """Hand what a cat variant found for the one big source to the sources it was made of."""
     result.memberships = sources.split(result.memberships[0])
     result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
-    for name in list(result.posterior):
-        if name.endswith("_0"):  # one array per source, components x samples
-            parts = sources.split(result.posterior.pop(name))
-            result.posterior |= {f"{name.removesuffix('0')}{c}": part for c, part in enumerate(parts)}
-        elif result.posterior[name].shape == (1,):  # one number per source
-            result.posterior[name] = np.repeat(result.posterior[name], len(sources))
+    result.posterior = result.posterior and result.posterior.by_source(sources.n_samples)
 
 
 def _require_complete(method, sources):

@@ -4,22 +4,35 @@ import logging
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from bjmd.checks import whole_number
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry
+from bjmd.fits.decomposition import Decomposition
 
 log = logging.getLogger(__name__)
 
 
-def run(name, sources, n_components, *, n_restarts, seed=0, jobs=1, **options):
+def run(
+    name: str,
+    sources: Sources,
+    n_components: int,
+    *,
+    n_restarts: int,
+    seed: int = 0,
+    jobs: int = 1,
+    **options: Any,
+) -> list[Decomposition]:
     """Fit from n starts, with the seeds seed, seed + 1, ..., and return all results in that order.
 
     Restarts run in `jobs` threads (the compiled updates and BLAS release the GIL) with one BLAS thread each, so the
-    results do not depend on `jobs`.  A progress bar is shown in a terminal, a log line per restart elsewhere.
+    results do not depend on `jobs`.  `options` are those of `bjmd.fit`.  A progress bar is shown in a terminal, a log
+    line per restart elsewhere.
     """
     whole_number("n_restarts", n_restarts, least=1)
     whole_number("jobs", jobs, least=1)

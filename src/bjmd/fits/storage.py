@@ -3,6 +3,7 @@
 No pickle.  A file is written beside its place and moved there when complete, so a reader never sees half of one.
 """
 
+import dataclasses
 import io
 import json
 import os
@@ -20,8 +21,9 @@ from bjmd import __version__
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.posterior import FACTORS, Posterior
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal bytes
 
 
@@ -52,7 +54,8 @@ def save_decompositions(path, decompositions):
             arrays[f"{i}/noise"] = np.asarray(d.noise)
         arrays |= {f"{i}/memberships/{c}": h for c, h in enumerate(d.memberships)}
         arrays |= {f"{i}/history/{name}": array for name, array in d.history.items()}
-        arrays |= {f"{i}/posterior/{name}": array for name, array in d.posterior.items()}
+        factors = _factors(d)
+        arrays |= {f"{i}/posterior/{name}/{part}": a for name, f in factors.items() for part, a in f.arrays().items()}
         runs.append(
             {
                 "method": d.method,
@@ -65,7 +68,7 @@ def save_decompositions(path, decompositions):
                 "n_sources": len(d.memberships),
                 "trace_step": d.trace_step,
                 "history": list(d.history),
-                "posterior": list(d.posterior),
+                "posterior": {name: type(factor).__name__ for name, factor in factors.items()},
             }
         )
     versions = {name: version(name) for name in ("numpy", "scipy", "numba")}
@@ -91,10 +94,30 @@ def load_decompositions(path):
             options=run["options"],
             trace_step=run["trace_step"],
             history={name: arrays[f"{i}/history/{name}"] for name in run["history"]},
-            posterior={name: arrays[f"{i}/posterior/{name}"] for name in run["posterior"]},
+            posterior=_posterior(arrays, f"{i}/posterior", run),
         )
         for i, run in enumerate(metadata["runs"])
     ]
+
+
+def _factors(d):
+    """The factors of a posterior by name; those of memberships are numbered."""
+    if d.posterior is None:
+        return {}
+    factors = {"components": d.posterior.components, "noise": d.posterior.noise}
+    factors |= {f"memberships/{c}": factor for c, factor in enumerate(d.posterior.memberships)}
+    return {name: factor for name, factor in factors.items() if factor is not None}
+
+
+def _posterior(arrays, place, run):
+    if not run["posterior"]:
+        return None
+    factors = {}
+    for name, family in run["posterior"].items():
+        names = (field.name for field in dataclasses.fields(FACTORS[family]))
+        factors[name] = FACTORS[family](**{part: arrays[f"{place}/{name}/{part}"] for part in names})
+    columns = [factors[f"memberships/{c}"] for c in range(run["n_sources"])]
+    return Posterior(factors["components"], columns, factors.get("noise"))
 
 
 def save_sources(path, sources):

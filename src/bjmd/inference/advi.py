@@ -16,8 +16,8 @@ so the graph holds two products with the data and no M x N matrix.
 import logging
 import sys
 import threading
-import time
 import warnings
+from collections.abc import Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -25,12 +25,14 @@ import scipy.sparse
 from tqdm import tqdm
 
 from bjmd.checks import one_of, positive_number, whole_number
+from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
+from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.posterior import LogNormal, Normal, Posterior
 from bjmd.inference.map import update_components
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
-from bjmd.paper.metric import auc_during_a_fit
 
 N_DRAWS = 200
 """Draws from q(H) for the means and standard deviations of the memberships."""
@@ -40,27 +42,26 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def fit(
-    sources,
-    n_components,
+    sources: Sources,
+    n_components: int,
     *,
-    seed,
-    alpha0=1.1,
-    lambda_=1.0,
-    a0=0.01,
-    b0=0.01,
-    tol=1e-4,
-    check_every=1000,
-    max_iterations=150_000,
-    precision="float32",
-):
+    seed: int,
+    alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_,
+    a0: float = Priors.a0,
+    b0: float = Priors.b0,
+    tol: float = 1e-4,
+    check_every: int = 1000,
+    max_iterations: int = 150_000,
+    precision: str = "float32",
+    watch: loop.Watch | None = None,
+) -> Decomposition:
     """Fit by ADVI; tol is the paper's tau and check_every its L.
 
     The trace is minus the ELBO, averaged over every check_every iterations of one draw each; the objective is its last
-    entry.  history has the relative change of the memberships and, where labels are known, the AUC of every source.
+    entry.  history has the relative change of the memberships.
     Ctrl-C ends the fit early and keeps what there is, marked as not converged.
     """
-    started = time.perf_counter()
-    sources.require_components(n_components)
     priors = Priors(alpha0, lambda_, a0, b0)
     positive_number("tol", tol)
     whole_number("check_every", check_every, least=1)
@@ -81,7 +82,7 @@ def fit(
         inference = pm.ADVI(random_seed=seed, start=_start(sources, n_components, priors, seed))
         approximation = _Approximation(inference, model, sources)
         centre = approximation.centre()
-        history = {"relative_change": [], "auc": []}
+        seen = []
         converged, reason = False, f"stopped at max_iterations = {max_iterations}"
         done = 0
         while done < max_iterations:
@@ -94,9 +95,7 @@ def fit(
                 ) from None
             previous, centre = centre, approximation.centre()
             change = _relative_change(previous, centre)
-            history["relative_change"].append(change)
-            if sources.labels is not None:
-                history["auc"].append(auc_during_a_fit(centre, sources.labels))
+            seen.append({"relative_change": change} | dict(watch(centre) if watch is not None else {}))
             got = len(inference.hist) - done
             done += got
             bar.update(got)
@@ -113,8 +112,6 @@ def fit(
         memberships, memberships_sd = approximation.memberships(np.random.default_rng(seed))
         components, components_sd = approximation.components()
         noise_log_mean, noise_log_sd = approximation.log_noise_variance()
-    if sources.labels is None:
-        del history["auc"]
     trace = np.array([block.mean() for block in np.split(inference.hist, range(check_every, done, check_every))])
     return Decomposition(
         components=components,
@@ -124,15 +121,13 @@ def fit(
         trace=trace,
         converged=converged,
         reason=reason,
-        seconds=time.perf_counter() - started,
         trace_step=check_every,
-        history={name: np.array(series) for name, series in history.items()},
-        posterior={
-            "components_sd": components_sd,
-            "log_variance_mean": noise_log_mean,
-            "log_variance_sd": noise_log_sd,
-            **{f"memberships_sd_{c}": sd for c, sd in enumerate(memberships_sd)},
-        },
+        history=loop.series(seen),
+        posterior=Posterior(
+            components=Normal(components, components_sd),
+            memberships=[Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)],
+            noise=LogNormal(noise_log_mean, noise_log_sd),
+        ),
     )
 
 
@@ -173,8 +168,8 @@ def _start(sources, n_components, priors, seed):
     rng = np.random.default_rng(seed)
     columns = [0.5 * random_memberships(n_components, n, rng) + 0.5 / n_components for n in sources.n_samples]
     variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
-    wt = np.empty((n_components, sources.n_features))
-    update_components(sources, columns, variances, np.full_like(wt, priors.lambda_**2), wt)
+    ridge_variance = np.full((n_components, sources.n_features), priors.lambda_**2)
+    wt = update_components(sources, columns, variances, ridge_variance)
     return {"W": wt.T, "H": np.hstack(columns).T, "s2": variances}
 
 

@@ -19,23 +19,22 @@ the noise that are returned, so that a sample has the same memberships whether i
 (projection.py).
 """
 
-import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln, psi
 
-from bjmd.checks import positive_number, whole_number
 from bjmd.data.missing import CompletedSources
 from bjmd.data.products import components_times_data, data_times_memberships
-from bjmd.errors import FitError, InputError
+from bjmd.data.sources import Sources
+from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
-from bjmd.inference.momentum import Momentum
+from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
 from bjmd.numerics import dirichlet
-from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor
-from bjmd.paper.metric import auc_during_a_fit
+from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, store, whiten
 
 START_STRENGTH = 20.0
 """How many samples' worth of belief the first, random memberships get."""
@@ -49,101 +48,30 @@ SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1
 
 
 def fit(
-    sources,
-    n_components,
+    sources: Sources,
+    n_components: int,
     *,
-    seed,
-    alpha0=1.1,
-    lambda_=1.0,
-    a0=0.01,
-    b0=0.01,
-    tol=1e-6,
-    max_sweeps=2000,
-    history=False,
-):
+    seed: int,
+    alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_,
+    a0: float = Priors.a0,
+    b0: float = Priors.b0,
+    tol: float = 1e-6,
+    max_sweeps: int = 2000,
+    watch: loop.Watch | None = None,
+) -> Decomposition:
     """Fit from one random start; stop when the ELBO's relative change in a sweep is at most `tol`.
 
-    The objective and the trace are minus the ELBO.  With history=True, for data with labels, the AUC of every source
-    is kept after every sweep.
+    The objective and the trace are minus the ELBO.
     """
-    started = time.perf_counter()
-    sources.require_components(n_components)
-    priors = Priors(alpha0, lambda_, a0, b0)
-    alpha0 = priors.dirichlet(n_components)
-    positive_number("tol", tol)
-    whole_number("max_sweeps", max_sweeps, least=1)
-    if history and sources.labels is None:
-        raise InputError("history=True keeps the AUC after every sweep, but these sources have no labels; leave it out")
-
-    sources = CompletedSources(sources)
-    rng = np.random.default_rng(seed)
-    state = State(
-        columns=[
-            alpha0[:, None] + START_STRENGTH * random_memberships(n_components, n, rng) for n in sources.n_samples
-        ],
-        ridge=np.full((n_components, sources.n_features), 1 / lambda_**2),
-        rates=np.array([b0 + 0.5 * norm for norm in sources.squared_norms]),
-    )
-    momentum = Momentum()
-    trace, aucs, best = [], [], None
-    extrapolated, small_changes = False, 0
-    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
-    for sweep in range(1, max_sweeps + 1):
-        if best:
-            sources.fill(best[1].mean, state.memberships())
-        after, posterior, elbo = update(sources, state, priors)
-        if not np.isfinite(elbo):
-            raise FitError(f"the ELBO became {elbo} in sweep {sweep}; rescale the data or the priors")
-        if trace and elbo < -trace[-1]:
-            trace.append(trace[-1])
-            aucs += aucs[-1:]
-            if not extrapolated:  # a plain sweep falls by rounding only, and would do so for ever
-                converged, reason = True, f"the ELBO changes by rounding only in sweep {sweep}"
-                break
-            # the extrapolation went too far: go on from the last good state instead
-            state, extrapolated = State.from_vector(momentum.undo(), state), False
-            continue
-        best = after, posterior
-        trace.append(-elbo)
-        if history:
-            aucs.append(auc_during_a_fit(after.memberships(), sources.labels))
-        # an extrapolated sweep may gain little by chance, but hardly twice in a row
-        small = sweep > 1 and trace[-2] - trace[-1] <= tol * abs(trace[-2])
-        small_changes = small_changes + 1 if small else 0
-        if small and (not extrapolated or small_changes == 2):
-            converged, reason = True, f"relative change of the ELBO at most tol = {tol:g} in sweep {sweep}"
-            break
-        extrapolated = sweep >= PLAIN_SWEEPS
-        state = State.from_vector(momentum.beyond(after.vector()), after) if extrapolated else after
-
-    after, posterior = best
-    after, elbo = settle(sources, after, posterior, priors)
-    trace[-1] = min(trace[-1], -elbo)
-    if history:
-        aucs[-1] = auc_during_a_fit(after.memberships(), sources.labels)
-    return Decomposition(
-        components=np.ascontiguousarray(posterior.mean.T),
-        memberships=after.memberships(),
-        noise=np.sqrt(after.rates / _shapes(sources, priors)),
-        objective=trace[-1],
-        trace=np.array(trace),
-        converged=converged,
-        reason=reason,
-        seconds=time.perf_counter() - started,
-        history={"auc": np.array(aucs)} if history else {},
-        posterior={
-            "components_precision": posterior.precision,
-            "components_ridge": np.ascontiguousarray(posterior.ridge.T),
-            "noise_shape": _shapes(sources, priors),
-            "noise_rate": after.rates,
-            **{f"dirichlet_{c}": g for c, g in enumerate(after.columns)},
-        },
-    )
+    algorithm = ClosedForm(sources, n_components, Priors(alpha0, lambda_, a0, b0), np.random.default_rng(seed))
+    limits = {"tol": tol, "max_sweeps": max_sweeps}
+    return loop.run(algorithm, **limits, watch=watch, objective="ELBO", momentum_from=PLAIN_SWEEPS)
 
 
 @dataclass(frozen=True)
 class State:
-    """What one sweep hands to the next: q(W) follows from it."""
+    """What one sweep hands to the next."""
 
     columns: list[np.ndarray]
     """Dirichlet parameters g of each source, K x N_c."""
@@ -151,6 +79,8 @@ class State:
     """nu, K x M."""
     rates: np.ndarray
     """B_c of each source."""
+    rows: "GaussianRows | None" = None
+    """q(W), which follows from the rest; None before the first sweep."""
 
     def memberships(self):
         """E[h] of every column, by source."""
@@ -160,73 +90,105 @@ class State:
         """All positive parameters as logarithms in one vector."""
         return np.log(np.concatenate([*(g.ravel() for g in self.columns), self.ridge.ravel(), self.rates]))
 
-    @classmethod
-    def from_vector(cls, vector, like):
-        """The inverse of `vector`, in the shapes of another state."""
-        parts = [*like.columns, like.ridge, like.rates]
+    def at(self, vector):
+        """A copy with other parameters, in the form of `vector`."""
+        parts = [*self.columns, self.ridge, self.rates]
         pieces = np.split(np.exp(vector), np.cumsum([part.size for part in parts])[:-1])
         *columns, ridge, rates = (piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True))
-        return cls(columns, ridge, rates)
+        return State(columns, ridge, rates, self.rows)
 
 
-def update(sources, state, priors):
-    """One sweep: the next state, q(W), and the ELBO at the end of it."""
-    precisions = _shapes(sources, priors) / state.rates
-    components = GaussianRows(
-        precision=sum(t * dirichlet.second_moment(g) for t, g in zip(precisions, state.columns, strict=True)),
-        linear=sum(
-            t * data_times_memberships(x, dirichlet.mean(g))
-            for t, x, g in zip(precisions, sources.matrices, state.columns, strict=True)
-        ),
-        ridge=state.ridge,
-    )
-    columns, rates, elbo = update_columns(
-        sources, components, state, priors, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS
-    )
-    ridge = 1 / (priors.lambda_ * np.sqrt(components.second_moment))
-    return State(columns, ridge, rates), components, elbo
+class ClosedForm:
+    """Coordinate ascent on the ELBO (loop.Algorithm)."""
 
+    def __init__(self, sources, n_components, priors, rng):
+        self.sources, self.priors, self.rng = CompletedSources(sources), priors, rng
+        self.alpha0 = priors.dirichlet(n_components)
+        self.shapes = priors.a0 + 0.5 * np.array(sources.n_observed)
+        """A_c = a0 + (number of observed entries) / 2."""
 
-def update_columns(sources, components, state, priors, *, tol, max_steps):
-    """The second half of a sweep: q(H) and then the noise, with q(W) as given; and the ELBO at the end of it."""
-    alpha0 = priors.dirichlet(len(state.ridge))
-    shapes = _shapes(sources, priors)
-    precisions = shapes / state.rates
-    elbo = components.elbo(priors.lambda_)
-    gram = components.mean @ components.mean.T + components.covariance_sum
-    columns, rates = [], np.empty(len(sources))
-    for c, x in enumerate(sources.matrices):
-        projection = components_times_data(components.mean, x)
-        best = dirichlet.maximise(
-            gram, projection, precisions[c], alpha0, state.columns[c], tol=tol, max_steps=max_steps
+    def start(self):
+        sources, n_components = self.sources, len(self.alpha0)
+        return State(
+            columns=[
+                self.alpha0[:, None] + START_STRENGTH * random_memberships(n_components, n, self.rng)
+                for n in sources.n_samples
+            ],
+            ridge=np.full((n_components, sources.n_features), 1 / self.priors.lambda_**2),
+            rates=np.array([self.priors.b0 + 0.5 * norm for norm in sources.squared_norms]),
         )
-        columns.append(best.g)
-        # E||X - WH||^2 = ||X||^2 - 2 explained; f holds t times it, at the old t
-        explained = np.vdot(projection, dirichlet.mean(best.g)) - 0.5 * np.vdot(gram, dirichlet.second_moment(best.g))
-        rates[c] = priors.b0 + max(0.5 * sources.squared_norms[c] - explained, 0.0)
-        elbo += best.value.sum() - precisions[c] * explained + len(best.value) * dirichlet.log_normaliser(alpha0)
-        elbo += noise_elbo(shapes[c], rates[c], sources.n_observed[c], priors)
-    return columns, rates, elbo
 
+    def sweep(self, state):
+        if state.rows is not None:
+            self.sources.fill(state.rows.mean, state.memberships())
+        state = self.update_rows(state)
+        state, elbo = self.update_columns(state, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS)
+        ridge = 1 / (self.priors.lambda_ * np.sqrt(state.rows.second_moment))
+        return replace(state, ridge=ridge), -elbo
 
-def settle(sources, state, components, priors):
-    """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
-    for _ in range(SETTLING_ROUNDS):
-        before = state.memberships()
-        sources.fill(components.mean, before)
-        columns, rates, elbo = update_columns(
-            sources, components, state, priors, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS
+    def update_rows(self, state):
+        """q(W)."""
+        precisions = self.shapes / state.rates
+        rows = GaussianRows(
+            precision=sum(t * dirichlet.second_moment(g) for t, g in zip(precisions, state.columns, strict=True)),
+            linear=sum(
+                t * data_times_memberships(x, dirichlet.mean(g))
+                for t, x, g in zip(precisions, self.sources.matrices, state.columns, strict=True)
+            ),
+            ridge=state.ridge,
         )
-        state = State(columns, state.ridge, rates)
-        moved = max(np.abs(dirichlet.mean(g) - m).max() for g, m in zip(columns, before, strict=True))
-        if moved <= SETTLED:
-            break
-    return state, elbo
+        return replace(state, rows=rows)
 
+    def update_columns(self, state, *, tol, max_steps):
+        """q(H) and then the noise, with q(W) as it is; and the ELBO at the end of it."""
+        sources, rows = self.sources, state.rows
+        precisions = self.shapes / state.rates
+        elbo = rows.elbo(self.priors.lambda_)
+        gram = rows.mean @ rows.mean.T + rows.covariance_sum
+        columns, rates = [], np.empty(len(sources))
+        for c, x in enumerate(sources.matrices):
+            projection = components_times_data(rows.mean, x)
+            best = dirichlet.maximise(
+                gram, projection, precisions[c], self.alpha0, state.columns[c], tol=tol, max_steps=max_steps
+            )
+            columns.append(best.g)
+            # E||X - WH||^2 = ||X||^2 - 2 explained; f holds t times it, at the old t
+            explained = np.vdot(projection, dirichlet.mean(best.g))
+            explained -= 0.5 * np.vdot(gram, dirichlet.second_moment(best.g))
+            rates[c] = self.priors.b0 + max(0.5 * sources.squared_norms[c] - explained, 0.0)
+            normalisers = len(best.value) * dirichlet.log_normaliser(self.alpha0)
+            elbo += best.value.sum() - precisions[c] * explained + normalisers
+            elbo += noise_elbo(self.shapes[c], rates[c], sources.n_observed[c], self.priors)
+        return replace(state, columns=columns, rates=rates), elbo
 
-def _shapes(sources, priors):
-    """A_c = a0 + (number of observed entries) / 2."""
-    return priors.a0 + 0.5 * np.array(sources.n_observed)
+    def settle(self, state):
+        """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
+        for _ in range(SETTLING_ROUNDS):
+            before = state.memberships()
+            self.sources.fill(state.rows.mean, before)
+            state, elbo = self.update_columns(state, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS)
+            moved = max(np.abs(m - was).max() for m, was in zip(state.memberships(), before, strict=True))
+            if moved <= SETTLED:
+                break
+        return state, elbo
+
+    def memberships(self, state):
+        return state.memberships()
+
+    def finish(self, state):
+        state, elbo = self.settle(state)
+        mean, ridge = (np.ascontiguousarray(part.T) for part in (state.rows.mean, state.rows.ridge))
+        return loop.Found(
+            components=mean,
+            memberships=state.memberships(),
+            noise=np.sqrt(state.rates / self.shapes),
+            posterior=Posterior(
+                components=NormalRows(mean, state.rows.precision, ridge),
+                memberships=[DirichletColumns(g) for g in state.columns],
+                noise=InverseGamma(self.shapes, state.rates),
+            ),
+            objective=-elbo,
+        )
 
 
 def noise_elbo(shape, rate, n_entries, priors):
@@ -274,20 +236,15 @@ def _gaussian_rows(precision, linear, ridge, mean, second_moment, covariance_sum
     sums = np.zeros((size, size, lanes))
     total = 0.0
     for first in range(0, n_rows, lanes):
-        n_block = min(lanes, n_rows - first)
+        load(ridge, first, root)
+        n_block = load(linear, first, x)
         for lane in range(lanes):
             kept[lane] = 1.0 if lane < n_block else 0.0
         for k in range(size):
             for lane in range(lanes):
-                row = first + min(lane, n_block - 1)
-                root[k, lane] = 1.0 / np.sqrt(ridge[k, row])
-                x[k, lane] = root[k, lane] * linear[k, row]
-        for k in range(size):
-            for p in range(k + 1):
-                for lane in range(lanes):
-                    matrix[k, p, lane] = root[k, lane] * precision[k, p] * root[p, lane]
-            for lane in range(lanes):
-                matrix[k, k, lane] += 1.0
+                root[k, lane] = 1.0 / np.sqrt(root[k, lane])
+                x[k, lane] *= root[k, lane]
+        whiten(precision, root, matrix)
         cholesky(matrix)
         invert_factor(matrix)
         for k in range(size):
@@ -306,9 +263,10 @@ def _gaussian_rows(precision, linear, ridge, mean, second_moment, covariance_sum
                 for lane in range(lanes):
                     x[k, lane] += matrix[i, k, lane] * whitened[i, lane]
                     root[k, lane] += matrix[i, k, lane] * matrix[i, k, lane]
-            for lane in range(n_block):
-                mean[k, first + lane] = x[k, lane]
-                second_moment[k, first + lane] = x[k, lane] * x[k, lane] + root[k, lane]
+            for lane in range(lanes):
+                root[k, lane] += x[k, lane] * x[k, lane]
+        store(x, mean, first)
+        store(root, second_moment, first)
         for k in range(size):
             for p in range(k + 1):
                 for i in range(k, size):

@@ -32,18 +32,22 @@ The objective is the negative ELBO with these moments.  It is an approximation, 
 where it turns it hardly changes: hence the stopping rule asks for two small changes in a row.
 """
 
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from bjmd.checks import positive_number
 from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
+from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.posterior import Normal, Posterior
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, residual_sum_of_squares
-from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
-from bjmd.numerics.simplex import minimise
+from bjmd.numerics import simplex
+from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store
 
 NOISE_FLOOR = 1e-12
 """The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit is perfect."""
@@ -55,69 +59,100 @@ MAX_ROW_STEPS = 100
 MAX_HALVINGS = 30
 
 
-def fit(sources, n_components, *, seed, alpha0=1.1, lambda_=1.0, smoothing=0.1, tol=1e-5, max_sweeps=1000):
+def fit(
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_,
+    smoothing: float = 0.1,
+    tol: float = 1e-5,
+    max_sweeps: int = 1000,
+    watch: loop.Watch | None = None,
+) -> Decomposition:
     """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself twice in a row."""
-    started = time.perf_counter()
-    sources.require_components(n_components)
-    alpha0 = Priors(alpha0, lambda_).dirichlet(n_components)
-    positive_number("smoothing", smoothing)
-    mean_squares = _mean_squares(sources)
-    n_entries = [sources.n_features * n for n in sources.n_samples]
+    algorithm = LaplaceApproximation(
+        sources, Priors(alpha0, lambda_), n_components, positive_number("smoothing", smoothing), seed
+    )
+    limits = {"tol": tol, "max_sweeps": max_sweeps}
+    return loop.run(algorithm, **limits, watch=watch, objective="approximate ELBO", patience=2)
 
-    rng = np.random.default_rng(seed)
-    memberships = [random_memberships(n_components, n, rng) for n in sources.n_samples]
-    spreads = [np.zeros((n_components, n_components)) for _ in sources.n_samples]  # sum_j V_j
-    columns = [None] * len(sources)
-    deviations = [None] * len(sources)
-    noise_variances = mean_squares.copy()
-    wt = np.zeros((n_components, sources.n_features))
 
-    trace = []
-    n_small = 0
-    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
-    for sweep in range(1, max_sweeps + 1):
-        precision = sum((h @ h.T + v) / s2 for h, v, s2 in zip(memberships, spreads, noise_variances, strict=True))
+@dataclass(frozen=True)
+class State:
+    """What one sweep hands to the next."""
+
+    memberships: list[np.ndarray]
+    spreads: list[np.ndarray]
+    """sum_j V_j of every source."""
+    columns: list[simplex.Solution | None]
+    """The memberships with their slacks, to start the next solution from."""
+    noise_variances: np.ndarray
+    wt: np.ndarray
+    """The modes of the rows of W, K x M."""
+    deviations: list[np.ndarray]
+    """Standard deviations of W' and of the memberships of every source."""
+
+
+class LaplaceApproximation:
+    """Rows, columns and noise in turn (loop.Algorithm)."""
+
+    def __init__(self, sources, priors, n_components, smoothing, seed):
+        self.sources, self.lambda_, self.seed = sources, priors.lambda_, seed
+        self.alpha0 = priors.dirichlet(n_components)
+        self.eps = smoothing * priors.lambda_
+        self.mean_squares = _mean_squares(sources)
+
+    def start(self):
+        n_components, rng = len(self.alpha0), np.random.default_rng(self.seed)
+        return State(
+            memberships=[random_memberships(n_components, n, rng) for n in self.sources.n_samples],
+            spreads=[np.zeros((n_components, n_components)) for _ in self.sources.n_samples],
+            columns=[None] * len(self.sources),
+            noise_variances=self.mean_squares,
+            wt=np.zeros((n_components, self.sources.n_features)),
+            deviations=[],
+        )
+
+    def sweep(self, state):
+        sources, s2 = self.sources, state.noise_variances
+        precision = sum((h @ h.T + v) / s for h, v, s in zip(state.memberships, state.spreads, s2, strict=True))
         linear = sum(
-            data_times_memberships(x, h) / s2
-            for x, h, s2 in zip(sources.matrices, memberships, noise_variances, strict=True)
+            data_times_memberships(x, h) / s for x, h, s in zip(sources.matrices, state.memberships, s2, strict=True)
         )
-        row_spread, components_deviation, objective = approximate_rows(
-            precision, linear, wt, lambda_, smoothing * lambda_
-        )
+        wt = state.wt.copy()
+        row_spread, deviation, objective = approximate_rows(precision, linear, wt, self.lambda_, self.eps)
 
         gram = wt @ wt.T + row_spread
+        columns, spreads, deviations, variances = [], [], [deviation], np.empty(len(sources))
         for c, x in enumerate(sources.matrices):
             projection = components_times_data(wt, x)
-            columns[c] = minimise(gram, projection, noise_variances[c] * alpha0, start=columns[c])
-            h = memberships[c] = columns[c].h
-            spreads[c], deviations[c], terms = approximate_columns(gram / noise_variances[c], alpha0, h)
-            rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, h) + np.vdot(gram, spreads[c])
-            noise_variances[c] = max(rss / n_entries[c], NOISE_FLOOR * mean_squares[c])
-            objective += 0.5 * (rss / noise_variances[c] + n_entries[c] * np.log(noise_variances[c])) + terms
+            solution = simplex.minimise(gram, projection, s2[c] * self.alpha0, start=state.columns[c])
+            spread, deviation, terms = approximate_columns(gram / s2[c], self.alpha0, solution.h)
+            rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, solution.h)
+            rss += np.vdot(gram, spread)
+            n_entries = sources.n_features * sources.n_samples[c]
+            variances[c] = max(rss / n_entries, NOISE_FLOOR * self.mean_squares[c])
+            objective += 0.5 * (rss / variances[c] + n_entries * np.log(variances[c])) + terms
+            columns.append(solution)
+            spreads.append(spread)
+            deviations.append(deviation)
+        memberships = [solution.h for solution in columns]
+        return State(memberships, spreads, columns, variances, wt, deviations), objective
 
-        if not np.isfinite(objective):
-            raise FitError(f"the approximate ELBO became {objective} in sweep {sweep}; rescale the data or the priors")
-        trace.append(objective)
-        n_small = n_small + 1 if sweep > 1 and abs(trace[-2] - objective) <= tol * abs(trace[-2]) else 0
-        if n_small == 2:
-            converged = True
-            reason = f"relative change of the approximate ELBO at most tol = {tol:g} in sweeps {sweep - 1} and {sweep}"
-            break
+    def memberships(self, state):
+        return state.memberships
 
-    return Decomposition(
-        components=np.ascontiguousarray(wt.T),
-        memberships=memberships,
-        noise=np.sqrt(noise_variances),
-        objective=trace[-1],
-        trace=np.array(trace),
-        converged=converged,
-        reason=reason,
-        seconds=time.perf_counter() - started,
-        posterior={
-            "components_sd": np.ascontiguousarray(components_deviation.T),
-            **{f"memberships_sd_{c}": deviation for c, deviation in enumerate(deviations)},
-        },
-    )
+    def finish(self, state):
+        of_components, *of_memberships = state.deviations
+        components = np.ascontiguousarray(state.wt.T)
+        posterior = Posterior(
+            components=Normal(components, np.ascontiguousarray(of_components.T)),
+            memberships=[Normal(h, sd) for h, sd in zip(state.memberships, of_memberships, strict=True)],
+            noise=None,
+        )
+        return loop.Found(components, state.memberships, np.sqrt(state.noise_variances), posterior)
 
 
 def _mean_squares(sources):
@@ -168,20 +203,15 @@ def _approximate_rows(precision, linear, wt, lambda_, eps, spread, deviation):
     terms = 0.0
     failed = 0
     for first in range(0, n_rows, lanes):
-        n_block = min(lanes, n_rows - first)
-        for k in range(size):
-            for lane in range(lanes):
-                # The last block is filled up with copies of its last row, whose results are not written back.
-                row = first + min(lane, n_block - 1)
-                w[k, lane] = wt[k, row]
-                y[k, lane] = linear[k, row]
+        load(wt, first, w)
+        n_block = load(linear, first, y)
         failed += min(_climb_rows(precision, y, w, lambda_, eps, matrix, work), n_block)
         _row_curvature(w, lambda_, eps, work[0])
         _add_to_diagonal(precision, work[0], matrix)
         cholesky(matrix)
+        store(w, wt, first)
         for k in range(size):
             for lane in range(n_block):
-                wt[k, first + lane] = w[k, lane]
                 terms += np.sqrt(w[k, lane] ** 2 + eps**2) / lambda_ - np.log(matrix[k, k, lane])
             unit = work[1]
             for p in range(size):
@@ -314,10 +344,7 @@ def _approximate_columns(scaled_gram, alpha0, h, spread, deviation):
     inner = np.empty(lanes)
     terms = 0.0
     for first in range(0, n_columns, lanes):
-        n_block = min(lanes, n_columns - first)
-        for k in range(size):
-            for lane in range(lanes):
-                block[k, lane] = h[k, first + min(lane, n_block - 1)]
+        n_block = load(h, first, block)
         inner[:] = 0.0  # h'Gh / s2
         for k in range(size):
             for lane in range(lanes):

@@ -14,19 +14,21 @@ hierarchical  the paper's: w ~ N(0, z), z ~ Exponential(mean lambda), minimised 
 Missing entries are filled in with WH before every sweep (missing.py).
 """
 
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from bjmd.checks import one_of, positive_number, whole_number
+from bjmd.checks import one_of
 from bjmd.data.missing import CompletedSources
 from bjmd.data.products import components_times_data, data_times_memberships
-from bjmd.errors import FitError
+from bjmd.data.sources import Sources
+from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms, residual_sum_of_squares
-from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
-from bjmd.numerics.simplex import minimise
+from bjmd.numerics import simplex
+from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
 
 Z_FLOOR = 1e-8
 """The smallest z, as a multiple of lambda; keeps the hierarchical objective bounded below."""
@@ -40,76 +42,94 @@ SWEEP_TOLERANCE = 1e-6
 
 
 def fit(
-    sources,
-    n_components,
+    sources: Sources,
+    n_components: int,
     *,
-    seed,
-    prior="laplace",
-    alpha0=1.1,
-    lambda_=1.0,
-    a0=0.01,
-    b0=0.01,
-    tol=1e-5,
-    max_sweeps=1000,
-):
+    seed: int,
+    prior: str = "laplace",
+    alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_,
+    a0: float = Priors.a0,
+    b0: float = Priors.b0,
+    tol: float = 1e-5,
+    max_sweeps: int = 1000,
+    watch: loop.Watch | None = None,
+) -> Decomposition:
     """Fit from one random start; stop when the objective's relative change in a sweep is at most `tol`."""
-    started = time.perf_counter()
-    sources.require_components(n_components)
     priors = Priors(alpha0, lambda_, a0, b0)
-    alpha0 = priors.dirichlet(n_components)
-    form = _prior_form(prior, lambda_)
-    positive_number("tol", tol)
-    whole_number("max_sweeps", max_sweeps, least=1)
-    n_entries = sources.n_observed
-    sources = CompletedSources(sources)
+    form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](priors.lambda_)
+    algorithm = PosteriorMode(sources, n_components, priors, form, np.random.default_rng(seed))
+    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=form.waits)
 
-    rng = np.random.default_rng(seed)
-    memberships = [random_memberships(n_components, n, rng) for n in sources.n_samples]
-    columns = [None] * len(sources)
-    noise_variances = [
-        (2 * b0 + norm) / (2 * a0 + entries + 2) for norm, entries in zip(sources.squared_norms, n_entries, strict=True)
-    ]
-    ridge_variance = np.full((n_components, sources.n_features), lambda_**2)
-    wt = np.empty((n_components, sources.n_features))
 
-    trace = []
-    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
-    for sweep in range(1, max_sweeps + 1):
-        if sweep > 1:
-            sources.fill(wt, memberships)
-        update_components(sources, memberships, noise_variances, ridge_variance, wt)
-        if sweep > form.waits:
-            ridge_variance = form.ridge_variance(wt)
-        objective = form.penalty(wt, ridge_variance)
+@dataclass(frozen=True)
+class State:
+    """What one sweep hands to the next."""
+
+    memberships: list[np.ndarray]
+    columns: list[simplex.Solution | None]
+    """The memberships with their slacks, to start the next solution from."""
+    noise_variances: list[float]
+    ridge_variance: np.ndarray
+    """1 / weight of the ridge on W, K x M."""
+    wt: np.ndarray | None
+    """W', which follows from the rest."""
+    n_sweeps: int
+
+
+class PosteriorMode:
+    """Block coordinate descent on the negative log joint (loop.Algorithm)."""
+
+    def __init__(self, sources, n_components, priors, form, rng):
+        self.sources, self.priors, self.form, self.rng = CompletedSources(sources), priors, form, rng
+        self.alpha0 = priors.dirichlet(n_components)
+        self.n_entries = sources.n_observed
+
+    def start(self):
+        n_components = len(self.alpha0)
+        return State(
+            memberships=[random_memberships(n_components, n, self.rng) for n in self.sources.n_samples],
+            columns=[None] * len(self.sources),
+            noise_variances=[
+                self.noise_variance(norm, n) for norm, n in zip(self.sources.squared_norms, self.n_entries, strict=True)
+            ],
+            ridge_variance=np.full((n_components, self.sources.n_features), self.priors.lambda_**2),
+            wt=None,
+            n_sweeps=0,
+        )
+
+    def sweep(self, state):
+        sources, n_sweeps = self.sources, state.n_sweeps + 1
+        if state.wt is not None:
+            sources.fill(state.wt, state.memberships)
+        wt = update_components(sources, state.memberships, state.noise_variances, state.ridge_variance)
+        ridge_variance = self.form.ridge_variance(wt) if n_sweeps > self.form.waits else state.ridge_variance
+        objective = self.form.penalty(wt, ridge_variance)
 
         gram = wt @ wt.T
+        columns, noise_variances = [], []
         for c, x in enumerate(sources.matrices):
             projection = components_times_data(wt, x)
-            alpha = noise_variances[c] * (alpha0 - 1)
-            columns[c] = minimise(gram, projection, alpha, start=columns[c], tol=SWEEP_TOLERANCE)
-            rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, columns[c].h)
-            noise_variances[c] = (2 * b0 + rss) / (2 * a0 + n_entries[c] + 2)
-            objective += noise_terms(rss, noise_variances[c], n_entries[c], priors)
-            objective += dirichlet_terms(columns[c].h, alpha0)
+            alpha = state.noise_variances[c] * (self.alpha0 - 1)
+            solution = simplex.minimise(gram, projection, alpha, start=state.columns[c], tol=SWEEP_TOLERANCE)
+            rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, solution.h)
+            variance = self.noise_variance(rss, self.n_entries[c])
+            objective += noise_terms(rss, variance, self.n_entries[c], self.priors)
+            objective += dirichlet_terms(solution.h, self.alpha0)
+            columns.append(solution)
+            noise_variances.append(variance)
         memberships = [solution.h for solution in columns]
+        return State(memberships, columns, noise_variances, ridge_variance, wt, n_sweeps), objective
 
-        if not np.isfinite(objective):
-            raise FitError(f"the objective became {objective} in sweep {sweep}; rescale the data or the priors")
-        trace.append(objective)
-        if sweep > form.waits + 1 and abs(trace[-2] - objective) <= tol * abs(trace[-2]):
-            converged, reason = True, f"relative change of the objective at most tol = {tol:g} in sweep {sweep}"
-            break
+    def noise_variance(self, rss, n_entries):
+        """s2_c at its mode."""
+        return (2 * self.priors.b0 + rss) / (2 * self.priors.a0 + n_entries + 2)
 
-    return Decomposition(
-        components=np.ascontiguousarray(wt.T),
-        memberships=memberships,
-        noise=np.sqrt(noise_variances),
-        objective=trace[-1],
-        trace=np.array(trace),
-        converged=converged,
-        reason=reason,
-        seconds=time.perf_counter() - started,
-    )
+    def memberships(self, state):
+        return state.memberships
+
+    def finish(self, state):
+        return loop.Found(np.ascontiguousarray(state.wt.T), state.memberships, np.sqrt(state.noise_variances))
 
 
 class _Laplace:
@@ -143,47 +163,42 @@ class _Hierarchical:
         return (z / self.lambda_ + 0.5 * np.log(z) + 0.5 * wt**2 / z).sum()
 
 
-def _prior_form(prior, lambda_):
-    forms = {"laplace": _Laplace, "hierarchical": _Hierarchical}
-    return forms[one_of("prior", prior, forms)](lambda_)
+PRIORS_OF_W = {"laplace": _Laplace, "hierarchical": _Hierarchical}
 
 
-def update_components(sources, memberships, noise_variances, ridge_variance, wt):
-    """w_i = (sum_c x_i H^(c)'/s2_c) (sum_c H^(c)H^(c)'/s2_c + diag(1/v_i))^-1 for every row i; overwrites wt."""
+def update_components(sources, memberships, noise_variances, ridge_variance):
+    """W': w_i = (sum_c x_i H^(c)'/s2_c) (sum_c H^(c)H^(c)'/s2_c + diag(1/v_i))^-1 for every row i."""
     precision = sum(h @ h.T / s2 for h, s2 in zip(memberships, noise_variances, strict=True))
     linear = sum(
         data_times_memberships(x, h) / s2
         for x, h, s2 in zip(sources.matrices, memberships, noise_variances, strict=True)
     )
+    wt = np.empty_like(linear)
     _ridge_rows(precision, linear, ridge_variance, wt)
+    return wt
 
 
 @compiled
 def _ridge_rows(precision, linear, variance, out):
     """Solve (P + diag(1/v_i)) w_i = r_i for every row i of W, a lane each.
 
-    With D = diag(sqrt(v_i)) it is w = D (I + D P D)^-1 D r, which stays well conditioned as v goes to 0.
+    With D = diag(sqrt v_i) it is w = D (I + D P D)^-1 D r.
     """
     size, n_rows = linear.shape
     lanes = min(LANES, n_rows)
     matrix = np.empty((size, size, lanes))
-    root = np.empty((size, lanes))
-    x = np.empty((size, lanes))
+    root, x = np.empty((size, lanes)), np.empty((size, lanes))
     for first in range(0, n_rows, lanes):
-        n_block = min(lanes, n_rows - first)
+        load(variance, first, root)
+        load(linear, first, x)
         for k in range(size):
             for lane in range(lanes):
-                row = first + min(lane, n_block - 1)
-                root[k, lane] = np.sqrt(variance[k, row])
-                x[k, lane] = root[k, lane] * linear[k, row]
-        for k in range(size):
-            for p in range(k + 1):
-                for lane in range(lanes):
-                    matrix[k, p, lane] = root[k, lane] * precision[k, p] * root[p, lane]
-            for lane in range(lanes):
-                matrix[k, k, lane] += 1.0
+                root[k, lane] = np.sqrt(root[k, lane])
+                x[k, lane] *= root[k, lane]
+        whiten(precision, root, matrix)
         cholesky(matrix)
         solve(matrix, x)
         for k in range(size):
-            for lane in range(n_block):
-                out[k, first + lane] = root[k, lane] * x[k, lane]
+            for lane in range(lanes):
+                x[k, lane] *= root[k, lane]
+        store(x, out, first)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
+from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store
 from bjmd.numerics.polygamma import gamma_functions
 
 LONGEST = 2.0
@@ -81,12 +81,8 @@ def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps
     f, f_trial, gain, step = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
     finished = np.empty(lanes, dtype=np.bool_)
     for first in range(0, n_columns, lanes):
-        n_block = min(lanes, n_columns - first)
-        for k in range(size):
-            for lane in range(lanes):
-                j = first + min(lane, n_block - 1)
-                point[k, lane] = g[k, j]
-                b[k, lane] = linear[k, j]
+        load(g, first, point[:size])
+        n_block = load(linear, first, b)
         _evaluate(gram, b, precision, alpha0, point, functions, state, f)
         finished[:] = False
         for _ in range(max_steps):
@@ -109,10 +105,8 @@ def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps
                     if step[lane] > 0.0 and not f_trial[lane] >= f[lane]:
                         step[lane] *= 0.5
                         fell = True
-                        if (
-                            halving == MAX_HALVINGS - 1
-                        ):  # rounding is all that is left; evaluate once more where we were
-                            step[lane] = 0.0
+                        if halving == MAX_HALVINGS - 1:
+                            step[lane] = 0.0  # rounding is all that is left; evaluate once more where we were
                             finished[lane] = True
                 if not fell:
                     break
@@ -123,8 +117,7 @@ def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps
         for lane in range(n_block):
             value[first + lane] = f[lane]
             promise[first + lane] = gain[lane]
-            for k in range(size):
-                g[k, first + lane] = point[k, lane]
+        store(point[:size], g, first)
 
 
 @compiled

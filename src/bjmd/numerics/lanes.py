@@ -19,6 +19,44 @@ compiled = njit(cache=True, nogil=True, error_model="numpy")
 
 
 @compiled
+def load(columns, first, block):
+    """Fill the lanes of a block with the columns from `first` on; returns how many there were.
+
+    The last block is filled up with copies of the last column, whose results `store` does not write back.
+    """
+    size, lanes = block.shape
+    n_block = min(lanes, columns.shape[1] - first)
+    for k in range(size):
+        for lane in range(lanes):
+            block[k, lane] = columns[k, first + min(lane, n_block - 1)]
+    return n_block
+
+
+@compiled
+def store(block, columns, first):
+    """Write the lanes of a block back to the columns from `first` on."""
+    size, lanes = block.shape
+    for k in range(size):
+        for lane in range(min(lanes, columns.shape[1] - first)):
+            columns[k, first + lane] = block[k, lane]
+
+
+@compiled
+def whiten(precision, root, matrix):
+    """matrix = I + D P D in every lane, with D = diag(root); lower triangle.
+
+    (P + D^-2)^-1 = D (I + D P D)^-1 D stays well conditioned as entries of D go to 0.
+    """
+    size, lanes = root.shape
+    for k in range(size):
+        for p in range(k + 1):
+            for lane in range(lanes):
+                matrix[k, p, lane] = root[k, lane] * precision[k, p] * root[p, lane]
+        for lane in range(lanes):
+            matrix[k, k, lane] += 1.0
+
+
+@compiled
 def cholesky(a):
     """Factor a[:, :, lane] = L L' in place (lower triangle); the diagonal holds 1 / L_jj.
 

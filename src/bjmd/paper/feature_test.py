@@ -11,7 +11,6 @@ import scipy.sparse
 from scipy.stats import chi2
 
 from bjmd.checks import one_of
-from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 
 RULES = ("all", "any")
@@ -58,13 +57,9 @@ def filtered(sources, kept):
     kept = np.asarray(kept, dtype=bool)
     if not kept.any():
         raise InputError("no feature passes the selection; raise its level, or use the rule 'any'")
-    return Sources(
-        [x[kept] for x in sources.matrices],
-        names=sources.names,
+    return sources.replace(
+        matrices=[x[kept] for x in sources.matrices],
         feature_names=[name for name, keep in zip(sources.feature_names, kept, strict=True) if keep],
-        sample_names=sources.sample_names,
-        labels=sources.labels,
-        class_names=sources.class_names if sources.labels is not None else None,
     )
 
 

@@ -62,8 +62,17 @@ def auc_per_source(memberships, labels):
     return scores
 
 
-def auc_during_a_fit(memberships, labels):
-    """As `auc_per_source`, in silence: a class without an AUC is reported where the final scores are made."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedAUCWarning)
-        return auc_per_source(memberships, labels)
+def auc_watch(labels):
+    """What `bjmd.fit` calls along the way to keep the AUC of every source; None where there are no labels.
+
+    It is silent: a class without an AUC is reported where the final scores are made.
+    """
+    if labels is None:
+        return None
+
+    def watch(memberships):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedAUCWarning)
+            return {"auc": auc_per_source(memberships, labels)}
+
+    return watch

@@ -122,11 +122,12 @@ LONG_SECONDS, MOST_THREADS = 900, 4
 def fit(method, shape, n_components, n_restarts, options, n_threads=1):
     """A chunk of restarts of one fit; ADVI is taken to need all the iterations that it may."""
     work = shape.work(n_components)
-    if _by_advi(method):
+    cost = registry.get(method).cost
+    if cost == "gradients":
         n_unknowns = (shape.n_features + shape.n_samples) * n_components
         n_iterations = (registry.get(method).options() | options)["max_iterations"]
         restart = 10 + n_iterations * (3e-4 + 2.5e-7 * n_unknowns + 2e-4 * work)
-    elif registry.get(method).module.startswith("bjmd.inference."):
+    elif cost == "sweeps":
         n_sweeps = 100 + 1.3 * n_components**2  # 35 to 130 with few components, the allowed 2000 on Yale B with 38
         restart = 1 + 7e-4 * n_sweeps * work
     else:
@@ -139,14 +140,10 @@ def fit(method, shape, n_components, n_restarts, options, n_threads=1):
 
 def fit_threads(method, shape, n_components, n_restarts, options):
     """Restarts that one job runs at a time.  Fits by ADVI take turns, so one thread does for them."""
-    if _by_advi(method):
+    if registry.get(method).cost == "gradients":
         return 1
     seconds = fit(method, shape, n_components, n_restarts, options).seconds
     return min(MOST_THREADS, n_restarts, math.ceil(seconds / LONG_SECONDS))
-
-
-def _by_advi(method):
-    return registry.get(method).module == "bjmd.inference.advi"
 
 
 def prepare(name):

@@ -36,7 +36,7 @@ def _rows(sources, fit, run, chosen):
             "auc": 100 * auc[c],
             "noise": np.nan if run.noise is None else run.noise[c],
             "objective": run.objective,
-            "iterations": len(run.trace) * run.trace_step,
+            "iterations": run.n_iterations,
             "seconds": run.seconds,
             "converged": run.converged,
             "chosen": chosen,

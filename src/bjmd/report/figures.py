@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from bjmd.fits import posterior
+from bjmd.fits import registry
 from bjmd.fits.matching import similarities
 from bjmd.report.style import COLOURS, MARKERS, styled
 
@@ -134,7 +134,7 @@ def membership_bars(sources, result):
 @styled
 def components(sources, result, n_features=10, level=0.9):
     """The features that set each component apart, with credible intervals where the method has them."""
-    marginals = posterior.if_known(result, "components")
+    marginals = result.posterior and result.posterior.components
     low, high = (result.components, result.components) if marginals is None else marginals.interval(level)
     n_features = min(n_features, len(result.components))
     figure, panels = _panels(result.n_components, [0.17 * n_features + 0.1])
@@ -163,7 +163,7 @@ def components(sources, result, n_features=10, level=0.9):
 @styled
 def noise(sources, result, level=0.9):
     """The noise standard deviation of every source, with credible intervals where the method has them."""
-    marginals = posterior.if_known(result, "noise")
+    marginals = result.posterior and result.posterior.noise
     places = np.arange(len(sources.names))
     figure = Figure(figsize=(WIDTH, 0.28 * len(places) + 0.8), layout="constrained")
     ax = figure.subplots()
@@ -191,7 +191,7 @@ def noise(sources, result, level=0.9):
 @styled
 def convergence(results):
     """How far every restart was above the best one, sweep by sweep and in the end."""
-    what = "minus ELBO" if results[0].method.startswith(("cavi", "advi")) else "objective"
+    what = registry.get(results[0].method).objective
     lowest = min(min(result.trace.min(initial=result.objective), result.objective) for result in results)
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     course, final = figure.subplots(1, 2)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bjmd import __version__
-from bjmd.fits import posterior, registry
+from bjmd.fits import registry
 from bjmd.fits.matching import similarities
 from bjmd.report import figures, pages, tables
 
@@ -155,7 +155,7 @@ def _fitted(sources, results):
 
 def noise_table(sources, best, level=0.9):
     """source, noise, sd, low, high: the last three from the posterior, and missing for a point estimate."""
-    marginals = posterior.if_known(best, "noise")
+    marginals = best.posterior and best.posterior.noise
     nothing = np.full(len(sources.names), np.nan)
     low, high = (nothing, nothing) if marginals is None else marginals.interval(level)
     sd = nothing if marginals is None else marginals.sd
@@ -190,7 +190,7 @@ def _component_words(best):
         if best.n_components > 1
         else "Listed are the features with the largest values."
     ]
-    if posterior.if_known(best, "components") is not None:
+    if (best.posterior and best.posterior.components) is not None:
         words.append(
             "Credible intervals of single values leave out that patterns and memberships can make up for each other; "
             "they are somewhat too narrow."

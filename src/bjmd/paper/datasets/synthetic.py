@@ -53,7 +53,6 @@ class Synthetic:
             trace=np.empty(0),
             converged=True,
             reason="known",
-            seconds=0.0,
             method="truth",
         )
 

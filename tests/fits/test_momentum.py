@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bjmd.inference.momentum import FIRST_SHARE, GROWTH, HIGHEST_SHARE, LONGEST, SHRINKAGE, Momentum
+from bjmd.fits.momentum import FIRST_SHARE, GROWTH, HIGHEST_SHARE, LONGEST, SHRINKAGE, Momentum
 
 
 def linear_map(rates, seed=0):
