@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from bjmd.data.sources import Sources
-from bjmd.fits import posterior, registry
+from bjmd.fits import registry
 
 M, N, K = 30, (40, 40), 3
 PRIORS = {"lambda_": 1.0, "alpha0": 1.1, "a0": 3.0, "b0": 2.0}
@@ -45,10 +45,10 @@ def one(seed):
     distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
     fitted, true = linear_sum_assignment(distance)
     order = true[np.argsort(fitted)]  # the true component that each fitted one is
-    columns = [inside(m, block[order]) for m, block in zip(posterior.memberships(result), h, strict=True)]
+    columns = [inside(m, block[order]) for m, block in zip(result.posterior.memberships, h, strict=True)]
     return (
-        inside(posterior.noise(result), noise),
-        inside(posterior.components(result), w[:, order]),
+        inside(result.posterior.noise, noise),
+        inside(result.posterior.components, w[:, order]),
         np.mean(columns, axis=0),
     )
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from bjmd.data.sources import Sources
-from bjmd.fits import posterior, restarts
+from bjmd.fits import restarts
 from bjmd.fits.matching import match
 from bjmd.paper.datasets import synthetic
 from bjmd.paper.metric import auc_per_source
@@ -291,9 +291,9 @@ def missing_intervals():
             distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
             fitted, true = linear_sum_assignment(distance)
             order = true[np.argsort(fitted)]
-            inside = [credible_intervals.inside(posterior.noise(result), noise)[0]]
-            inside.append(credible_intervals.inside(posterior.components(result), w[:, order])[0])
-            columns = zip(posterior.memberships(result), h, strict=True)
+            inside = [credible_intervals.inside(result.posterior.noise, noise)[0]]
+            inside.append(credible_intervals.inside(result.posterior.components, w[:, order])[0])
+            columns = zip(result.posterior.memberships, h, strict=True)
             inside.append(np.mean([credible_intervals.inside(m, block[order])[0] for m, block in columns]))
             scores.append(inside)
         row(f"{100 * share:.0f}", *(f"{100 * value:.0f} %" for value in np.mean(scores, axis=0)))

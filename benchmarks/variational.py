@@ -32,7 +32,7 @@ from bjmd.fits import registry
 from bjmd.inference import advi
 from bjmd.model import Priors
 from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
+from bjmd.paper.metric import auc_per_source, auc_watch
 
 SEEDS = range(3)
 
@@ -201,9 +201,9 @@ def reach(full):
         print("reach    skipped: ADVI takes about ten minutes on the large data; call with --full")
         return
     sources = synthetic.generate("large", 4.0, 4).sources
-    slow, slow_seconds = timed(lambda: registry.fit("advi-bjmd", sources, 10))
+    slow, slow_seconds = timed(lambda: registry.fit("advi-bjmd", sources, 10, watch=auc_watch(sources.labels)))
     target = slow.history["auc"][-1]
-    quick = registry.fit("cavi-bjmd", sources, 10, history=True)
+    quick = registry.fit("cavi-bjmd", sources, 10, watch=auc_watch(sources.labels))
     there = (quick.history["auc"] >= target).all(axis=1)
     print(f"reach    advi-bjmd: AUC {(100 * target).round(2)} in {slow_seconds:.0f} s; {slow.reason}")
     if not there.any():

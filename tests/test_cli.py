@@ -185,7 +185,7 @@ def test_show(files, run):
     run(FIT)
     out, _ = run("show out")
     best = outputs.load(Path("out")).results[0]
-    low, high = best.marginals("noise").interval(0.9)
+    low, high = best.posterior.noise.interval(0.9)
     for words in (
         "50 samples of 2 sources, measured on 12 features",
         "All 12 features are in every source.",

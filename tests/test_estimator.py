@@ -19,7 +19,6 @@ from bjmd import BJMD
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import restarts
-from bjmd.fits.posterior import components_covariance
 
 
 @parametrize_with_checks(
@@ -298,14 +297,14 @@ def test_posterior_draws_agree_with_the_marginals(data):
     assert [h.shape for h in draws.memberships] == [(4000, 30, 3), (4000, 25, 3)]
     assert draws.noise.shape == (4000, 2)
     result = fitted.decomposition_
-    pairs = [(draws.components, result.marginals("components"), True), (draws.noise, result.marginals("noise"), False)]
-    pairs += [(h, m, True) for h, m in zip(draws.memberships, result.marginals("memberships"), strict=True)]
+    pairs = [(draws.components, result.posterior.components, True), (draws.noise, result.posterior.noise, False)]
+    pairs += [(h, m, True) for h, m in zip(draws.memberships, result.posterior.memberships, strict=True)]
     for drawn, marginals, transposed in pairs:
         mean, sd = (part.T if transposed else part for part in (marginals.mean, marginals.sd))
         assert (np.abs(drawn.mean(axis=0) - mean) < 5 * sd / np.sqrt(4000)).all()
         np.testing.assert_allclose(drawn.std(axis=0), sd, rtol=0.15)
     row = np.cov(draws.components[:, :, 4].T)
-    np.testing.assert_allclose(row, components_covariance(result)[4], atol=0.1 * np.diag(row).max())
+    np.testing.assert_allclose(row, result.posterior.components.covariance()[4], atol=0.1 * np.diag(row).max())
     np.testing.assert_allclose(draws.memberships[0].sum(axis=2), 1)
     again = fitted.sample_posterior(4000, random_state=1)
     np.testing.assert_array_equal(again.components, draws.components)

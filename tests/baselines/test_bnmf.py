@@ -64,7 +64,7 @@ def test_an_icm_sweep_by_hand():
 
     W: p = 4, q = 12 - 1, so 11/4.  H: p = 121/16, q = 33/2 - 1, so 248/121.  s2 = (1 + RSS/2) / (1 + 1/2 + 1).
     """
-    state = bnmf.State(Sources([[[6.0]]]), 1, np.random.default_rng(0), Priors(a0=1.0, b0=1.0), 1.0, 1.0)
+    state = bnmf.Chain(Sources([[[6.0]]]), 1, np.random.default_rng(0), Priors(a0=1.0, b0=1.0), 1.0, 1.0)
     state.wt[:], state.h[:], state.s2 = 1.0, 2.0, 1.0
     value = state.sweep(draw=False)
     rss = (6 - 11 / 4 * 248 / 121) ** 2
@@ -114,7 +114,7 @@ def posterior_by_quadrature(x, n_components, a0, b0, n_nodes):
 def test_the_gibbs_sampler_recovers_a_known_posterior(n_components, n_nodes):
     """Means and spreads within four standard errors (batch means), which themselves are a few percent of the spread."""
     x, priors = 3.0, Priors(a0=4.0, b0=3.0)
-    state = bnmf.State(Sources([[[x]]]), n_components, np.random.default_rng(3), priors, 1.0, 1.0)
+    state = bnmf.Chain(Sources([[[x]]]), n_components, np.random.default_rng(3), priors, 1.0, 1.0)
     draws = {"w": [], "h": [], "product": [], "s2": []}
     for _ in range(40_000):
         state.sweep(draw=True)

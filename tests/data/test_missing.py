@@ -60,11 +60,9 @@ def test_the_objective_never_rises(holed, method, monkeypatch):
 def test_the_noise_counts_observed_entries_and_the_spread_at_the_others(holed):
     """With q(W) and q(H) at hand, q(s2) can be put together from observed and missing entries apart."""
     result = registry.fit("cavi-bjmd", holed, 3, tol=1e-10)
-    covariance = np.linalg.inv(
-        result.posterior["components_precision"] + result.posterior["components_ridge"][:, :, None] * np.eye(3)
-    )
+    covariance = result.posterior.components.covariance()
     for c, x in enumerate(holed.matrices):
-        g = result.posterior[f"dirichlet_{c}"]
+        g = result.posterior.memberships[c].parameters
         s = g.sum(axis=0)
         m = g / s
         spread = (np.eye(3)[:, :, None] * m[None] - m[:, None] * m[None]) / (s + 1)
@@ -75,8 +73,8 @@ def test_the_noise_counts_observed_entries_and_the_spread_at_the_others(holed):
         mean = result.components @ m
         expected = np.where(np.isnan(x), 0, (x - mean) ** 2) + variance
         rate = Priors().b0 + 0.5 * expected.sum()
-        np.testing.assert_allclose(result.posterior["noise_rate"][c], rate, rtol=1e-6)
-        np.testing.assert_allclose(result.posterior["noise_shape"][c], Priors().a0 + 0.5 * (~np.isnan(x)).sum())
+        np.testing.assert_allclose(result.posterior.noise.rate[c], rate, rtol=1e-6)
+        np.testing.assert_allclose(result.posterior.noise.shape[c], Priors().a0 + 0.5 * (~np.isnan(x)).sum())
 
 
 @pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])

@@ -102,11 +102,9 @@ def test_the_predictive_moments_are_those_of_draws_from_the_posterior(sources, r
     """log_densities inverted: from the densities of two values of an entry its mean and variance follow."""
     result = registry.fit("cavi-bjmd", sources, 3)
     i, c, j, n_draws = 4, 1, 6, 400_000
-    covariance = np.linalg.inv(
-        result.posterior["components_precision"] + np.diag(result.posterior["components_ridge"][i])
-    )
+    covariance = result.posterior.components.covariance()[i]
     w = rng.multivariate_normal(result.components[i], covariance, n_draws)
-    h = rng.dirichlet(result.posterior["dirichlet_1"][:, j], n_draws)
+    h = rng.dirichlet(result.posterior.memberships[1].parameters[:, j], n_draws)
     x = (w * h).sum(axis=1) + result.noise[c] * rng.standard_normal(n_draws)
 
     def density(value):

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit
 from scipy.stats import invgamma
 
 from bjmd.errors import InputError
-from bjmd.fits import posterior, registry
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits import registry
+from bjmd.fits.posterior import DirichletColumns, InverseGamma, LogNormal, Normal, NormalRows
 
 N_DRAWS = 200_000
 
@@ -31,100 +30,82 @@ def check(marginals, draws):
 
 def test_components(result):
     rng = np.random.default_rng(0)
-    marginals, covariance = posterior.components(result), posterior.components_covariance(result)
-    assert marginals.mean.shape == marginals.sd.shape == (12, 3)
-    stored = result.posterior
+    rows = result.posterior.components
+    assert rows.mean.shape == rows.sd.shape == (12, 3)
+    np.testing.assert_array_equal(rows.mean, result.components)
     for i in (0, 5, 11):
-        precision = stored["components_precision"] + np.diag(stored["components_ridge"][i])
-        np.testing.assert_allclose(covariance[i] @ precision, np.eye(3), atol=1e-9)
-        draws = rng.multivariate_normal(result.components[i], covariance[i], N_DRAWS)
-        row = posterior.Marginals(marginals.mean[i], marginals.sd[i], lambda q, i=i: marginals.quantile(q)[i])
-        check(row, draws)
+        covariance = rows.covariance([i])[0]
+        np.testing.assert_allclose(covariance @ (rows.precision + np.diag(rows.ridge[i])), np.eye(3), atol=1e-9)
+        row = NormalRows(rows.mean[[i]], rows.precision, rows.ridge[[i]])
+        check(row, rng.multivariate_normal(result.components[i], covariance, N_DRAWS)[:, None])
 
 
 def test_memberships(result):
     rng = np.random.default_rng(0)
-    for c, marginals in enumerate(posterior.memberships(result)):
-        np.testing.assert_array_equal(marginals.mean, result.memberships[c])
+    for h, columns in zip(result.memberships, result.posterior.memberships, strict=True):
+        np.testing.assert_array_equal(columns.mean, h)
         for j in (0, 4):
-            draws = rng.dirichlet(result.posterior[f"dirichlet_{c}"][:, j], N_DRAWS)
-            column = posterior.Marginals(
-                marginals.mean[:, j],
-                marginals.sd[:, j],
-                lambda q, marginals=marginals, j=j: marginals.quantile(q)[:, j],
-            )
-            check(column, draws)
-        lower, upper = marginals.interval(0.99)
+            draws = rng.dirichlet(columns.parameters[:, j], N_DRAWS)
+            check(DirichletColumns(columns.parameters[:, [j]]), draws[:, :, None])
+        lower, upper = columns.interval(0.99)
         assert (lower >= 0).all()
         assert (upper <= 1).all()
 
 
 def test_noise(result):
-    shape, rate = result.posterior["noise_shape"], result.posterior["noise_rate"]
-    draws = np.sqrt(invgamma.rvs(shape, scale=rate, size=(N_DRAWS, 2), random_state=0))
-    check(posterior.noise(result), draws)
+    noise = result.posterior.noise
+    check(noise, np.sqrt(invgamma.rvs(noise.shape, scale=noise.rate, size=(N_DRAWS, 2), random_state=0)))
+
+
+def test_draws_come_from_the_marginals(result):
+    rng = np.random.default_rng(1)
+    for factor in (result.posterior.components, result.posterior.noise, *result.posterior.memberships):
+        check(factor, factor.sample(20_000, rng))
 
 
 @pytest.mark.parametrize("shape", [20.0, 1e3, 1e5, 1e8])
 def test_noise_of_any_number_of_entries(shape):
     """The sd of an inverse gamma's root is about mean / sqrt(4 shape), which the difference of moments would lose."""
-    fitted = stub(noise_shape=np.array([shape]), noise_rate=np.array([4 * shape]))
-    marginals = posterior.noise(fitted)
-    np.testing.assert_allclose(marginals.mean, 2, rtol=1 / shape)
-    np.testing.assert_allclose(marginals.sd, 2 / np.sqrt(4 * shape), rtol=1.5 / shape)
+    noise = InverseGamma(np.array([shape]), np.array([4 * shape]))
+    np.testing.assert_allclose(noise.mean, 2, rtol=1 / shape)
+    np.testing.assert_allclose(noise.sd, 2 / np.sqrt(4 * shape), rtol=1.5 / shape)
 
 
 def test_an_advi_posterior():
     """Normal in W and in ln s2."""
     rng = np.random.default_rng(0)
-    fitted = stub(
-        components_sd=np.array([[0.5, 0.1]]),
-        log_variance_mean=np.array([0.3, 2.0]),
-        log_variance_sd=np.array([0.2, 0.05]),
-    )
-    check(
-        posterior.components(fitted), fitted.components + np.array([[0.5, 0.1]]) * rng.standard_normal((N_DRAWS, 1, 2))
-    )
-    logs = np.array([0.3, 2.0]) + np.array([0.2, 0.05]) * rng.standard_normal((N_DRAWS, 2))
-    check(posterior.noise(fitted), np.exp(0.5 * logs))
+    mean, sd = np.array([[1.0, -2.0]]), np.array([[0.5, 0.1]])
+    check(Normal(mean, sd), mean + sd * rng.standard_normal((N_DRAWS, 1, 2)))
+    np.testing.assert_allclose(Normal(mean, sd).covariance(), [np.diag([0.25, 0.01])])
+    mean, sd = np.array([0.3, 2.0]), np.array([0.2, 0.05])
+    check(LogNormal(mean, sd), np.exp(0.5 * (mean + sd * rng.standard_normal((N_DRAWS, 2)))))
 
 
 def test_more_data_give_narrower_intervals(make_sources):
-    few, many = (registry.fit("cavi-bjmd", make_sources(n_samples=(n, n)), 3) for n in (10, 200))
-    assert posterior.noise(many).sd.max() < 0.5 * posterior.noise(few).sd.max()
-    assert np.median(posterior.components(many).sd) < 0.5 * np.median(posterior.components(few).sd)
+    few, many = (registry.fit("cavi-bjmd", make_sources(n_samples=(n, n)), 3).posterior for n in (10, 200))
+    assert many.noise.sd.max() < 0.5 * few.noise.sd.max()
+    assert np.median(many.components.sd) < 0.5 * np.median(few.components.sd)
 
 
-def test_a_cat_variant_has_marginals_of_every_source(make_sources):
-    fitted = registry.fit("cavi-catbjmd", make_sources(), 3)
-    assert [m.sd.shape for m in posterior.memberships(fitted)] == [(3, 9), (3, 7)]
-    assert posterior.noise(fitted).sd.shape == (2,)
+@pytest.mark.parametrize("method", ["cavi-catbjmd", "glad"])
+def test_a_cat_variant_has_marginals_of_every_source(make_sources, method):
+    fitted = registry.fit(method, make_sources(), 3)
+    assert [m.sd.shape for m in fitted.posterior.memberships] == [(3, 9), (3, 7)]
+    for h, factor in zip(fitted.memberships, fitted.posterior.memberships, strict=True):
+        np.testing.assert_array_equal(factor.mean, h)
+    assert method == "glad" or fitted.posterior.noise.sd.shape == (2,)
 
 
-@pytest.mark.parametrize("part", [posterior.components, posterior.memberships, posterior.noise])
-def test_a_point_estimate_has_no_posterior(make_sources, part):
-    fitted = registry.fit("map-bjmd", make_sources(), 3)
-    with pytest.raises(InputError, match="method 'map-bjmd' keeps no"):
-        part(fitted)
+def test_log_normal_noise_is_repeated_for_every_source():
+    noise = LogNormal(np.array([0.3]), np.array([0.2])).repeated(3)
+    np.testing.assert_array_equal(noise.mean, LogNormal(np.full(3, 0.3), np.full(3, 0.2)).mean)
+
+
+def test_a_point_estimate_has_no_posterior(make_sources):
+    assert registry.fit("map-bjmd", make_sources(), 3).posterior is None
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 90])
 def test_a_level_that_is_no_probability(result, level):
     with pytest.raises(InputError, match="must be between 0 and 1"):
-        posterior.noise(result).interval(level)
-
-
-def stub(**arrays):
-    """A result of one feature and two components that holds nothing but a posterior."""
-    h = expit(np.array([[1.0], [-1.0]]))
-    return Decomposition(
-        components=np.array([[1.0, -2.0]]),
-        memberships=[h],
-        noise=np.ones(1),
-        objective=0.0,
-        trace=np.zeros(1),
-        converged=True,
-        reason="",
-        seconds=0.0,
-        posterior=arrays,
-    )
+        result.posterior.noise.interval(level)

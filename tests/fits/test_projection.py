@@ -11,7 +11,8 @@ from scipy.special import betaln, gammaln, psi
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import posterior, projection, registry
+from bjmd.fits import projection, registry
+from bjmd.fits.posterior import Normal
 from bjmd.fits.projection import impute, log_evidence, project
 from bjmd.numerics import dirichlet, simplex
 
@@ -70,7 +71,7 @@ def variational_objective(result, x, noise, g):
     m = g / s
     second_moment = (s * np.outer(m, m) + np.diag(m)) / (s + 1)
     value = ((ALPHA0 - g) * (psi(g) - psi(s))).sum() + gammaln(g).sum() - gammaln(s)
-    for mu, covariance, entry in zip(result.components, posterior.components_covariance(result), x, strict=True):
+    for mu, covariance, entry in zip(result.components, result.posterior.components.covariance(), x, strict=True):
         square = ((np.outer(mu, mu) + covariance) * second_moment).sum()
         filled = mu @ m if np.isnan(entry) else entry
         value -= 0.5 * t * (filled**2 - 2 * filled * (mu @ m) + square)
@@ -191,8 +192,11 @@ def test_evidence_leaves_out_what_is_missing(method, sources):
     x = sources.matrices[0][:, :6].copy()
     x[::3, 1:4] = np.nan
     seen = np.arange(20) % 3 > 0
-    ridge = {"components_ridge": result.posterior["components_ridge"][seen]} if result.posterior else {}
-    fewer = dataclasses.replace(result, components=result.components[seen], posterior=result.posterior | ridge)
+    fewer = dataclasses.replace(result, components=result.components[seen])
+    if result.posterior:
+        rows = result.posterior.components
+        rows = dataclasses.replace(rows, mean=rows.mean[seen], ridge=rows.ridge[seen])
+        fewer.posterior = dataclasses.replace(result.posterior, components=rows)
     found = log_evidence(result, x, noise=0.5)
     np.testing.assert_allclose(found[1:4], log_evidence(fewer, x[seen, 1:4], noise=0.5), rtol=1e-9)
     np.testing.assert_allclose(found[[0, 4, 5]], log_evidence(result, x[:, [0, 4, 5]], noise=0.5), rtol=1e-9)
@@ -211,10 +215,10 @@ def test_product_moments_against_draws(sources):
     result = fit("cavi-bjmd", sources)
     rng = np.random.default_rng(0)
     n_draws = 100_000
-    mean, variance = projection.product_moments(result, result.posterior["dirichlet_1"][:, :2])
-    covariance = posterior.components_covariance(result)
+    mean, variance = projection.product_moments(result, result.posterior.memberships[1].parameters[:, :2])
+    covariance = result.posterior.components.covariance()
     for j in range(2):
-        h = rng.dirichlet(result.posterior["dirichlet_1"][:, j], n_draws)
+        h = rng.dirichlet(result.posterior.memberships[1].parameters[:, j], n_draws)
         for i in (0, 7):
             draws = (rng.multivariate_normal(result.components[i], covariance[i], n_draws) * h).sum(axis=1)
             assert abs(draws.mean() - mean[i, j]) < 5 * draws.std() / np.sqrt(n_draws)
@@ -240,8 +244,11 @@ def test_imputation(with_holes):
 def test_advi_fits_place_new_samples_by_the_closed_form(sources):
     """ADVI keeps independent normals for W, so the covariance of a row is diagonal."""
     result = fit("cavi-bjmd", sources)
-    sd = result.marginals("components").sd
-    like_advi = dataclasses.replace(result, method="advi-bjmd", posterior={"components_sd": sd})
+    sd = result.posterior.components.sd
+    rows = Normal(result.components, sd)
+    like_advi = dataclasses.replace(
+        result, method="advi-bjmd", posterior=dataclasses.replace(result.posterior, components=rows)
+    )
     x = sources.matrices[0]
     gram = result.components.T @ result.components + np.diag((sd**2).sum(axis=0))
     direct = dirichlet.maximise(

@@ -16,10 +16,11 @@ from scipy.stats import norm
 
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.fits import posterior, registry
+from bjmd.fits import registry
 from bjmd.inference import advi
 from bjmd.model import Priors
 from bjmd.paper.datasets import synthetic
+from bjmd.paper.metric import auc_watch
 
 PRIORS = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5)
 
@@ -56,7 +57,7 @@ def short():
     original = ObjectiveFunction.step_function
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ObjectiveFunction, "step_function", lambda *a, **b: compiled.append(1) or original(*a, **b))
-        result = fit(tiny(), seed=3, **SHORT)
+        result = fit(tiny(), seed=3, watch=auc_watch(tiny().labels), **SHORT)
     return result, len(compiled)
 
 
@@ -101,8 +102,8 @@ def test_what_a_fit_records(short):
         assert h.shape == (3, n)
         assert (h > 0).all()
         np.testing.assert_allclose(h.sum(axis=0), 1, atol=1e-5)
-    assert posterior.components(result).sd.shape == (12, 3)
-    assert posterior.noise(result).sd.shape == (2,)
+    assert result.posterior.components.sd.shape == (12, 3)
+    assert result.posterior.noise.sd.shape == (2,)
 
 
 def test_a_seed_decides_everything_and_nothing_is_said(short, capfd, recwarn):
@@ -117,9 +118,9 @@ def test_a_seed_decides_everything_and_nothing_is_said(short, capfd, recwarn):
 def test_a_fresh_process_says_nothing_either():
     """Imports included, and with every warning an error."""
     code = (
-        "import numpy as np; from bjmd import methods; from bjmd.model import Sources; "
+        "import numpy as np; import bjmd; "
         "x = np.random.default_rng(0).standard_normal((6, 8)); "
-        "registry.fit('advi-bjmd', Sources([x, x]), 2, max_iterations=20, check_every=10)"
+        "bjmd.fit('advi-bjmd', bjmd.Sources([x, x]), 2, max_iterations=20, check_every=10)"
     )
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=os.environ, check=False
@@ -213,8 +214,7 @@ def test_agrees_with_the_closed_form(both):
 def test_the_closed_form_has_the_higher_elbo(both):
     """On the same footing: ADVI's ELBO has the Laplace prior itself, so the closed form's gets E|w| for its bound."""
     by_advi, closed = both
-    marginals = posterior.components(closed)
-    mean, sd = marginals.mean, marginals.sd
+    mean, sd = closed.posterior.components.mean, closed.posterior.components.sd
     absolute = 2 * sd * norm.pdf(mean / sd) + mean * (1 - 2 * norm.cdf(-mean / sd))
     exact = -closed.objective + (np.sqrt(mean**2 + sd**2) - absolute).sum()
     assert exact >= -closed.objective

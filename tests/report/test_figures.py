@@ -111,7 +111,7 @@ def test_memberships_that_do_not_sum_to_one_are_scaled_and_zeros_stay_zeros():
 
 def test_the_bars_of_a_component_are_its_features_farthest_from_the_others(fitted):
     sources, (result, *_) = fitted
-    low, high = result.marginals("components").interval(0.9)
+    low, high = result.posterior.components.interval(0.9)
     for k, ax in enumerate(figures.components(sources, result, n_features=5).axes):
         distance = np.abs(result.components[:, k] - np.delete(result.components, k, axis=1).mean(axis=1))
         top = np.argsort(-distance)[:5]
@@ -144,7 +144,7 @@ def test_noise_has_dots_intervals_and_numbers(fitted):
     figure.draw_without_rendering()
     ax = figure.axes[0]
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), result.noise)
-    low, high = result.marginals("noise").interval(0.9)
+    low, high = result.posterior.noise.interval(0.9)
     ends = [segment[:, 0] for segment in ax.collections[0].get_segments()]
     np.testing.assert_allclose(ends, np.column_stack([low, high]))
     assert ax.get_xlim()[0] == 0
