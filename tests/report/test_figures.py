@@ -162,7 +162,7 @@ def test_convergence_shows_all_restarts_above_the_lowest(fitted):
         np.testing.assert_array_equal(line.get_ydata(), np.where(above > 0, above, np.nan))
     assert course.lines[-1].get_color() == COLOURS[0], "the best is on top, in colour"
     assert course.get_yscale() == "log"
-    assert course.get_ylabel() == "Minus ELBO above the lowest"
+    assert course.get_ylabel() == "Minus the ELBO above the lowest"
     np.testing.assert_allclose(final.lines[0].get_ydata(), [r.objective - results[0].objective for r in results])
 
 
