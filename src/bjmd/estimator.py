@@ -4,48 +4,63 @@
     model.components_, model.memberships_, model.noise_
     model.transform(new, source=0)
 
-It says nothing new: fits are those of restarts.py, bit for bit, and new samples are placed by projection.py.
+It adds nothing of its own: fits are those of restarts.py, to the bit, and new samples are placed by projection.py.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bjmd.checks import one_of, whole_number
-from bjmd.data.alignment import align
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import projection, restarts
-
-MOST_ITERATIONS = {"cavi": "max_sweeps", "map": "max_sweeps", "advi": "max_iterations"}
-"""The inferences, and what each calls max_iter."""
+from bjmd.files.tables import Table, assemble
+from bjmd.fits import projection, registry, restarts
+from bjmd.model import Priors
 
 
 class PosteriorDraws(NamedTuple):
-    """Draws from the posterior; the first axis of every array runs over draws."""
+    """Draws from the posterior; the first axis of every array runs over draws.
+
+    Attributes
+    ----------
+    components : ndarray of shape (n_draws, n_components, n_features)
+    memberships : list of ndarray of shape (n_draws, n_samples, n_components)
+        One array per source.
+    noise : ndarray of shape (n_draws, n_sources)
+        Standard deviations.
+    """
 
     components: np.ndarray
-    """draws x components x features."""
     memberships: list[np.ndarray]
-    """By source, draws x samples x components."""
     noise: np.ndarray
-    """Standard deviations, draws x sources."""
 
 
 class _FitTransform:
     """Apart from BJMD: scikit-learn's set_output wraps what that class itself defines, and would trip over a list."""
 
-    def fit_transform(self, X, y=None):
-        """Fit, and give back the memberships, samples x components: a list by source where X has several."""
+    def fit_transform(self, X: Any, y: None = None) -> Any:
+        """Fit, and return the memberships.
+
+        Parameters
+        ----------
+        X : the data, as for `fit`
+        y : None
+            Not used.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), or a list of them if X holds several sources
+        """
         self.fit(X)
         _, matrices = _listed(X)
         if matrices is None:
@@ -56,50 +71,80 @@ class _FitTransform:
 class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Bayesian joint matrix decomposition of one or several sources over the same features.
 
-    Every source is X = H W + noise, with one W (components x features) for all, memberships H whose rows are
-    non-negative and sum to 1, and a noise level of its own.  The default priors are made for entries of about unit
-    size: far larger ones are shrunk away, so scale the data or set lambda_.
+    Every source is X = H W + noise.  All sources share the components W.  Each has memberships H of its own, whose
+    rows are non-negative and sum to 1, and a noise level of its own.  The default priors are made for entries of about
+    unit size and shrink far larger ones, so scale the data or set lambda_.
 
     Parameters
     ----------
-    n_components : number of components.
-    inference : "cavi" (variational, closed form), "map" (posterior mode) or "advi" (the paper's, needs PyMC).
-    n_init : random starts, of which the one with the best objective is kept.
-    alpha0, lambda_, a0, b0 : the priors; Dirichlet of the memberships (a number, or one for each component), Laplace
-        scale of W, inverse gamma of the noise variances.
-    tol, max_iter : when to stop; None takes the defaults of the inference.
-    join : "outer" or "inner", for DataFrames with different columns: take every feature, those that a source lacks
-        being missing in it, or only the features that all have.
-    n_jobs : starts that run at the same time; -1 for all processors.  The result does not depend on it.
-    random_state : seed of the first start, the others follow; or None or a RandomState, from which a seed is drawn.
+    n_components : int, default=5
+        Number of components.
+    inference : {"cavi", "map", "advi"}, default="cavi"
+        Variational inference in closed form, the mode of the posterior, or the paper's variational inference by
+        stochastic gradients, which needs PyMC.
+    n_init : int, default=20
+        Number of random starts, of which the one with the lowest objective is kept.
+    alpha0 : float or sequence of n_components floats, default=1.1
+        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures.
+    lambda_ : float, default=1.0
+        Scale of the Laplace prior of the components.
+    a0, b0 : float, default=0.01
+        Shape and rate of the inverse gamma prior of the noise variances.
+    tol : float, optional
+        Relative change of the objective below which a fit stops; by default that of the inference.
+    max_iter : int, optional
+        Most iterations of a fit; by default that of the inference.
+    join : {"outer", "inner"}, default="outer"
+        For DataFrames whose columns differ: use every feature, counting those that a source lacks as missing, or only
+        the features that all have.
+    n_jobs : int, optional
+        Number of starts that run at the same time; -1 for all processors.  The result does not depend on it.
+    random_state : int, RandomState or None, default=0
+        Seed of the first start; the others count up from it.  A RandomState or None draws the seed.
 
     Attributes
     ----------
-    components_ : W, components x features.
-    memberships_ : a list by source of H, samples x components.
-    noise_ : standard deviation of the noise of every source.
-    objective_, elbo_ : what the fit minimises; its ELBO, unless by MAP.
-    n_iter_, converged_ : of the start that was kept.
-    restarts_ : the objectives of all starts.
-    decomposition_ : the Decomposition of the start that was kept, with its posterior.
-    source_names_, n_features_in_, feature_names_in_ : what was fitted; the last for DataFrames only.
+    components_ : ndarray of shape (n_components, n_features)
+        The components, W.
+    memberships_ : list of ndarray of shape (n_samples, n_components)
+        The memberships, H, of every source.
+    noise_ : ndarray of shape (n_sources,)
+        Standard deviation of the noise of every source.
+    objective_ : float
+        What the fit minimised.
+    elbo_ : float
+        Lower bound on the log evidence; not after inference="map".
+    n_iter_ : int
+        Number of iterations of the start that was kept.
+    converged_ : bool
+        Whether that start met its stopping rule.
+    restarts_ : ndarray of shape (n_init,)
+        The objectives of all starts.
+    decomposition_ : Decomposition
+        The start that was kept, with its posterior.
+    source_names_ : list of str
+        Names of the sources.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features; only if the data were DataFrames.
     """
 
     def __init__(
         self,
-        n_components=5,
+        n_components: int = 5,
         *,
-        inference="cavi",
-        n_init=20,
-        alpha0=1.1,
-        lambda_=1.0,
-        a0=0.01,
-        b0=0.01,
-        tol=None,
-        max_iter=None,
-        join="outer",
-        n_jobs=None,
-        random_state=0,
+        inference: str = "cavi",
+        n_init: int = 20,
+        alpha0: float | Sequence[float] = Priors.alpha0,
+        lambda_: float = Priors.lambda_,
+        a0: float = Priors.a0,
+        b0: float = Priors.b0,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        join: str = "outer",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ):
         self.n_components = n_components
         self.inference = inference
@@ -114,21 +159,35 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y=None):
-        """Fit a matrix, a list of matrices, or a dictionary of them by source name; each samples x features.
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Fit one or several sources.
 
-        A matrix is an array, a DataFrame or scipy-sparse; NaN in the first two is a missing entry.  Features of
-        DataFrames are matched by name.  y is not used.
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features), or a list or dict of them
+            One matrix per source; the keys of a dict name the sources.  NaN in an array or a DataFrame is a missing
+            entry.  Features of DataFrames are matched by name.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        BJMD
+            The fitted estimator itself.
         """
-        one_of("inference", self.inference, MOST_ITERATIONS)
-        one_of("join", self.join, ("outer", "inner"))
+        methods = {
+            name.removesuffix("-bjmd"): method
+            for name, method in registry.METHODS.items()
+            if method.infers_bjmd and not method.concatenate
+        }
+        method = methods[one_of("inference", self.inference, methods)]
         whole_number("n_init", self.n_init, least=1)
         sources = self._sources(X)
         options = {"alpha0": np.asarray(self.alpha0).tolist(), "lambda_": self.lambda_, "a0": self.a0, "b0": self.b0}
-        limits = {"tol": self.tol, MOST_ITERATIONS[self.inference]: self.max_iter}
+        limits = {"tol": self.tol, method.limit: self.max_iter}
         options |= {name: value for name, value in limits.items() if value is not None}
         results = restarts.run(
-            f"{self.inference}-bjmd",
+            method.name,
             sources,
             self.n_components,
             n_restarts=self.n_init,
@@ -154,47 +213,98 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.source_names_ = sources.names
         return self
 
-    def transform(self, X, *, source=None, noise=None):
-        """Memberships of new samples, samples x components.
+    def transform(self, X: Any, *, source: int | str | None = None, noise: float | None = None) -> np.ndarray:
+        """Compute the memberships of new samples.
 
-        Their noise is that of a training source (its name or number), or is given as a standard deviation; it is
-        estimated from X where neither is said, unless there was but one source.
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
+            The new samples; NaN is a missing entry.
+        source : int or str, optional
+            Number (from 0) or name of the fitted source that the samples belong to, whose noise they share.
+        noise : float, optional
+            Standard deviation of their noise.  If neither `source` nor `noise` is given, the noise is estimated from
+            X, or is that of the only source if the model was fitted to one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
         x, noise = self._new_samples(X, source, noise)
         return np.ascontiguousarray(projection.project(self.decomposition_, x, noise=noise).memberships.T)
 
-    def score(self, X, y=None, *, source=None, noise=None):
+    def score(
+        self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None
+    ) -> float:
         """Average log-likelihood of new samples: the mean over samples of a lower bound on ln p(x).
 
-        p(x) is the density of the observed entries of a sample, its memberships integrated out over their prior, W as
-        fitted, at the noise that `transform` would use.  The bound is the ELBO of the sample (projection.log_evidence);
-        missing entries are left out.
+        p(x) is the density of the observed entries of a sample, with its memberships integrated out over their prior,
+        the components as fitted, and the noise that `transform` would use.  The bound is the ELBO of the sample
+        (projection.log_evidence).  Missing entries are left out.
+
+        Parameters
+        ----------
+        X, source, noise : as for `transform`
+        y : None
+            Not used.
+
+        Returns
+        -------
+        float
         """
         check_is_fitted(self)
         x, noise = self._new_samples(X, source, noise)
         return float(projection.log_evidence(self.decomposition_, x, noise=noise).mean())
 
-    def impute(self, X, *, source=None, noise=None, return_std=False):
-        """X with its missing entries replaced by their posterior means, samples x features.
+    def impute(
+        self, X: Any, *, source: int | str | None = None, noise: float | None = None, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Replace missing entries by their posterior means.
 
-        With return_std=True also the standard deviation of every entry: of a new measurement where one is missing,
-        0 where there is one.
+        Parameters
+        ----------
+        X, source, noise : as for `transform`
+        return_std : bool, default=False
+            Whether to return standard deviations as well; not after inference="map".
+
+        Returns
+        -------
+        filled : ndarray of shape (n_samples, n_features)
+            X with no entry missing.
+        std : ndarray of shape (n_samples, n_features)
+            Only with return_std=True: the standard deviation of a new measurement where an entry was missing, 0
+            elsewhere.
         """
         check_is_fitted(self)
         if return_std and not self.decomposition_.posterior:
-            raise InputError("a fit with inference='map' knows no standard deviations; use inference='cavi'")
+            raise InputError("a fit with inference='map' has no standard deviations; use inference='cavi'")
         x, noise = self._new_samples(X, source, noise)
         mean, sd = projection.impute(self.decomposition_, x, noise=noise)
         return (mean.T, sd.T) if return_std else mean.T
 
-    def sample_posterior(self, n_draws=1, *, random_state=0):
-        """Independent draws of components, memberships and noise from the posterior."""
+    def sample_posterior(
+        self, n_draws: int = 1, *, random_state: int | np.random.RandomState | None = 0
+    ) -> PosteriorDraws:
+        """Draw components, memberships and noise from the posterior, independently.
+
+        Parameters
+        ----------
+        n_draws : int, default=1
+            Number of draws.
+        random_state : int, RandomState or None, default=0
+            Source of the randomness.
+
+        Returns
+        -------
+        PosteriorDraws
+            Arrays `components`, `memberships` and `noise`, whose first axis runs over the draws.
+        """
         check_is_fitted(self)
         whole_number("n_draws", n_draws, least=1)
-        if self.inference != "cavi":
-            raise InputError("only a fit with inference='cavi' has a posterior to draw from; use it")
         posterior, rng = self.decomposition_.posterior, check_random_state(random_state)
+        if self.decomposition_.method != "cavi-bjmd":
+            raise InputError("only a fit with inference='cavi' has a posterior to draw from; use it")
         return PosteriorDraws(
             components=np.swapaxes(posterior.components.sample(n_draws, rng), 1, 2),
             memberships=[np.swapaxes(factor.sample(n_draws, rng), 1, 2) for factor in posterior.memberships],
@@ -202,62 +312,55 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     @property
-    def elbo_(self):
+    def elbo_(self) -> float:
         check_is_fitted(self)
         if not self.decomposition_.posterior:
             raise AttributeError("a fit with inference='map' has no ELBO; see objective_")
         return -self.objective_
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "decomposition_")  # the trailing underscore of lambda_ would pass for a fitted attribute
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.inference != "advi"
+        tags.input_tags.allow_nan = registry.get(f"{self.inference}-bjmd").missing
         return tags
 
-    def _sources(self, X):
+    def _sources(self, X: Any) -> Sources:
         """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames, feature_names_in_."""
         names, matrices = _listed(X)
         if matrices is None:
             matrices = [X]
         names = names or [f"source {c + 1}" for c in range(len(matrices))]
-        checked, features = [], []
+        tables = []
         for name, x in zip(names, matrices, strict=True):
             try:
-                checked.append(self._validated(x, f"source {name!r}", reset=True).T)
+                matrix = self._validated(x, f"source {name!r}", reset=True).T
             except ValueError as error:
                 if len(matrices) == 1 or isinstance(error, InputError):
                     raise
                 first_line = str(error).splitlines()[0].rstrip(":")
                 raise InputError(f"source {name!r}: {first_line}") from None
-            features.append(list(x.columns) if hasattr(self, "feature_names_in_") else None)
-        self._source_features = features
-        named = [f is not None for f in features]
-        if not any(named):
-            _require_same_features(checked, names)
-            return Sources(checked, names=names)
-        if not all(named):
-            raise InputError(
-                f"source {names[named.index(False)]!r} has no feature names but {names[named.index(True)]!r} has; "
-                "give all sources as DataFrames with named columns, or none"
-            )
-        checked, alignment = align(checked, features, names, join=self.join)
-        self.feature_names_in_ = np.array(alignment.feature_names, dtype=object)
-        self.n_features_in_ = len(alignment.feature_names)
-        return Sources(checked, names=names, feature_names=alignment.feature_names)
+            features = list(x.columns) if hasattr(self, "feature_names_in_") else None
+            tables.append(Table(matrix, features, name=name))
+        sources, _ = assemble(tables, join=self.join)
+        self._source_features = [table.feature_names for table in tables]
+        if tables[0].feature_names is not None:
+            self.feature_names_in_ = np.array(sources.feature_names, dtype=object)
+            self.n_features_in_ = sources.n_features
+        return sources
 
-    def _new_samples(self, X, source, noise):
+    def _new_samples(self, X: Any, source: int | str | None, noise: float | None) -> tuple[Any, float | None]:
         """New data, features x samples, and their noise sd or None."""
         if _listed(X)[1] is not None:
-            raise InputError("new samples come as one matrix; call this once for every source, with its `source`")
+            raise InputError("new samples must be one matrix; call this once per source, and name it with `source`")
         if source is not None and noise is not None:
-            raise InputError(f"source is {source!r} and noise is {noise!r}; give one of them")
+            raise InputError(f"source is {source!r} and noise is {noise!r}; give only one of them")
         if source is None and noise is None and len(self.source_names_) == 1:
             source = 0
         if source is not None:
@@ -268,15 +371,15 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 X = X.reindex(columns=self.feature_names_in_)
         return self._validated(X, "X", reset=False).T, noise
 
-    def _source_number(self, source):
+    def _source_number(self, source: int | str) -> int:
         if isinstance(source, Integral) and 0 <= source < len(self.source_names_):
             return int(source)
         if source in self.source_names_:
             return self.source_names_.index(source)
         names = ", ".join(map(repr, self.source_names_))
-        raise InputError(f"there is no source {source!r}; give one of {names}, or its number counted from 0")
+        raise InputError(f"there is no source {source!r}; give one of {names}, or its number, counted from 0")
 
-    def _validated(self, x, name, reset):
+    def _validated(self, x: Any, name: str, reset: bool) -> Any:
         """A float64 samples x features matrix, checked as scikit-learn does; entries are checked by Sources."""
         _require_numbers(x, name)
         return validate_data(
@@ -284,7 +387,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
 
-def _listed(X):
+def _listed(X: Any) -> tuple[list[str] | None, list | None]:
     """The names (if any) and matrices of several sources, or None and None for a single matrix."""
     if scipy.sparse.issparse(X):  # even the format that is a dictionary
         return None, None
@@ -298,13 +401,13 @@ def _listed(X):
     return None, None
 
 
-def _seed(random_state):
+def _seed(random_state: int | np.random.RandomState | None) -> int:
     if isinstance(random_state, Integral):
         return whole_number("random_state", random_state, least=0)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _require_numbers(x, name):
+def _require_numbers(x: Any, name: str) -> None:
     """Refuse a DataFrame with a column twice or with text in it, and say where."""
     if not hasattr(x, "iloc") or not hasattr(x, "columns"):
         return
@@ -322,7 +425,7 @@ def _require_numbers(x, name):
                 )
 
 
-def _is_number(cell):
+def _is_number(cell: object) -> bool:
     if cell is None:  # an object column's way to say missing
         return True
     try:
@@ -330,20 +433,3 @@ def _is_number(cell):
     except (TypeError, ValueError):
         return False
     return not isinstance(cell, str)
-
-
-def _require_same_features(matrices, names):
-    """Refuse features x samples matrices without names that do not have the same number of features."""
-    n_features, n_samples = ({x.shape[axis] for x in matrices} for axis in (0, 1))
-    if len(n_features) == 1:
-        return
-    counts = ", ".join(f"{name!r} has {x.shape[0]}" for name, x in zip(names, matrices, strict=True))
-    if len(n_samples) == 1:
-        raise InputError(
-            f"the sources have the same number of rows but not of columns ({counts}); rows are samples and columns are "
-            "features here, so if rows are your features, transpose them: X.T"
-        )
-    raise InputError(
-        f"the sources have different numbers of features ({counts}), which cannot be matched without names; "
-        "give DataFrames with named columns, or bring them to common features"
-    )

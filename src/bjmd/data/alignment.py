@@ -8,6 +8,8 @@ import scipy.sparse
 from bjmd.checks import one_of
 from bjmd.errors import InputError
 
+JOINS = ("outer", "inner")
+
 
 @dataclass(frozen=True)
 class Alignment:
@@ -37,7 +39,7 @@ def align(matrices, feature_names, names, join="outer"):
     join="outer" takes every feature that any source has; the rows that a source lacks are missing (NaN) in it.
     join="inner" takes the features that every source has.
     """
-    one_of("join", join, ("outer", "inner"))
+    one_of("join", join, JOINS)
     for x, features, name in zip(matrices, feature_names, names, strict=True):
         if len(features) != x.shape[0]:
             raise InputError(

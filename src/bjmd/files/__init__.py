@@ -1,1 +1,1 @@
-"""People's files become sources, and fits become files."""
+"""People's files become sources (readers, tables), and fits become files (outputs)."""

@@ -8,18 +8,24 @@ Needs the extra bjmd[anndata]; nothing else in the package imports these librari
 
 import importlib
 import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from bjmd import __version__
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files.readers import Table, unique_stems
+from bjmd.files.readers import unique_stems
+from bjmd.files.tables import Table
 from bjmd.files.text_tables import problems_as_sentences
+from bjmd.fits.decomposition import Decomposition
 
 
-def read(path, split_by=None):
+def read(path: Path, split_by: str | None = None) -> list[Table]:
     """The sources of one file."""
     data = _open(path)
     if path.suffix.lower() == ".h5mu":
@@ -39,17 +45,14 @@ def read(path, split_by=None):
     return [_table(path, data[(values == value).to_numpy()], value) for value in values.unique()]
 
 
-def write_back(folder, tables, sources, result):
+def write_back(folder: Path, tables: Sequence[Table], sources: Sources, result: Decomposition) -> None:
     """Copies of the .h5ad and .h5mu files among the tables, with memberships, components and noise in them.
 
     obsm["X_bjmd"] holds the memberships (samples x components), varm["bjmd"] the components (features x components,
-    NaN where a feature was not in the fit), and uns["bjmd"] the rest.  Returns the paths.
+    NaN where a feature was not in the fit), and uns["bjmd"] the rest.
     """
-    paths = [
-        path for path in dict.fromkeys(table.path for table in tables) if path.suffix.lower() in (".h5ad", ".h5mu")
-    ]
-    stems, written = unique_stems(paths), []
-    for path in paths:
+    paths = [table.path for table in tables if table.path and table.path.suffix.lower() in (".h5ad", ".h5mu")]
+    for path, stem in unique_stems(paths).items():
         data = _open(path)
         own = [c for c, table in enumerate(tables) if table.path == path]
         if path.suffix.lower() == ".h5mu":
@@ -57,13 +60,11 @@ def write_back(folder, tables, sources, result):
                 _annotate(data.mod[tables[c].part], [c], tables, sources, result)
         else:
             _annotate(data, own, tables, sources, result)
-        written.append(folder / (stems[path] + path.suffix.lower()))
         with _quietly():
-            data.write(written[-1])
-    return written
+            data.write(folder / (stem + path.suffix.lower()))
 
 
-def _annotate(data, own, tables, sources, result):
+def _annotate(data: Any, own: list[int], tables: Sequence[Table], sources: Sources, result: Decomposition) -> None:
     """Put what the fit found into the AnnData object that the sources `own` (by number) came from."""
     memberships = np.empty((data.n_obs, result.n_components))
     for c in own:
@@ -83,7 +84,7 @@ def _annotate(data, own, tables, sources, result):
     }
 
 
-def _open(path):
+def _open(path: Path) -> Any:
     name, function = {".h5ad": ("anndata", "read_h5ad"), ".h5mu": ("mudata", "read_h5mu")}[path.suffix.lower()]
     try:
         with _quietly():
@@ -94,15 +95,15 @@ def _open(path):
         return getattr(module, function)(path)
 
 
-def _table(path, data, part):
+def _table(path: Path, data: Any, part: str | None) -> Table:
     if data.X is None:
         raise InputError(f"{path} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there")
     matrix = data.X.T if scipy.sparse.issparse(data.X) else np.ascontiguousarray(np.asarray(data.X).T)
-    return Table(path, matrix, [str(name) for name in data.var_names], [str(name) for name in data.obs_names], part)
+    return Table(matrix, [*map(str, data.var_names)], [*map(str, data.obs_names)], path=path, part=part)
 
 
 @contextmanager
-def _quietly():
+def _quietly() -> Iterator[None]:
     """Without what these libraries say about their own future, and about double names, which we refuse."""
     with warnings.catch_warnings(action="ignore"):
         yield

@@ -6,6 +6,7 @@ in every source.  A first line whose first field is no sample is the header.
 
 import csv
 import logging
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from bjmd.files.text_tables import open_text, problems_as_sentences, separator_o
 log = logging.getLogger(__name__)
 
 
-def read(path, names, sample_names):
+def read(path: Path, names: list[str], sample_names: list[list[str]]) -> tuple[list[np.ndarray], list[str]]:
     """One boolean classes x samples indicator per source, and the names of the classes in order of appearance."""
     places = [{sample: j for j, sample in enumerate(samples)} for samples in sample_names]
     lines = _lines(path, set().union(*places))
@@ -53,7 +54,7 @@ def read(path, names, sample_names):
     return labels, class_names
 
 
-def _lines(path, samples):
+def _lines(path: Path, samples: set[str]) -> list[list[str]]:
     if not path.is_file():
         raise InputError(f"there is no label file {path}; check the path")
     separator = separator_of(path)

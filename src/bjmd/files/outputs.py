@@ -1,39 +1,50 @@
-"""The folder that a user gets from a fit: tables to read in anything, pictures, a report, and the fit itself.
+"""The folder that a fit is written to: tables to read in anything, figures, a report, and the fit itself.
 
-    fit.npz                    all restarts, best first (storage.load_decompositions)
-    names.json                 names of sources, features, samples and classes
-    memberships_<source>.tsv   samples x components
-    components.tsv             features x components; components_sd.tsv where the method has a posterior
-    noise.tsv                  noise sd of every source, with sd and 90 % credible interval
-    restarts.tsv               seed, objective and how it ended, of every restart
-    settings.json              how people's files were prepared (own_data.py)
-    figures/                   every picture as .png and .svg
-    summary.md, report.html    what was found, in words; the page has the pictures inside
+It appears when it is complete, so a reader never sees half of one.  It has these files:
 
-The folder appears when it is complete, so a reader never sees half of one.
 """
 
 import json
 import re
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.files import anndata_files
+from bjmd.files.tables import Settings, Table
 from bjmd.fits import restarts, storage
 from bjmd.fits.decomposition import Decomposition
-from bjmd.report import figures, style, text
+from bjmd.report import tables as frames
+from bjmd.report import text
 
 FORMAT_VERSION = 1
+FILES = {
+    "report.html": "what was found, on one page with all figures",
+    "summary.md": "the same text in Markdown",
+    "components.tsv": "the components, features x components",
+    "components_sd.tsv": "posterior sd of the components, if the method has a posterior",
+    "memberships_<source>.tsv": "the memberships of one source, samples x components",
+    "noise.tsv": "noise sd of each source, with posterior sd and 90 % credible interval where the method has them",
+    "restarts.tsv": "seed, objective, outcome and time of each restart, best first",
+    "figures/": "every figure, as .png and .svg",
+    "fit.npz": "all restarts, best first, with everything that was estimated",
+    "names.json": "names of sources, features, samples and classes, and of all these files",
+    "settings.json": "the files that were read and how they were prepared, if the data came from files",
+    "<file>.h5ad, <file>.h5mu": "copies of AnnData and MuData files with the fit in them",
+}
+__doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
 
-@dataclass(frozen=True)
+@dataclass
 class Output:
-    """What `load` gives back: the restarts, best first, and the names that belong to their rows and columns."""
+    """What `load` gives back: the restarts, best first, the names of their rows and columns, and the settings."""
 
     results: list[Decomposition]
     names: list[str]
@@ -42,67 +53,70 @@ class Output:
     n_missing: list[int]
     labels: list[np.ndarray] | None
     class_names: list[str]
+    settings: Settings
+
+    def sections(self) -> list[text.Section]:
+        """The report, without figures."""
+        return text.sections(self, self.results, notes=self.settings.notes, files=FILES)
 
 
-def write(folder, sources, results, *, notes=(), figures=True, add=None, overwrite=False):
-    """Write everything about the restarts of one fit into a new folder.
+def write(
+    folder: str | Path,
+    sources: Sources,
+    results: Sequence[Decomposition],
+    *,
+    settings: Settings | None = None,
+    tables: Sequence[Table] = (),
+    figures: bool = True,
+    overwrite: bool = False,
+) -> list[text.Section]:
+    """Write everything about the restarts of one fit into a new folder, and give back the text of the report.
 
-    `notes` are sentences about the data for the summary, for example how features were brought together; `add(folder)`
-    may write more files into it.  A folder that holds something is refused, unless it is an earlier output and
-    `overwrite` is true.
+    `settings` tells how the sources were made, and `tables` what they were made of, so that AnnData and MuData files
+    can be written back with the fit in them.  A folder that holds something is refused, unless it is an earlier
+    output and `overwrite` is true.
     """
+    require_free(folder, overwrite)
     results = restarts.best(results, len(results))
-    best = results[0]
-    with _new_folder(folder, overwrite) as new:
+    with new_folder(folder) as new:
         storage.save_decompositions(new / "fit.npz", results)
-        for path, h, samples in zip(_membership_files(sources), best.memberships, sources.sample_names, strict=True):
-            _table(h.T, samples, best, "sample").to_csv(new / path, sep="\t", float_format="%.6g")
-        features = sources.feature_names
-        _table(best.components, features, best, "feature").to_csv(new / "components.tsv", sep="\t", float_format="%.6g")
-        marginals = best.posterior and best.posterior.components
-        if marginals is not None:
-            sds = _table(marginals.sd, features, best, "feature")
-            sds.to_csv(new / "components_sd.tsv", sep="\t", float_format="%.6g")
-        if best.noise is not None:
-            noise = text.noise_table(sources, best)
-            noise.to_csv(new / "noise.tsv", sep="\t", index=False, float_format="%.6g")
-        _restarts_table(results).to_csv(new / "restarts.tsv", sep="\t", index=False)
-
+        _write_tables(new, sources, results)
         pngs = _draw(new / "figures", sources, results) if figures else {}
         heading = text.title(sources, results)
-        parts = text.sections(sources, results, notes=notes, pictures=pngs)
+        parts = text.sections(sources, results, notes=settings.notes if settings else (), figures=pngs, files=FILES)
         (new / "summary.md").write_text(text.markdown(heading, parts), encoding="utf-8")
         (new / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
-        if add is not None:
-            add(new)
-        _write_names(new, sources)
+        if settings is not None:
+            _write_json(new / "settings.json", asdict(settings))
+        anndata_files.write_back(new, tables, sources, results[0])
+        _write_json(new / "names.json", _names(sources, [*_files(new), "names.json"]))
+    return parts
 
 
-def load(folder):
+def load(folder: str | Path) -> Output:
     """The fit and its names, from a folder that `write` made."""
     folder = Path(folder)
     names = _read_names(folder)
     if names is None:
         raise InputError(
-            f"{folder} is not a folder with the results of a fit by bjmd (it has no names.json of bjmd's); give "
-            "the one that `bjmd fit` wrote"
+            f"{folder} is not a folder with the results of a fit (bjmd wrote no names.json there); give one that "
+            "`bjmd fit` wrote"
         )
-    labels = names["labels"]
-    if labels is not None:
-        labels = [_indicator(classes, len(names["class_names"])) for classes in labels]
+    labels, settings = names["labels"], folder / "settings.json"
     return Output(
         results=storage.load_decompositions(folder / "fit.npz"),
         names=names["names"],
         feature_names=names["feature_names"],
         sample_names=names["sample_names"],
         n_missing=names["n_missing"],
-        labels=labels,
+        labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
         class_names=names["class_names"],
+        settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
     )
 
 
-def require_free(folder, overwrite=False):
-    """Refuse a folder that holds something else than an earlier output that may be overwritten; nothing is touched.
+def require_free(folder: str | Path, overwrite: bool = False) -> None:
+    """Refuse a folder that holds anything but an earlier output that may be overwritten; nothing is touched.
 
     Ask before a long fit, so that it is not lost in the end.
     """
@@ -116,8 +130,8 @@ def require_free(folder, overwrite=False):
         raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
     if not overwrite:
         raise InputError(
-            f"folder {folder} holds the results of an earlier fit; give another one, or say that it may be "
-            "overwritten (overwrite=True, on the command line --force)"
+            f"folder {folder} holds the results of an earlier fit; give another folder, or allow it to be replaced "
+            "(--force, in Python overwrite=True)"
         )
     foreign = sorted(set(_files(folder)) - set(earlier["files"]))
     if foreign:
@@ -125,14 +139,13 @@ def require_free(folder, overwrite=False):
 
 
 @contextmanager
-def _new_folder(folder, overwrite):
-    """A temporary folder that becomes `folder` when the block ends well and vanishes when it does not."""
-    require_free(folder, overwrite)
+def new_folder(folder: str | Path) -> Iterator[Path]:
+    """A temporary folder that replaces `folder` when the block ends well and vanishes when it does not."""
     folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
         new, old = Path(temporary) / "new", Path(temporary) / "old"
-        new.mkdir()  # with the user's usual permissions, which the temporary one has not
+        new.mkdir()  # with the user's usual permissions, which the temporary one lacks
         yield new
         if folder.exists():
             folder.rename(old)
@@ -144,42 +157,42 @@ def _new_folder(folder, overwrite):
             raise
 
 
-def _draw(folder, sources, results):
-    """Save every picture that makes sense for the fit; returns the bytes of the .png by name."""
+def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) -> None:
     best = results[0]
-    drawn = {
-        "memberships": figures.memberships(sources, best),
-        "membership_bars": figures.membership_bars(sources, best),
-        "components": figures.components(sources, best, n_features=10 if best.n_components <= 12 else 6),
-        "convergence": figures.convergence(results),
-    }
+
+    def write(table: pd.DataFrame, name: str, index: bool = True) -> None:
+        table.to_csv(folder / name, sep="\t", float_format="%.6g", index=index)
+
+    for name, h, samples in zip(_membership_files(sources.names), best.memberships, sources.sample_names, strict=True):
+        write(frames.by_component(h.T, samples, "sample"), name)
+    write(frames.by_component(best.components, sources.feature_names, "feature"), "components.tsv")
+    if best.posterior:
+        write(frames.by_component(best.posterior.components.sd, sources.feature_names, "feature"), "components_sd.tsv")
     if best.noise is not None:
-        drawn["noise"] = figures.noise(sources, best)
-    if best.n_components > 1:
-        drawn["simplex"] = figures.simplex(sources, best)
-    if len(results) > 1:
-        drawn["stability"] = figures.stability(results)
+        write(frames.noise(sources, best), "noise.tsv", index=False)
+    # objectives need all their digits: restarts often differ in the last ones only
+    frames.restarts(results).to_csv(folder / "restarts.tsv", sep="\t", index=False)
+
+
+def _draw(folder: Path, sources: Sources, results: list[Decomposition]) -> dict[str, bytes]:
+    """Save every figure; returns the bytes of the .png by name."""
+    from bjmd.report import figures, style
+
     folder.mkdir()
-    for name, figure in drawn.items():
+    pngs = {}
+    for name, figure in figures.of_fit(sources, results).items():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # both files have the layout of this one drawing, which is slow to find
-        style.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
-    return {name: (folder / f"{name}.png").read_bytes() for name in drawn}
+        png = folder / f"{name}.png"
+        style.save(figure, folder / f"{name}.svg", png)
+        pngs[name] = png.read_bytes()
+    return pngs
 
 
-def _table(values, rows, result, what):
-    return pd.DataFrame(values, index=pd.Index(rows, name=what), columns=figures.component_names(result))
-
-
-def _restarts_table(results):
-    fields = ("seed", "objective", "converged", "reason", "seconds")
-    return pd.DataFrame([{field: getattr(result, field) for field in fields} for result in results])
-
-
-def _membership_files(sources):
+def _membership_files(names: list[str]) -> list[str]:
     """A file name for every source: letters, digits and _.- of its name, and a number where two would be the same."""
-    taken = {}
-    for name in sources.names:
+    taken: dict[str, str] = {}
+    for name in names:
         stem = re.sub(r"[^\w.-]+", "_", name)[:60].strip("._") or "source"
         unique, number = stem, 2
         while unique.lower() in taken:  # some file systems do not tell A from a
@@ -188,12 +201,12 @@ def _membership_files(sources):
     return list(taken.values())
 
 
-def _write_names(folder, sources):
-    """Last, for it also lists the files, so that what a user adds to the folder is never taken for ours."""
+def _names(sources: Sources, files: list[str]) -> dict:
+    """What names.json holds; it lists the files, so that what a user adds to the folder is never taken for ours."""
     labels = sources.labels
     if labels is not None:
         labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in labels]
-    names = {
+    return {
         "format": "bjmd",
         "format_version": FORMAT_VERSION,
         "names": sources.names,
@@ -202,12 +215,15 @@ def _write_names(folder, sources):
         "n_missing": [int(n) for n in sources.n_missing],
         "class_names": sources.class_names,
         "labels": labels,
-        "files": [*_files(folder), "names.json"],
+        "files": files,
     }
-    (folder / "names.json").write_text(json.dumps(names, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def _read_names(folder):
+def _write_json(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _read_names(folder: Path) -> dict | None:
     """The contents of names.json, or None where there is none of ours."""
     try:
         names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
@@ -222,7 +238,7 @@ def _read_names(folder):
     return names
 
 
-def _indicator(classes, n_classes):
+def _indicator(classes: list[list[int]], n_classes: int) -> np.ndarray:
     """Boolean classes x samples from the classes of every sample."""
     indicator = np.zeros((n_classes, len(classes)), dtype=bool)
     for sample, of in enumerate(classes):
@@ -230,5 +246,5 @@ def _indicator(classes, n_classes):
     return indicator
 
 
-def _files(folder):
+def _files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())

@@ -11,7 +11,10 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -24,7 +27,7 @@ EXACT_LENGTH = 16
 _SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
 
 
-def read(path):
+def read(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
     """The numbers as a float64 array, the names of its rows, and the names of its columns."""
     separator = separator_of(path)
     with problems_as_sentences(path, "a table of text in UTF-8"):
@@ -46,7 +49,7 @@ def read(path):
     return np.ascontiguousarray(frame.to_numpy(dtype=float)), rows, columns
 
 
-def _parse(path, separator):
+def _parse(path: Path, separator: str) -> tuple[list[str], Any]:
     """The fields of the first line, and the other lines as a data frame."""
     import pandas as pd
 
@@ -64,28 +67,28 @@ def _parse(path, separator):
         except pd.errors.EmptyDataError:
             raise InputError(f"{path} has one line only; below the names it must have lines of numbers") from None
         except pd.errors.ParserError as error:
-            _find_fault(path, separator, None, look_at_cells=False)
+            _find_fault(path, separator, [], look_at_cells=False)
             raise InputError(f"{path} is not a table ({error}); check its quotation marks") from None
     return head, frame
 
 
-def _longest_number(path, separator):
+def _longest_number(path: Path, separator: str) -> int:
     """The number of characters of the longest field below the header that does not begin a line."""
-    longest, rest, separator = 0, b"", ord(separator)
+    longest, rest, mark = 0, b"", ord(separator)
     with open_bytes(path) as file:
         file.readline()
         while block := file.read(2**24):
             text = np.frombuffer(rest + block, np.uint8)
-            ends = np.flatnonzero((text == separator) | (text == ord("\n")))
+            ends = np.flatnonzero((text == mark) | (text == ord("\n")))
             if len(ends) == 0:
                 return len(text)
-            lengths = np.diff(ends)[text[ends[:-1]] == separator] - 1
+            lengths = np.diff(ends)[text[ends[:-1]] == mark] - 1
             longest = max(longest, lengths.max(initial=0))
             rest = text[ends[-1] :].tobytes()
     return longest
 
 
-def _find_fault(path, separator, columns, *, look_at_cells):
+def _find_fault(path: Path, separator: str, columns: list[str], *, look_at_cells: bool) -> None:
     """Go through the table line by line, slowly, and say what is wrong with the first bad line, if any is."""
     with open_text(path) as file:
         lines = csv.reader(file, delimiter=separator)
@@ -104,18 +107,18 @@ def _find_fault(path, separator, columns, *, look_at_cells):
                         )
 
 
-def _wrong_length(path, place, found, expected):
+def _wrong_length(path: Path, place: str, found: int, expected: int) -> str:
     return f"{path} has {found} fields in {place} but {expected} in others; check that it was written completely"
 
 
-def _one_column(path, separator, head):
+def _one_column(path: Path, separator: str, head: list[str]) -> str:
     others = [word for mark, word in _SEPARATORS.items() if mark in head[0] and mark != separator]
     seems = f" but seems to have {others[0]}" if others else ""
     ending = "".join(path.suffixes)
-    return f"{path} has one column only: {ending} needs {_SEPARATORS[separator]} between columns{seems}; write it anew"
+    return f"{path} has one column only: {ending} needs {_SEPARATORS[separator]} between columns{seems}; write it again"
 
 
-def _is_number(text):
+def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -123,25 +126,25 @@ def _is_number(text):
     return "_" not in text  # which Python allows in numbers, and no one else
 
 
-def _is_measurement(name):
+def _is_measurement(name: str) -> bool:
     """Whether a name is a number that no one would choose for a name; a plain whole number may be a name."""
     return _is_number(name) and not re.fullmatch(r"\d+", name)
 
 
-def separator_of(path):
+def separator_of(path: Path) -> str:
     return "," if path.name.lower().removesuffix(".gz").endswith(".csv") else "\t"
 
 
-def open_bytes(path):
+def open_bytes(path: Path) -> BinaryIO:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
 
 
-def open_text(path):
+def open_text(path: Path) -> TextIO:
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 
 @contextmanager
-def problems_as_sentences(path, what):
+def problems_as_sentences(path: Path, what: str) -> Iterator[None]:
     """What a library says about a bad file, in one sentence."""
     try:
         yield

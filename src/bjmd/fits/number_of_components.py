@@ -88,11 +88,10 @@ class Selection:
         return pd.DataFrame(columns).replace("nan", "–")
 
     def figure(self):
-        """Held-out density, ELBO and stability against K."""
+        """Held-out density, ELBO and stability against K, as a matplotlib figure."""
+        from bjmd.report import figures
 
-        from bjmd.report import selection_figure
-
-        return selection_figure.figure(self)
+        return figures.selection(self)
 
 
 def select(
@@ -139,7 +138,7 @@ def select(
         rows.append(
             {
                 "k": k,
-                "elbo": -restarts.best(everything[k], 1)[0].objective if everything[k][0].posterior else np.nan,
+                "elbo": -min(f.objective for f in everything[k]) if registry.get(method).variational else np.nan,
                 "heldout": density[k].sum() / count.sum(),
                 "difference": difference,
                 "standard_error": standard_error,
@@ -200,9 +199,8 @@ def log_densities(result, sources, hidden):
             for first in range(0, x.shape[1], step):
                 part = slice(first, first + step)
                 if result.posterior:
-                    mean, variance = projection.product_moments(
-                        result, result.posterior.memberships[c].parameters[:, part]
-                    )
+                    dirichlets = result.posterior.memberships[c].parameters[:, part]
+                    mean, variance = projection.product_moments(result, dirichlets)
                 else:
                     mean, variance = result.components @ result.memberships[c][:, part], 0.0
                 variance = variance + result.noise[c] ** 2

@@ -1,60 +1,58 @@
-"""Pictures of a fit: pure functions from results and the names of the data to figures, in the style of `plots`.
+"""The figures of one fit, and of a choice of the number of components: drawing only, what is drawn comes from `tables`.
 
-`sources` may be the data (`Sources`) or what `outputs.load` gives back: only the names and labels are looked at.
-`results` are the restarts of one method, best first.  Components are called C1, C2, ... in the order of the result.
+`data` may be `Sources` or a fit that was read from its folder: only names and labels are looked at.  `results` are the
+restarts of one method, best first.
 
-The pictures hold for 1 to a dozen sources, 1 to 40 components and tens of thousands of samples: panels wrap, labels are
+The figures hold for 1 to a dozen sources, 1 to 40 components and tens of thousands of samples: panels wrap, labels are
 thinned out, long names are shortened, and what would be many small shapes is drawn as an image.
 """
 
+from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from bjmd.fits import registry
+from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
+from bjmd.fits.number_of_components import Selection
 from bjmd.report.style import COLOURS, MARKERS, styled
+from bjmd.report.tables import LEVEL, Named, component_names, mean_of_others, shares, top_features
 
 WIDTH = 7.6  # inches, of every figure
-MOST_SAMPLES = 1500  # of one source that a picture shows one by one: more have no pixel of their own
+MOST_SAMPLES = 1500  # of one source that a figure shows one by one: more have no pixel of their own
 OTHER = "0.8"  # the grey of what has no colour of its own
 
 
-def component_names(result):
-    """C1, C2, ... in the order of the result."""
-    return [f"C{k + 1}" for k in range(result.n_components)]
+def of_fit(data: Named, results: list[Decomposition]) -> dict[str, Figure]:
+    """Every figure that makes sense for the restarts of one fit, by name."""
+    best = results[0]
+    drawn = {
+        "memberships": memberships(data, best),
+        "membership_bars": membership_bars(data, best),
+        "components": components(data, best, n_features=10 if best.n_components <= 12 else 6),
+        "convergence": convergence(results),
+    }
+    if best.noise is not None:
+        drawn["noise"] = noise(data, best)
+    if best.n_components > 1:
+        drawn["simplex"] = simplex(data, best)
+    if len(results) > 1:
+        drawn["stability"] = stability(results)
+    return drawn
 
 
-def shares(memberships):
-    """Memberships that sum to 1 in every sample; those of BJMD do already, those of NMF and its kin are scaled."""
-    total = memberships.sum(axis=0)
-    return memberships / np.where(total > 0, total, 1)
-
-
-def order_of_samples(memberships):
+def order_of_samples(memberships: np.ndarray) -> np.ndarray:
     """Samples by their strongest component, and within it the purest first."""
     return np.lexsort((-memberships.max(axis=0), memberships.argmax(axis=0)))
 
 
-def top_features(components, component, n_features):
-    """The features that set a component apart: farthest from their mean over the other components, first first.
-
-    Not the largest entries: where the data have an offset, those are the same features in every component.
-    """
-    others = mean_of_others(components, component)
-    return np.argsort(-np.abs(components[:, component] - others), kind="stable")[:n_features]
-
-
-def mean_of_others(components, component):
-    """The mean of every feature over the other components; 0 if there is no other."""
-    others = np.delete(components, component, axis=1)
-    return others.mean(axis=1) if others.shape[1] else np.zeros(len(components))
-
-
-def short(names, most):
+def short(names: Sequence, most: int) -> list[str]:
     """Names of at most so many characters each, with an ellipsis at the end, or where that keeps more of them apart.
 
     A dollar sign would start a formula in matplotlib and is kept from that.
@@ -71,23 +69,23 @@ def short(names, most):
 
 
 @styled
-def memberships(sources, result):
+def memberships(data: Named, result: Decomposition) -> Figure:
     """A heat map of the memberships of every source, components x samples, above the classes where they are known."""
-    class_names = short(sources.class_names, 14) if sources.labels is not None else []
-    n_rows = ceil(len(sources.names) / 3)
+    class_names = short(data.class_names, 14) if data.labels is not None else []
+    n_rows = ceil(len(data.names) / 3)
     heights = [np.clip(0.15 * result.n_components, 0.7, max(1, 8 / n_rows))]
     if class_names:
         heights.append(np.clip(0.15 * len(class_names), 0.3, max(1, 6 / n_rows)))
-    figure, panels = _panels(len(sources.names), heights)
+    figure, panels = _panels(len(data.names), heights)
     blocks = [shares(h) for h in result.memberships]
     style = {"aspect": "auto", "interpolation": "nearest", "vmin": 0}
     largest = max(h.max() for h in blocks)
-    for c, (panel, h, title) in enumerate(zip(panels, blocks, _titles(sources), strict=True)):
+    for c, (panel, h, title) in enumerate(zip(panels, blocks, _titles(data), strict=True)):
         order, note = _shown(order_of_samples(h))
         image = panel[0].imshow(h[:, order], cmap="Blues", vmax=largest, **style)
         _label_rows(panel[0], component_names(result), heights[0])
         if class_names:
-            panel[1].imshow(sources.labels[c][:, order], cmap="Greys", vmax=1.4, **style)
+            panel[1].imshow(data.labels[c][:, order], cmap="Greys", vmax=1.4, **style)
             _label_rows(panel[1], class_names, heights[1])
         panel[0].set_title(title, loc="left")
         panel[-1].set_xlabel(note)
@@ -101,14 +99,14 @@ def memberships(sources, result):
 
 
 @styled
-def membership_bars(sources, result):
+def membership_bars(data: Named, result: Decomposition) -> Figure:
     """A stacked bar for every sample; beyond seven components the largest have colours and the rest is grey."""
     blocks = [shares(h) for h in result.memberships]
     total = sum(h.sum(axis=1) for h in blocks)
     coloured = np.sort(np.argsort(-total, kind="stable")[: len(COLOURS)])
     rest = np.setdiff1d(np.arange(result.n_components), coloured)
-    figure, panels = _panels(len(sources.names), [1.5])
-    for (ax,), h, title in zip(panels, blocks, _titles(sources), strict=True):
+    figure, panels = _panels(len(data.names), [1.5])
+    for (ax,), h, title in zip(panels, blocks, _titles(data), strict=True):
         order, note = _shown(order_of_samples(h))
         h = h[:, order]
         layers = [(f"C{k + 1}", h[k], colour) for k, colour in zip(coloured, COLOURS, strict=False)]
@@ -132,20 +130,19 @@ def membership_bars(sources, result):
 
 
 @styled
-def components(sources, result, n_features=10, level=0.9):
+def components(data: Named, result: Decomposition, n_features: int = 10) -> Figure:
     """The features that set each component apart, with credible intervals where the method has them."""
-    marginals = result.posterior and result.posterior.components
-    low, high = (result.components, result.components) if marginals is None else marginals.interval(level)
+    low, high = result.posterior.components.interval(LEVEL) if result.posterior else (None, None)
     n_features = min(n_features, len(result.components))
     figure, panels = _panels(result.n_components, [0.17 * n_features + 0.1])
     places = np.arange(n_features)
-    names = short(sources.feature_names, 16)
+    names = short(data.feature_names, 16)
     for k, (ax,) in enumerate(panels):
         top = top_features(result.components, k, n_features)
         values = result.components[top, k]
         ax.barh(places, values, height=0.75, color=COLOURS[5], label="this component")
-        if marginals is not None:
-            label = f"{100 * level:.0f} % credible interval"
+        if low is not None:
+            label = f"{100 * LEVEL:.0f} % credible interval"
             ax.hlines(places, low[top, k], high[top, k], color="black", linewidth=1.2, label=label)
         if result.n_components > 1:
             others = mean_of_others(result.components, k)[top]
@@ -161,15 +158,15 @@ def components(sources, result, n_features=10, level=0.9):
 
 
 @styled
-def noise(sources, result, level=0.9):
+def noise(data: Named, result: Decomposition) -> Figure:
     """The noise standard deviation of every source, with credible intervals where the method has them."""
-    marginals = result.posterior and result.posterior.noise
-    places = np.arange(len(sources.names))
+    factor = result.posterior and result.posterior.noise
+    places = np.arange(len(data.names))
     figure = Figure(figsize=(WIDTH, 0.28 * len(places) + 0.8), layout="constrained")
     ax = figure.subplots()
     texts = [f"{sd:.4g}" for sd in result.noise]
-    if marginals is not None:
-        low, high = marginals.interval(level)
+    if factor:
+        low, high = factor.interval(LEVEL)
         ax.hlines(places, low, high, color="black", linewidth=1.5)
         texts = [f"{text}  ({a:.4g} to {b:.4g})" for text, a, b in zip(texts, low, high, strict=True)]
     ax.plot(result.noise, places, "o", color=COLOURS[0])
@@ -178,20 +175,21 @@ def noise(sources, result, level=0.9):
     for side in (ax, right):
         side.tick_params(axis="y", length=0)
     right.spines[:].set_visible(False)
-    ax.set_yticks(places, short(sources.names, 30))
+    ax.set_yticks(places, short(data.names, 30))
     ax.set_ylim(len(places) - 0.5, -0.5)
     ax.set_xlim(left=0)
     ax.margins(x=0.1)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
-    ax.set_xlabel("Noise sd" if marginals is None else f"Noise sd, with {100 * level:.0f} % credible interval")
+    ax.set_xlabel(f"Noise sd, with {100 * LEVEL:.0f} % credible interval" if factor else "Noise sd")
     return figure
 
 
 @styled
-def convergence(results):
-    """How far every restart was above the best one, sweep by sweep and in the end."""
+def convergence(results: list[Decomposition]) -> Figure:
+    """How far every restart was above the best one, sweep by sweep and at the end."""
     what = registry.get(results[0].method).objective
+    what = what[0].upper() + what[1:]
     lowest = min(min(result.trace.min(initial=result.objective), result.objective) for result in results)
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     course, final = figure.subplots(1, 2)
@@ -212,8 +210,8 @@ def convergence(results):
         course.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         course.xaxis.set_major_formatter("{x:,.0f}")
     course.set_xlabel("Sweep" if results[0].trace_step == 1 else "Iteration")
-    course.set_ylabel(f"{what} above the lowest".capitalize().replace("elbo", "ELBO"))
-    course.set_title("On the way (best restart in blue)", loc="left")
+    course.set_ylabel(f"{what}, above the lowest")
+    course.set_title("During the fit (best restart in blue)", loc="left")
 
     best = results[0].objective
     for converged, style in (
@@ -225,8 +223,8 @@ def convergence(results):
             gaps = [results[rank - 1].objective - best for rank in ranks]
             final.plot(ranks, gaps, **{"linestyle": "", "marker": "o", **style})
     final.set_xlabel("Restart, best first")
-    final.set_ylabel(f"{what} above the best".capitalize().replace("elbo", "ELBO"))
-    final.set_title(f"In the end (best: {best:,.6g})", loc="left")
+    final.set_ylabel(f"{what}, above the best")
+    final.set_title(f"At the end (best: {best:,.6g})", loc="left")
     final.set_xticks(np.arange(1, len(results) + 1, ceil(len(results) / 10)))
     final.set_xlim(0.4, len(results) + 0.6)
     gap = max(result.objective for result in results) - best
@@ -236,7 +234,7 @@ def convergence(results):
 
 
 @styled
-def simplex(sources, result):
+def simplex(data: Named, result: Decomposition) -> Figure:
     """Every sample between the components: on a line for two, in a triangle for three, in a polygon for more.
 
     A sample lies at the mean of the corners weighted by its memberships.  In a line and a triangle the place tells the
@@ -247,16 +245,16 @@ def simplex(sources, result):
     if result.n_components == 2:
         draw, height = _draw_line, 1.5
     else:
-        draw, height = _draw_polygon, 2.1 if len(sources.names) > 2 else 3
-    figure, panels = _panels(len(sources.names), [height])
-    for c, ((ax,), title) in enumerate(zip(panels, _titles(sources), strict=True)):
-        draw(ax, shares(result.memberships[c]), _by_class(sources, c))
+        draw, height = _draw_polygon, 2.1 if len(data.names) > 2 else 3
+    figure, panels = _panels(len(data.names), [height])
+    for c, ((ax,), title) in enumerate(zip(panels, _titles(data), strict=True)):
+        draw(ax, shares(result.memberships[c]), _by_class(data, c))
         ax.set_title(title, loc="left")
     _legend(figure, panels, n_columns=5)
     return figure
 
 
-def _draw_line(ax, h, groups):
+def _draw_line(ax: Axes, h: np.ndarray, groups: list) -> None:
     """Two components: a histogram along the line from one to the other."""
     colours = [style["color"] for _, _, style in groups]
     labels = [label for label, _, _ in groups]
@@ -270,7 +268,7 @@ def _draw_line(ax, h, groups):
         ax.set_ylabel("Samples")
 
 
-def _draw_polygon(ax, h, groups):
+def _draw_polygon(ax: Axes, h: np.ndarray, groups: list) -> None:
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(h)) / len(h)
     corners = np.column_stack([np.cos(angles), np.sin(angles)])
     ax.fill(*corners.T, facecolor="none", edgecolor="0.6", linewidth=0.8)
@@ -287,16 +285,16 @@ def _draw_polygon(ax, h, groups):
     ax.axis("off")
 
 
-def _by_class(sources, c):
+def _by_class(data: Named, c: int) -> list:
     """[(label, samples, style)]: the samples of source c by class if there are colours enough for that, else as one."""
-    n = len(sources.sample_names[c])
-    if sources.labels is None or len(sources.class_names) > len(COLOURS):
+    n = len(data.sample_names[c])
+    if data.labels is None or len(data.class_names) > len(COLOURS):
         return [(None, np.arange(n), {"color": COLOURS[0]})]
-    labels = sources.labels[c]
+    labels = data.labels[c]
     count = labels.sum(axis=0)
     groups = [
         (name, np.flatnonzero(labels[k] & (count == 1)), {"color": COLOURS[k], "marker": MARKERS[k]})
-        for k, name in enumerate(short(sources.class_names, 24))
+        for k, name in enumerate(short(data.class_names, 24))
     ]
     groups.append(("several classes", np.flatnonzero(count > 1), {"color": "0.5", "marker": "."}))
     groups.append(("no class", np.flatnonzero(count == 0), {"color": OTHER, "marker": "."}))
@@ -304,7 +302,7 @@ def _by_class(sources, c):
 
 
 @styled
-def stability(results):
+def stability(results: list[Decomposition]) -> Figure:
     """How alike each component of the best restart is to its partner in every other one, with the mean above."""
     alike = similarities(results)
     n_runs, n_components = alike.shape
@@ -325,7 +323,56 @@ def stability(results):
     return figure
 
 
-def _panels(count, heights):
+@styled
+def selection(selection: Selection) -> Figure:
+    """Held-out density with standard errors, ELBO and stability against K, with the recommended K marked in each.
+
+    Density and ELBO are shown as distances below their best: on a logarithmic scale far from it, where K too small
+    loses thousands of times what is lost by one component too many, and on a linear one close to it.
+    """
+    table = selection.table
+    lost = -table["difference"]
+    panels = [("Held-out log density\nbelow the best (nats per entry)", lost, table["standard_error"])]
+    if table["elbo"].notna().all():
+        panels.append(("ELBO below the best (nats)", table["elbo"].max() - table["elbo"], None))
+    if table["stability"].notna().all():
+        panels.append(("Stability of the components", table["stability"], None))
+    figure = Figure(figsize=(2.9 * len(panels), 3.1), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for ax, (label, values, errors) in zip(axes, panels, strict=True):
+        ax.axvline(selection.recommended, color=COLOURS[1], linestyle="--", linewidth=1, zorder=0)
+        ax.plot(table["k"], values, color=COLOURS[0], marker="o", zorder=2)
+        if errors is not None:
+            ax.errorbar(table["k"], values, errors, fmt="none", ecolor="0.3", elinewidth=1, capsize=2.5, zorder=3)
+        if label.startswith("Stability"):
+            ax.set_ylim(min(0.8, values.min() - 0.02), 1.02)
+            ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        else:
+            _distances(ax, values)
+        ax.set_xlabel("Components")
+        ax.set_ylabel(label)
+        ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        ax.grid(axis="y", color="0.9")
+    others = [str(k) for k in selection.candidates if k != selection.recommended]
+    note = f"; {', '.join(others)} within one standard error" if others else ""
+    figure.suptitle(f"{selection.recommended} recommended{note}", x=0.01, ha="left", color=COLOURS[1])
+    return figure
+
+
+def _distances(ax: Axes, values: pd.Series) -> None:
+    """An axis that points down from 0, the best; linear up to the smallest distance and logarithmic from there."""
+    positive = values[values > 0]
+    least, most = (positive.min(), positive.max()) if len(positive) else (1.0, 1.0)
+    ax.set_yscale("symlog", linthresh=least, linscale=0.5)
+    decades = np.arange(np.floor(np.log10(least)), np.log10(most) + 1)
+    ticks = np.outer(10.0**decades, (1, 2, 5) if len(decades) < 4 else (1,)).ravel()
+    ax.yaxis.set_major_locator(FixedLocator([0, *ticks[ticks >= least]]))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set_ylim(1.6 * most, -0.2 * least)
+
+
+def _panels(count: int, heights: list) -> tuple[Figure, list[list[Axes]]]:
     """A figure with `count` panels in rows of up to three; a panel is a list of axes under each other."""
     n_columns = min(3, count)
     n_rows = ceil(count / n_columns)
@@ -339,13 +386,13 @@ def _panels(count, heights):
     return figure, panels[:count]
 
 
-def _titles(sources):
+def _titles(data: Named) -> list[str]:
     """The names of the sources, as long as the panels are wide."""
-    return short(sources.names, {1: 80, 2: 40}.get(len(sources.names), 25))
+    return short(data.names, {1: 80, 2: 40}.get(len(data.names), 25))
 
 
-def _shown(order):
-    """The samples that a picture shows, evenly out of their order, and what to say about it."""
+def _shown(order: np.ndarray) -> tuple[np.ndarray, str]:
+    """The samples that a figure shows, evenly out of their order, and what to say about it."""
     n = len(order)
     if n <= MOST_SAMPLES:
         return order, f"{n:,} sample{'s' if n > 1 else ''}"
@@ -353,7 +400,7 @@ def _shown(order):
     return order[places], f"{MOST_SAMPLES:,} of {n:,} samples"
 
 
-def _label_rows(ax, labels, height):
+def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
     """Frame an image that is so many inches high and label its rows, if it stands first in its row of panels.
 
     As many labels are left out as it takes to keep them apart.
@@ -365,7 +412,7 @@ def _label_rows(ax, labels, height):
     ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
 
 
-def _legend(figure, panels, n_columns):
+def _legend(figure: Figure, panels: list[list[Axes]], n_columns: int) -> None:
     """One legend for all panels, below them; none where nothing has a label."""
     entries = {}
     for (ax,) in panels:

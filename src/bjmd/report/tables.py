@@ -1,7 +1,101 @@
-"""Tables as text."""
+"""The tables of one fit: the data frames behind its files, its figures and its text.
+
+Components are called C1, C2, ... in the order of the result.  `results` are the restarts of one method, best first.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from bjmd.fits.decomposition import Decomposition
+
+LEVEL = 0.9
+"""Of all credible intervals in figures and tables."""
 
 
-def markdown(table):
+class Named(Protocol):
+    """What a report needs to know about the data; `Sources` has it, and so has a fit that was read from its folder."""
+
+    names: list[str]
+    feature_names: list[str]
+    sample_names: list[list[str]]
+    n_missing: list[int]
+    labels: list[np.ndarray] | None
+    class_names: list[str]
+
+
+def component_names(result: Decomposition) -> list[str]:
+    """C1, C2, ... in the order of the result."""
+    return [f"C{k + 1}" for k in range(result.n_components)]
+
+
+def by_component(values: np.ndarray, rows: Sequence, what: str) -> pd.DataFrame:
+    """Numbers with a named row for each sample or feature (`what`) and a column for each component."""
+    return pd.DataFrame(values, pd.Index(rows, name=what), [f"C{k + 1}" for k in range(values.shape[1])])
+
+
+def shares(memberships: np.ndarray) -> np.ndarray:
+    """Memberships that sum to 1 in every sample; those of BJMD do already, those of NMF and its kin are scaled."""
+    total = memberships.sum(axis=0)
+    return memberships / np.where(total > 0, total, 1)
+
+
+def top_features(components: np.ndarray, component: int, n_features: int) -> np.ndarray:
+    """The features that set a component apart, by their distance from the mean over the other components.
+
+    Not the largest entries: where the data have an offset, those are the same features in every component.
+    """
+    others = mean_of_others(components, component)
+    return np.argsort(-np.abs(components[:, component] - others), kind="stable")[:n_features]
+
+
+def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
+    """The mean of every feature over the other components; 0 if there is no other."""
+    others = np.delete(components, component, axis=1)
+    return others.mean(axis=1) if others.shape[1] else np.zeros(len(components))
+
+
+def noise(data: Named, best: Decomposition) -> pd.DataFrame:
+    """source, noise, sd, low, high: the last three from the posterior, and NaN for a point estimate."""
+    factor = best.posterior and best.posterior.noise
+    sd, (low, high) = (factor.sd, factor.interval(LEVEL)) if factor else (np.nan, (np.nan, np.nan))
+    return pd.DataFrame({"source": data.names, "noise": best.noise, "sd": sd, "low": low, "high": high})
+
+
+def restarts(results: list[Decomposition]) -> pd.DataFrame:
+    """How every restart ended."""
+    fields = ("seed", "objective", "converged", "reason", "seconds")
+    return pd.DataFrame([{field: getattr(result, field) for field in fields} for result in results])
+
+
+def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
+    """The sources and their noise, in text cells."""
+    columns = {"Source": list(data.names), "Samples": [f"{len(names):,}" for names in data.sample_names]}
+    if any(data.n_missing):
+        columns["Missing entries"] = [f"{n:,}" for n in data.n_missing]
+    if best.noise is not None:
+        levels = noise(data, best)
+        columns["Noise sd"] = [f"{sd:.4g}" for sd in levels["noise"]]
+        if levels["low"].notna().all():
+            intervals = [f"{row.low:.4g} to {row.high:.4g}" for row in levels.itertuples()]
+            columns[f"{100 * LEVEL:.0f} % credible interval"] = intervals
+    return pd.DataFrame(columns)
+
+
+def components_as_text(data: Named, best: Decomposition, n_features: int = 8) -> pd.DataFrame:
+    """The components, their shares and the features that set them apart, in text cells."""
+    memberships = np.hstack([shares(h) for h in best.memberships])
+    rows = []
+    for k, name in enumerate(component_names(best)):
+        top = top_features(best.components, k, n_features)
+        features = ", ".join(f"{data.feature_names[i]} ({best.components[i, k]:.3g})" for i in top)
+        rows.append((name, f"{100 * memberships[k].mean():.1f} %", features))
+    return pd.DataFrame(rows, columns=["Component", "Share", "Features"])
+
+
+def markdown(table: pd.DataFrame) -> str:
     """A table of text cells in Markdown."""
     lines = [table.columns, ["---"] * table.shape[1], *table.to_numpy().tolist()]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)

@@ -1,9 +1,12 @@
-"""What a fit found, in plain words: one text, written once, shown as Markdown (summary.md), as a web page, and as plain
+"""What a fit found, in plain words.
+
+The text is written once, as sections, and shown in three ways: as Markdown (summary.md), as a web page, and as plain
 text in a terminal.
 """
 
 import re
 import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,79 +14,103 @@ import pandas as pd
 
 from bjmd import __version__
 from bjmd.fits import registry
+from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
-from bjmd.report import figures, pages, tables
+from bjmd.report import pages, tables
+from bjmd.report.tables import Named
 
 ALIKE = 0.9  # correlation of memberships from which on two components are called the same
 
-# What each picture shows (read out where it cannot be seen), and how to read it.
-PICTURES = {
+# What each figure shows (read out to those who cannot see it), and its caption.
+FIGURES = {
     "noise": (
         "Dot plot of the noise standard deviation of every source",
-        "The noise sd that was estimated for each source. A source weighs in with one over its square.",
+        "Estimated noise sd of each source. The noisier a source, the less it counts: its weight is one over the "
+        "square of its noise sd.",
     ),
     "components": (
         "Bar charts of the features that set each component apart",
-        "Values of these features in each component, with credible intervals where the method has them; orange: their "
-        "mean over the other components.",
+        "The features that set each component apart, with their values in it (bars), credible intervals where the "
+        "method provides them (black), and their mean over the other components (orange).",
     ),
     "memberships": (
         "Heat map of the memberships of all samples",
-        "Memberships of the samples, ordered by their strongest component. Black, where classes are known: the sample "
-        "is of that class.",
+        "Memberships of the samples, sorted by their strongest component. Where classes are known, black marks the "
+        "classes of each sample.",
     ),
-    "membership_bars": ("Stacked bars of the memberships of all samples", "The same as one stacked bar a sample."),
+    "membership_bars": (
+        "Stacked bars of the memberships of all samples",
+        "The same memberships, with one stacked bar per sample.",
+    ),
     "simplex": (
         "Samples placed between the components",
-        "Every sample at the mean of the corners weighted by its memberships: the nearer to a corner, the more of that "
-        "component. With more than three components several mixtures share a place.",
+        "Each corner is a component, and each sample lies at the average of the corners, weighted by its memberships: "
+        "the closer to a corner, the more of that component. With more than three components, different mixtures may "
+        "share a place.",
     ),
     "convergence": (
-        "Objective of every restart, sweep by sweep and in the end",
-        "How far each restart was above the best one, on the way and in the end. Lower is better.",
+        "Objective of every restart, sweep by sweep and at the end",
+        "How far each restart was above the best one, during the fit and at the end. Lower is better.",
     ),
     "stability": (
         "Heat map of how alike the components of the restarts are",
-        "How well each component of the best restart was found again by the others: the correlation of its memberships "
-        "with those of its partner. Near 1: found again.",
+        "How well the other restarts recovered each component of the best one, measured by the correlation of "
+        "memberships. A value near 1 means that the component was found again.",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs of plain text, a table of text cells (or None), and names of pictures."""
+    """A heading, paragraphs of plain text, a table of text cells (or None), and names of figures."""
 
     title: str
     paragraphs: list[str]
     table: pd.DataFrame | None = None
-    pictures: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+    brief: bool = False
+    """Whether it belongs to the few lines that a terminal shows after a fit."""
 
 
-def title(sources, results):
+def title(data: Named, results: list[Decomposition]) -> str:
+    """The heading of a report."""
+    return f"{_count(results[0].n_components, 'component')} from {_count(len(data.names), 'source')}"
+
+
+def sections(
+    data: Named,
+    results: list[Decomposition],
+    *,
+    notes: Sequence[str] = (),
+    figures: Collection[str] = (),
+    files: Mapping[str, str] | None = None,
+) -> list[Section]:
+    """Everything there is to say about the restarts of one fit, best first.
+
+    `notes` are sentences about the data, `figures` the names of those that exist, and `files` tells what each file of
+    the output holds.
+    """
     best = results[0]
-    return f"{_count(best.n_components, 'component')} of {_count(len(sources.names), 'source')}"
 
+    def drawn(*names: str) -> tuple[str, ...]:
+        return tuple(name for name in names if name in figures)
 
-def sections(sources, results, *, notes=(), pictures=()):
-    """Everything there is to say about the restarts of one fit, best first, with those of the pictures that exist."""
-    best = results[0]
     parts = [
-        Section("What was fitted", [*_fitted(sources, results), *notes]),
-        Section("Sources and noise", _noise_words(best), _source_table(sources, best), ("noise",)),
-        Section("Components", _component_words(best), _component_table(sources, best), ("components",)),
-        Section("Memberships", _membership_words(best), None, ("memberships", "membership_bars", "simplex")),
-        Section("Restarts", _restart_words(results), None, ("convergence", "stability")),
-        Section("Files", [], pd.DataFrame(_FILES.items(), columns=["File", "What is in it"])),
+        Section("What was fitted", [*_fitted(data, results), *notes]),
+        Section(
+            "Sources and noise", _about_noise(best), tables.sources_as_text(data, best), drawn("noise"), brief=True
+        ),
+        Section("Components", _about_components(best), tables.components_as_text(data, best), drawn("components")),
+        Section("Memberships", _about_memberships(best), None, drawn("memberships", "membership_bars", "simplex")),
+        Section("Restarts", _about_restarts(results), None, drawn("convergence", "stability"), brief=True),
     ]
-    return [
-        Section(part.title, part.paragraphs, part.table, tuple(name for name in part.pictures if name in pictures))
-        for part in parts
-    ]
+    if files:
+        parts.append(Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])))
+    return parts
 
 
-def markdown(heading, parts):
-    """The text for summary.md; the pictures are those in figures/ beside it."""
+def markdown(heading: str, parts: Iterable[Section]) -> str:
+    """The text for summary.md; its figures are those in figures/ beside it."""
     lines = [f"# {_markdown_text(heading)}", ""]
     for part in parts:
         lines += [f"## {part.title}", ""]
@@ -91,13 +118,13 @@ def markdown(heading, parts):
             lines += [_markdown_text(paragraph), ""]
         if part.table is not None:
             lines += [tables.markdown(part.table.map(_markdown_text)), ""]
-        for name in part.pictures:
-            lines += [f"![{PICTURES[name][0]}](figures/{name}.png)", "", PICTURES[name][1], ""]
+        for name in part.figures:
+            lines += [f"![{FIGURES[name][0]}](figures/{name}.png)", "", FIGURES[name][1], ""]
     return "\n".join([*lines, f"Written by bjmd {__version__}.", ""])
 
 
-def plain(parts, width=100):
-    """The text for a terminal, without pictures; the last column of a table is wrapped."""
+def plain(parts: Iterable[Section], width: int = 100) -> str:
+    """The text for a terminal, without figures; the last column of a table is wrapped."""
     lines = []
     for part in parts:
         if part.paragraphs or part.table is not None:
@@ -109,7 +136,7 @@ def plain(parts, width=100):
     return "\n".join(lines)
 
 
-def _plain_table(table, width):
+def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
     rows = [list(table.columns), *table.to_numpy().tolist()]
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
     indent = sum(widths) + 2 * len(widths)
@@ -118,152 +145,108 @@ def _plain_table(table, width):
         yield textwrap.fill(row[-1], max(width, indent + 30), initial_indent=start, subsequent_indent=" " * indent)
 
 
-def page(heading, parts, pngs):
-    """The text as one web page; `pngs` has the bytes of every picture by name."""
+def page(heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes]) -> str:
+    """The text as one web page; `pngs` has the bytes of every figure by name."""
     body = []
     for part in parts:
         content = [pages.paragraph(text) for text in part.paragraphs]
         if part.table is not None:
             content.append(pages.table(part.title, part.table))
-        content += [pages.picture(pngs[name], *PICTURES[name]) for name in part.pictures]
+        content += [pages.picture(pngs[name], *FIGURES[name]) for name in part.figures]
         body.append(pages.section(part.title, content))
     return pages.page(heading, body)
 
 
-def _fitted(sources, results):
+def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
     best = results[0]
     method = registry.get(best.method)
-    n_samples = sum(len(names) for names in sources.sample_names)
-    options = ", ".join(f"{name} = {value}" for name, value in best.options.items())
+    n_samples = sum(len(names) for names in data.sample_names)
+    options = "".join(f", {name} = {value}" for name, value in best.options.items())
+    which = f"the best of {len(results)} restarts" if len(results) > 1 else "the only restart"
     words = [
-        f"{_count(n_samples, 'sample')} of {_count(len(sources.names), 'source')}, measured on "
-        f"{_count(len(sources.feature_names), 'feature')}, were decomposed into "
-        f"{_count(best.n_components, 'component')} by {method.label} ({method.name}"
-        f"{', ' + options if options else ''}), best of {_count(len(results), 'restart')} (seed {best.seed}). "
-        "A component is a pattern over the features; a sample is a mixture of components, and its memberships say of "
-        "how much of each."
+        f"{_count(n_samples, 'sample')} from {_count(len(data.names), 'source')}, measured on "
+        f"{_count(len(data.feature_names), 'feature')}, were decomposed into "
+        f"{_count(best.n_components, 'component')} by {method.label} ({method.name}{options}). Shown is {which} (seed "
+        f"{best.seed}). A component is a pattern over the features. Every sample is a mixture of the components, and "
+        "its memberships are the shares of that mixture."
     ]
-    if any(sources.n_missing):
-        n_entries = n_samples * len(sources.feature_names)
-        share = 100 * sum(sources.n_missing) / n_entries
+    if any(data.n_missing):
+        n_entries = n_samples * len(data.feature_names)
+        share = 100 * sum(data.n_missing) / n_entries
         words.append(
-            f"{sum(sources.n_missing):,} of {n_entries:,} entries ({share:.2g} %) are missing. The fit takes them "
-            "for unknown; with many of them, credible intervals are too narrow."
+            f"{sum(data.n_missing):,} of {n_entries:,} entries ({share:.2g} %) are missing. The fit treats them as "
+            "unknown. If many are missing, credible intervals are too narrow."
         )
     return words
 
 
-def noise_table(sources, best, level=0.9):
-    """source, noise, sd, low, high: the last three from the posterior, and missing for a point estimate."""
-    marginals = best.posterior and best.posterior.noise
-    nothing = np.full(len(sources.names), np.nan)
-    low, high = (nothing, nothing) if marginals is None else marginals.interval(level)
-    sd = nothing if marginals is None else marginals.sd
-    return pd.DataFrame({"source": sources.names, "noise": best.noise, "sd": sd, "low": low, "high": high})
-
-
-def _source_table(sources, best):
-    columns = {"Source": list(sources.names), "Samples": [f"{len(names):,}" for names in sources.sample_names]}
-    if any(sources.n_missing):
-        columns["Missing entries"] = [f"{n:,}" for n in sources.n_missing]
-    if best.noise is not None:
-        noise = noise_table(sources, best)
-        columns["Noise sd"] = [f"{sd:.4g}" for sd in noise["noise"]]
-        if noise["low"].notna().all():
-            columns["90 % credible interval"] = [f"{row.low:.4g} to {row.high:.4g}" for row in noise.itertuples()]
-    return pd.DataFrame(columns)
-
-
-def _noise_words(best):
-    label = registry.get(best.method).label
+def _about_noise(best: Decomposition) -> list[str]:
+    method = registry.get(best.method)
     if best.noise is None:
-        return [f"{label} has no noise model."]
-    if registry.get(best.method).concatenate:
-        return [f"{label} sees all samples as one source, so it has one noise level for all."]
+        return [f"{method.label} has no noise model."]
+    if method.concatenate:
+        return [f"{method.label} pools all samples into one source, so they share one noise level."]
     return []
 
 
-def _component_words(best):
+def _about_components(best: Decomposition) -> list[str]:
     words = [
-        "The share of a component is its mean membership. Its features are those that set it apart, with their values "
-        "in it: those farthest from their mean over the other components."
+        "The share of a component is its mean membership. The features listed are those that set the component apart: "
+        "their values in it, given in brackets, are farthest from their mean over the other components."
         if best.n_components > 1
-        else "Listed are the features with the largest values."
+        else "The features listed are those with the largest values, which are given in brackets."
     ]
-    if (best.posterior and best.posterior.components) is not None:
+    if best.posterior:
         words.append(
-            "Credible intervals of single values leave out that patterns and memberships can make up for each other; "
-            "they are somewhat too narrow."
+            "Credible intervals of single values are somewhat too narrow, because components and memberships can make "
+            "up for each other and the intervals ignore this."
         )
     return words
 
 
-def _component_table(sources, best, n_features=8):
-    memberships = np.hstack([figures.shares(h) for h in best.memberships])
-    rows = []
-    for k, name in enumerate(figures.component_names(best)):
-        top = figures.top_features(best.components, k, n_features)
-        features = ", ".join(f"{sources.feature_names[i]} ({best.components[i, k]:.3g})" for i in top)
-        rows.append((name, f"{100 * memberships[k].mean():.1f} %", features))
-    return pd.DataFrame(rows, columns=["Component", "Share", "Features"])
-
-
-def _membership_words(best):
+def _about_memberships(best: Decomposition) -> list[str]:
     if all(np.allclose(h.sum(axis=0), 1) for h in best.memberships):
         return []
     label = registry.get(best.method).label
-    return [f"{label} does not make memberships sum to 1; for the pictures they are scaled so, in the tables not."]
+    return [f"The memberships of {label} do not sum to 1. The figures scale them so that they do; the tables do not."]
 
 
-def _restart_words(results):
+def _about_restarts(results: list[Decomposition]) -> list[str]:
     best, others = results[0], results[1:]
-    n_converged = sum(result.converged for result in results)
     words = []
     if not best.converged:
         words.append(
-            f"Take care: the best restart did not converge ({best.reason}). Give it more sweeps before you use it."
+            f"Take care: the best restart did not converge ({best.reason}). Let it run longer before you rely on it."
         )
     if not others:
         how = "converged" if best.converged else "did not converge"
-        return [*words, f"There was one restart, which {how}. Run several to see whether they find the same."]
-    words.append(f"{_of(n_converged, len(results), 'restart')} converged.")
+        return [*words, f"There was only one restart, and it {how}. Run several to see whether they agree."]
+    words.append(f"{_of(sum(result.converged for result in results), len(results), 'restart')} converged.")
     alike = similarities(results)
-    n_same = int((alike.min(axis=1) >= ALIKE).sum())
     words.append(
-        f"{_of(n_same, len(others), 'other restart')} found the same components as the best one "
-        f"(memberships of every component correlate by at least {ALIKE})."
+        f"{_of(int((alike.min(axis=1) >= ALIKE).sum()), len(others), 'other restart')} found the same components as "
+        f"the best one (memberships of every component correlate by at least {ALIKE})."
     )
     mean = alike.mean(axis=0)
     doubtful = [f"C{k + 1} ({mean[k]:.2f})" for k in np.flatnonzero(mean < ALIKE)]
     if doubtful:
         words.append(
-            f"On average not found again so well, with their mean correlation: {', '.join(doubtful)}. "
-            "Take these with care, try more restarts, or fewer components."
+            "Some components were not found again reliably. With their mean correlation over the other restarts, they "
+            f"are {', '.join(doubtful)}. Treat them with care, run more restarts, or fit fewer components."
         )
     return words
 
 
-def _of(n, total, what):
-    return f"All {_count(total, what)}" if n == total > 1 else f"{n or 'None'} of {_count(total, what)}"
+def _of(n: int, total: int, what: str) -> str:
+    if n == total:
+        return f"All {total:,} {what}s" if total > 1 else f"The {what}"
+    return f"{n:,} of the {_count(total, what)}" if n else f"None of the {what}s"
 
 
-def _count(n, what):
+def _count(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def _markdown_text(text):
+def _markdown_text(text: str) -> str:
     """Names may hold what Markdown would take for markup."""
     return re.sub(r"([\\`*<|])", r"\\\1", " ".join(text.split()))
-
-
-_FILES = {
-    "fit.npz": "all restarts, best first, with everything that was estimated",
-    "memberships_<source>.tsv": "memberships of the samples of one source, samples x components",
-    "components.tsv": "the patterns, features x components; components_sd.tsv their posterior sd if there is one",
-    "noise.tsv": "noise sd of every source, its posterior sd and 90 % credible interval, if the method has them",
-    "restarts.tsv": "seed, objective and end of every restart",
-    "names.json": "names of sources, features, samples and classes",
-    "settings.json": "the files that were read, and how their data were prepared",
-    "figures/": "all pictures, as .png and .svg",
-    "summary.md, report.html": "this text; the page has the pictures inside",
-}

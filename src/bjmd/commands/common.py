@@ -1,0 +1,217 @@
+"""What the subcommands share: options, how sources are read, and talking to the person at the terminal."""
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bjmd.data import preparation
+from bjmd.data.alignment import JOINS
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.files import readers, tables
+from bjmd.fits import registry
+from bjmd.model import Priors
+
+log = logging.getLogger(__name__)
+"""The command shows what is logged on stderr, away from what the next program in a pipe reads."""
+
+DIFFERENT_SCALES, FAR_FROM_ONE = 10, 30
+"""Sources whose entries differ by the first factor get a hint, and data that are off unit size by the second."""
+
+FORMATS = """\
+files:
+  .csv .tsv .txt   sample names in the first row, feature names in the first
+                   column; an empty cell or NA is a missing value (also .gz)
+  .mtx             Matrix Market (also .gz), with names from features.tsv and
+                   barcodes.tsv next to matrix.mtx, as in 10x Genomics folders,
+                   or from NAME.rows and NAME.cols next to NAME.mtx
+  .npz             arrays `matrix`, `features` and `samples`; or a file from
+                   scipy.sparse.save_npz, with names as for .mtx; or a file
+                   from bjmd, which may hold several sources
+  .h5ad .h5mu      AnnData, or MuData with one source per modality; these need
+                   pip install 'bjmd[anndata]'
+"""
+
+
+def add_sources(parser: argparse.ArgumentParser, what: str) -> argparse._ArgumentGroup:
+    """The files, the output folder and the options for reading; returns the group of the last."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a data source (formats below)")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="folder to write the results to"
+    )
+    parser.add_argument("--force", action="store_true", help=f"replace the {what} that is already in FOLDER")
+    data = parser.add_argument_group("data")
+    add_samples_in_rows(data)
+    data.add_argument("--names", metavar="A,B,...", help="names of the sources (default: the names of the files)")
+    data.add_argument(
+        "--join",
+        choices=JOINS,
+        default=JOINS[0],
+        help="features to use: all, counting those that a source lacks as missing (outer), or only those that every "
+        "source has (inner); default: %(default)s",
+    )
+    data.add_argument("--split-by", metavar="COLUMN", help="split an .h5ad file into sources by this column of obs")
+    data.add_argument(
+        "--scale",
+        choices=preparation.SCALES,
+        default=preparation.SCALES[0],
+        help="divide each source by its mean or by its root mean square (rms); default: %(default)s",
+    )
+    return data
+
+
+def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
+    """The option that says which way round the files are."""
+    parser.add_argument(
+        "--samples-in-rows", action="store_true", help="rows are samples and columns are features, not the reverse"
+    )
+
+
+def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
+    """The options about the fits."""
+    method = parser.add_argument_group("method")
+    method.add_argument(
+        "--method",
+        default="cavi-bjmd",
+        metavar="NAME",
+        help=f"one of {', '.join(registry.method_names())} (default: %(default)s)",
+    )
+    method.add_argument(
+        "--restarts",
+        type=int,
+        default=n_restarts,
+        metavar="N",
+        help="number of random starts, of which the best is kept (default: %(default)s)",
+    )
+    method.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
+    method.add_argument(
+        "--jobs",
+        type=int,
+        default=_n_cores(),
+        metavar="N",
+        help="starts to run at the same time (default: one per core)",
+    )
+    method.add_argument(
+        "--alpha0",
+        type=float,
+        metavar="A",
+        help=f"prior of the memberships: 1 is flat, larger values favour mixtures (default: {Priors.alpha0})",
+    )
+    method.add_argument(
+        "--lambda",
+        type=float,
+        dest="lambda_",
+        metavar="L",
+        help=f"prior scale of the components, in the unit of the data (default: {Priors.lambda_:g})",
+    )
+    method.add_argument(
+        "--tol", type=float, metavar="T", help="stop when the relative change of the objective is below T"
+    )
+    method.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any other option of the method; may be repeated",
+    )
+
+
+def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of the method that the user gave; the rest is left to its defaults."""
+    named = {name: getattr(arguments, name) for name in ("alpha0", "lambda_", "tol")}
+    options = {name: value for name, value in named.items() if value is not None}
+    for option in arguments.option:
+        name, equals, text = option.partition("=")
+        if not equals:
+            raise InputError(f"--option {option!r} has no value; write it as KEY=VALUE, for example max_sweeps=500")
+        try:
+            options[name] = json.loads(text)
+        except ValueError:
+            options[name] = text
+    registry.check_options(arguments.method, options)
+    return options
+
+
+def read(
+    arguments: argparse.Namespace, labels: Path | None = None
+) -> tuple[list[tables.Table], Sources, tables.Settings]:
+    """The tables in the files, the sources made of them, and how they were made."""
+    read = readers.read_tables(arguments.files, samples_in_rows=arguments.samples_in_rows, split_by=arguments.split_by)
+    sources, settings = tables.prepare(
+        read,
+        names=arguments.names and arguments.names.split(","),
+        labels=labels,
+        join=arguments.join,
+        scale=arguments.scale,
+    )
+    sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
+    log.info("%d features; %s", sources.n_features, ", ".join(sizes))
+    if arguments.scale == "none":
+        _hint_at_scales(sources, arguments.lambda_)
+    for note in settings.notes:
+        log.info(note)
+    return read, sources, settings
+
+
+def _hint_at_scales(sources: Sources, lambda_: float | None) -> None:
+    """Sources of different scale share no components, and priors have a scale; say so where it is plain to see."""
+    if not all(sources.squared_norms):
+        return
+    sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
+    small, large = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+    size = sizes[large]
+    if size > DIFFERENT_SCALES * sizes[small]:
+        log.info(
+            "hint: the entries of source %r are %.0f times as large as those of %r (root mean square), but both share "
+            "the same components; consider --scale rms",
+            large, size / sizes[small], small,
+        )  # fmt: skip
+    if lambda_ is None and not 1 / FAR_FROM_ONE < size < FAR_FROM_ONE:
+        log.info(
+            "hint: the entries are of size %.2g, but the priors are made for about 1; consider --scale rms, or set the "
+            "priors in the unit of the data (docs/options.md)",
+            size,
+        )
+
+
+def require_writable(folder: Path) -> None:
+    """Fail now, not after a long fit."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InputError(f"nothing can be written to {folder} ({error.strerror}); give another output") from None
+
+
+@contextmanager
+def ctrl_c_ends_at_once() -> Iterator[None]:
+    """Restarts are threads in compiled code, which no exception reaches; without this, Ctrl-C would wait for them."""
+
+    def leave(*_: object) -> None:
+        print("\nbjmd: interrupted; nothing was written", file=sys.stderr, flush=True)
+        os._exit(130)
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def width() -> int:
+    """How many columns the text may have."""
+    return min(shutil.get_terminal_size((100, 24)).columns, 120)
+
+
+def _n_cores() -> int:
+    """The cores that this process may use, which on a cluster are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

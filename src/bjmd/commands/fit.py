@@ -1,0 +1,63 @@
+"""Decompose data sources into components that they share.
+
+Many fits from random starts are run and the best is kept. FOLDER gets tables,
+figures and a report.
+"""
+
+import argparse
+from pathlib import Path
+
+from bjmd.commands import common
+from bjmd.fits import restarts
+
+_EXAMPLES = """\
+examples:
+  bjmd fit a.tsv b.tsv -k 5 -o out --names Oslo,Paris --labels classes.tsv
+  bjmd fit all.h5ad --split-by cohort -k 8 -o out --scale rms
+  bjmd fit a.tsv b.tsv -k 5 -o out --method map-bjmd --option max_sweeps=500
+
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "bjmd fit FILE [FILE ...] -k K -o FOLDER [options]"
+    parser.epilog = _EXAMPLES + common.FORMATS
+    parser.add_argument("-k", "--components", type=int, required=True, metavar="K", help="number of components")
+    data = common.add_sources(parser, "fit")
+    parser.add_argument("--no-figures", action="store_true", help="write tables and text only, which is quicker")
+    data.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="a table of known classes, shown beside the fit: sample, class and, if names are shared, source",
+    )
+    common.add_method(parser, n_restarts=20)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from bjmd.files import outputs
+    from bjmd.report import text
+
+    options = common.method_options(arguments)
+    folder = arguments.output
+    outputs.require_free(folder, arguments.force)
+    tables, sources, settings = common.read(arguments, arguments.labels)
+    sources.require_components(arguments.components)
+    common.require_writable(folder.parent)
+    with common.ctrl_c_ends_at_once():
+        results = restarts.run(
+            arguments.method, sources, arguments.components,
+            n_restarts=arguments.restarts, seed=arguments.seed, jobs=arguments.jobs, **options,
+        )  # fmt: skip
+    report = outputs.write(
+        folder,
+        sources,
+        results,
+        settings=settings,
+        tables=tables,
+        figures=not arguments.no_figures,
+        overwrite=arguments.force,
+    )
+    print(text.plain([part for part in report if part.brief], common.width()))
+    written = "Tables" if arguments.no_figures else "Tables, figures"
+    print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")

@@ -1,0 +1,80 @@
+"""Find out how many components the data need.
+
+Each number is fitted to the data with some entries held out, and judged by
+how well it predicts them. docs/components.md explains the columns.
+"""
+
+import argparse
+from pathlib import Path
+
+from bjmd.commands import common
+from bjmd.errors import InputError
+
+FILES = ("selection.tsv", "selection.svg", "selection.png")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "bjmd select FILE [FILE ...] -o FOLDER [options]"
+    parser.epilog = common.FORMATS
+    parser.add_argument(
+        "-k",
+        "--components",
+        default="2..10",
+        metavar="K..K",
+        help="the numbers to try: a range, or a list like 2,4,8 (default: %(default)s)",
+    )
+    common.add_sources(parser, "selection")
+    parser.add_argument(
+        "--held-out", type=float, default=0.1, metavar="SHARE", help="share of the entries to hold out (default: 0.1)"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, metavar="N", help="how often to hold out other entries (default: 3)"
+    )
+    common.add_method(parser, n_restarts=5)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from bjmd.files import outputs
+    from bjmd.fits import number_of_components
+    from bjmd.report import style, text
+
+    options = common.method_options(arguments)
+    ks = _numbers(arguments.components)
+    folder = arguments.output
+    _require_free(folder, arguments.force)
+    _, sources, _ = common.read(arguments)
+    common.require_writable(folder.parent)
+    with common.ctrl_c_ends_at_once():
+        selection = number_of_components.select(
+            sources, ks,
+            method=arguments.method, n_restarts=arguments.restarts, held_out=arguments.held_out,
+            n_repeats=arguments.repeats, seed=arguments.seed, jobs=arguments.jobs, **options,
+        )  # fmt: skip
+    with outputs.new_folder(folder) as new:
+        table, svg, png = (new / name for name in FILES)
+        selection.table.to_csv(table, sep="\t", index=False, float_format="%.8g")
+        style.save(selection.figure(), svg, png)
+    print(text.plain([text.Section("Components", [str(selection)], selection.text_table())], common.width()))
+    print(f"The table and its figure are in {folder}")
+
+
+def _numbers(text: str) -> list[int]:
+    """[2, 3, 4] from "2..4" or "2,3,4"."""
+    try:
+        first, dots, last = text.partition("..")
+        numbers = list(range(int(first), int(last) + 1)) if dots else [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(set(numbers)) < 2 or min(numbers) < 1:
+        raise InputError(f"-k is {text!r}; write a range like 2..10, or two or more numbers like 2,4,8")
+    return numbers
+
+
+def _require_free(folder: Path, force: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give another name for the output folder")
+    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if held - set(FILES):
+        raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
+    if held and not force:
+        raise InputError(f"folder {folder} holds an earlier selection; give another folder, or --force to replace it")
