@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd import __version__, cli
+from bjmd import __version__, cli, method_names
 from bjmd.data import preparation
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
@@ -62,7 +62,7 @@ def test_a_fit_has_the_numbers_of_python(files, run):
             np.testing.assert_array_equal(h, h_expected)
         assert (result.seed, result.options) == (expected.seed, options)
     assert (fit.names, fit.sample_names[1][0], fit.feature_names[3]) == (["a", "b"], "b0", "g3")
-    assert "12 features; 30 samples of a, 20 samples of b" in err
+    assert "12 features; 30 samples from a, 20 samples from b" in err
     assert "All 12 features are in every source." in err
     assert f"{ours[0].noise[0]:.4g}" in out
     assert "begin with out/report.html" in out
@@ -104,7 +104,7 @@ def test_scales(files, run):
 
 def test_a_hint_at_different_scales(files, run):
     (pd.read_csv("a.csv", index_col=0) * 1000).to_csv("a.csv")
-    assert "hint: entries of source 'a' are" in run(FIT)[1]
+    assert "hint: the entries of source 'a' are" in run(FIT)[1]
     assert "hint" not in run(f"{FIT} --force --scale rms")[1]
 
 
@@ -142,8 +142,8 @@ def test_new_samples_with_other_features(files, run):
     expected = projection.project(best, matrix)
     np.testing.assert_allclose(pd.read_csv("new.tsv", sep="\t", index_col=0), expected.memberships.T, rtol=1e-5)
     assert (
-        "new.csv has 11 of the 12 features of the fit; the others are missing values; "
-        "unknown to the fit and left out: 1\n"
+        "new.csv has 11 of the 12 features of the fit; the others count as missing; "
+        "left out, for the fit does not know them: 1\n"
     ) in err
     assert f"noise sd {expected.noise:.4g}, estimated" in err
     assert "memberships of 4 samples are in new.tsv" in err
@@ -187,7 +187,7 @@ def test_show(files, run):
     best = outputs.load(Path("out")).results[0]
     low, high = best.posterior.noise.interval(0.9)
     for words in (
-        "50 samples of 2 sources, measured on 12 features",
+        "50 samples from 2 sources, measured on 12 features",
         "All 12 features are in every source.",
         f"{best.noise[1]:.4g}",
         f"{low[1]:.4g} to {high[1]:.4g}",
@@ -350,6 +350,33 @@ def test_as_a_process(files):
     with command("show nowhere") as process:
         out, err = process.communicate()
     assert (process.returncode, out) == (2, "") and err.startswith("bjmd: nowhere is not a folder")
+
+
+def imported(line):
+    """The names of all modules that a command has imported when it ends."""
+    code = f"try: cli.main({line.split()!r})\nfinally: print(*sys.modules, file=sys.stderr)"
+    code = f"import sys\nfrom bjmd import cli\n{code}"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.split())
+
+
+def test_commands_import_no_more_than_they_need(files, run):
+    run(FIT)
+    for line in ("show out", "transform out a.csv --source a"):
+        modules = imported(line)
+        assert "bjmd.files.outputs" in modules and "matplotlib" not in modules
+    assert "argparse" in imported("--help") and "numpy" not in imported("--help")
+    assert "numpy" in imported("fit --help") and "pandas" not in imported("fit --help")
+
+
+def test_the_help_names_every_choice(capsys):
+    for line in (["--help"], *([name, "--help"] for name in cli.COMMANDS)):
+        with pytest.raises(SystemExit) as end:
+            cli.main(line)
+        assert end.value.code == 0
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= 80
+        words = {"--help": cli.COMMANDS, "fit": [*method_names(), *preparation.SCALES, "outer", "inner"]}
+        assert all(word in out for word in words.get(line[0], []))
 
 
 def test_ctrl_c_does_not_wait_for_the_fits(rng, tmp_path):

@@ -297,14 +297,15 @@ def test_posterior_draws_agree_with_the_marginals(data):
     assert [h.shape for h in draws.memberships] == [(4000, 30, 3), (4000, 25, 3)]
     assert draws.noise.shape == (4000, 2)
     result = fitted.decomposition_
-    pairs = [(draws.components, result.posterior.components, True), (draws.noise, result.posterior.noise, False)]
-    pairs += [(h, m, True) for h, m in zip(draws.memberships, result.posterior.memberships, strict=True)]
+    posterior = result.posterior
+    pairs = [(draws.components, posterior.components, True), (draws.noise, posterior.noise, False)]
+    pairs += [(h, m, True) for h, m in zip(draws.memberships, posterior.memberships, strict=True)]
     for drawn, marginals, transposed in pairs:
         mean, sd = (part.T if transposed else part for part in (marginals.mean, marginals.sd))
         assert (np.abs(drawn.mean(axis=0) - mean) < 5 * sd / np.sqrt(4000)).all()
         np.testing.assert_allclose(drawn.std(axis=0), sd, rtol=0.15)
     row = np.cov(draws.components[:, :, 4].T)
-    np.testing.assert_allclose(row, result.posterior.components.covariance()[4], atol=0.1 * np.diag(row).max())
+    np.testing.assert_allclose(row, posterior.components.covariance()[4], atol=0.1 * np.diag(row).max())
     np.testing.assert_allclose(draws.memberships[0].sum(axis=2), 1)
     again = fitted.sample_posterior(4000, random_state=1)
     np.testing.assert_array_equal(again.components, draws.components)
@@ -330,11 +331,13 @@ def test_imputed_entries_come_with_honest_standard_deviations():
 
 def test_several_mistakes(data, frames):
     fitted = model().fit(data)
-    with pytest.raises(InputError, match="rows are samples and columns are features"):
+    with pytest.raises(InputError, match="transpose them if features and samples are swapped"):
         model().fit([x.T for x in make_data(n_samples=(30, 25))])
-    with pytest.raises(InputError, match=r"different numbers of features \('source 1' has 12, 'source 2' has 9\)"):
+    with pytest.raises(
+        InputError, match=r"different numbers of features \(source 'source 1' has 12, source 'source 2' has 9\)"
+    ):
         model().fit([data[0], data[1][:, :9]])
-    with pytest.raises(InputError, match="'source 2' has no feature names but 'source 1' has"):
+    with pytest.raises(InputError, match="'source 2' has no feature names but source 'source 1' has"):
         model().fit([frames["a"], data[1]])
     with pytest.raises(InputError, match="swapped"):
         model().fit({name: x.T for name, x in frames.items()})
@@ -361,7 +364,7 @@ def test_several_mistakes(data, frames):
         fitted.transform(data[0], source="c")
     with pytest.raises(InputError, match="there is no source 2"):
         fitted.transform(data[0], source=2)
-    with pytest.raises(InputError, match="give one of them"):
+    with pytest.raises(InputError, match="give only one of them"):
         fitted.transform(data[0], source=1, noise=0.3)
     with pytest.raises(InputError, match="one matrix"):
         fitted.transform(data)
@@ -392,7 +395,7 @@ def test_what_needs_a_posterior_says_so(data):
     fitted = model(inference="map").fit(data)
     with pytest.raises(InputError, match="only a fit with inference='cavi' has a posterior"):
         fitted.sample_posterior()
-    with pytest.raises(InputError, match="knows no standard deviations"):
+    with pytest.raises(InputError, match="has no standard deviations"):
         fitted.impute(data[0], return_std=True)
     assert np.isfinite(fitted.score(data[0]))
 

@@ -234,9 +234,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         x, noise = self._new_samples(X, source, noise)
         return np.ascontiguousarray(projection.project(self.decomposition_, x, noise=noise).memberships.T)
 
-    def score(
-        self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None
-    ) -> float:
+    def score(self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None) -> float:
         """Average log-likelihood of new samples: the mean over samples of a lower bound on ln p(x).
 
         p(x) is the density of the observed entries of a sample, with its memberships integrated out over their prior,

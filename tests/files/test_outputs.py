@@ -1,6 +1,7 @@
 import base64
 import json
 import re
+from fnmatch import fnmatch
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
+from bjmd.files.tables import Settings
 from bjmd.fits import restarts, storage
-from bjmd.report import figures
+from bjmd.report import figures, tables, text
 
 NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]
 
@@ -32,7 +34,7 @@ def fitted():
 @pytest.fixture(scope="module")
 def folder(fitted, tmp_path_factory):
     path = tmp_path_factory.mktemp("outputs") / "out"
-    outputs.write(path, *fitted, notes=["Features were matched."])
+    outputs.write(path, *fitted, settings=Settings(notes=["Features were matched."]))
     return path
 
 
@@ -48,7 +50,7 @@ def test_all_restarts_come_back_best_first_with_all_names(folder, fitted):
     assert [run.seed for run in loaded.results] == [run.seed for run in expected]
     for ours, theirs in zip(loaded.results, expected, strict=True):
         np.testing.assert_array_equal(ours.components, theirs.components)
-        assert type(ours.posterior) is type(theirs.posterior)
+        np.testing.assert_array_equal(ours.posterior.noise.rate, theirs.posterior.noise.rate)
     for names in ("names", "feature_names", "sample_names", "class_names", "n_missing"):
         assert getattr(loaded, names) == getattr(sources, names)
     for ours, theirs in zip(loaded.labels, sources.labels, strict=True):
@@ -75,9 +77,8 @@ def test_the_tables_hold_the_best_restart(folder, fitted):
     np.testing.assert_allclose(sds, best.posterior.components.sd, rtol=1e-5)
     noise = pd.read_csv(folder / "noise.tsv", sep="\t", index_col="source")
     assert list(noise.index) == NAMES
-    marginals = best.posterior.noise
-    low, high = marginals.interval(0.9)
-    expected = np.column_stack([best.noise, marginals.sd, low, high])
+    low, high = best.posterior.noise.interval(0.9)
+    expected = np.column_stack([best.noise, best.posterior.noise.sd, low, high])
     np.testing.assert_allclose(noise[["noise", "sd", "low", "high"]], expected, rtol=1e-5)
 
 
@@ -91,22 +92,45 @@ def test_the_table_of_restarts_is_ordered_by_objective(folder, fitted):
 def test_the_summary_says_what_was_done(folder, fitted):
     sources, results = fitted
     (best,) = restarts.best(results, 1)
-    text = (folder / "summary.md").read_text()
+    summary = (folder / "summary.md").read_text()
     for words in (
-        "35 samples of 3 sources, measured on 10 features, were decomposed into 3 components by VI-BJMD (closed form)",
+        "35 samples from 3 sources, measured on 10 features, were decomposed into 3 components by VI-BJMD",
         "5 of 350 entries (1.4 %) are missing",
         "Features were matched.",
         r"| \<b>West\</b> \| \*x\* | 9 | 0 |",
         f"| {best.noise[0]:.4g} |",
         "All 3 restarts converged.",
     ):
-        assert words in text
+        assert words in summary
     for k in range(3):
-        first = sources.feature_names[figures.top_features(best.components, k, 1)[0]]
-        assert re.search(rf"\| C{k + 1} \| [\d.]+ % \| {first} \(", text)
+        first = sources.feature_names[tables.top_features(best.components, k, 1)[0]]
+        assert re.search(rf"\| C{k + 1} \| [\d.]+ % \| {first} \(", summary)
 
 
-def test_every_picture_of_the_summary_exists(folder):
+def test_the_list_of_files_is_complete(folder):
+    patterns = [pattern.split(", ") for pattern in outputs.FILES]
+    patterns = [re.sub("<[a-z]+>", "*", name) for names in patterns for name in names]
+    written = {path.name + "/" * path.is_dir() for path in folder.iterdir()}
+    assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in written)
+    unused = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in written)]
+    assert unused == ["*.h5ad", "*.h5mu"], "no such file was read"
+    names = json.loads((folder / "names.json").read_text())
+    assert sorted(names["files"]) == sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+    for page in (outputs.__doc__, " ".join((folder / "report.html").read_text().split())):
+        assert all(name.split("<")[0] in page and what in page for name, what in outputs.FILES.items())
+
+
+def test_the_report_is_given_back(fitted, tmp_path):
+    parts = outputs.write(tmp_path / "out", *fitted, figures=False)
+    assert [part.title for part in parts if part.brief] == ["Sources and noise", "Restarts"]
+    assert [part.paragraphs for part in parts] == [
+        part.paragraphs for part in outputs.load(tmp_path / "out").sections()
+    ]
+
+
+def test_every_figure_of_the_summary_exists(folder):
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
     assert len(pictures) == 7
     for picture in pictures:
@@ -137,7 +161,7 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-def test_the_report_is_one_page_with_the_pictures_inside(folder):
+def test_the_report_is_one_page_with_the_figures_inside(folder):
     page = Page((folder / "report.html").read_text())
     assert not page.open
     assert all(link.startswith("data:image/png;base64,") for link in page.links), "nothing is loaded from elsewhere"
@@ -154,7 +178,7 @@ def test_a_point_estimate_has_no_uncertainty(make_sources, tmp_path):
     assert not (tmp_path / "out/components_sd.tsv").exists()
     noise = pd.read_csv(tmp_path / "out/noise.tsv", sep="\t")
     assert noise[["sd", "low", "high"]].isna().all(axis=None)
-    assert "There was one restart, which converged." in (tmp_path / "out/summary.md").read_text()
+    assert "There was only one restart, and it converged." in (tmp_path / "out/summary.md").read_text()
     assert outputs.load(tmp_path / "out").labels is None
 
 
@@ -165,7 +189,7 @@ def test_a_method_without_noise_and_simplex(make_sources, tmp_path):
     assert not (tmp_path / "out/figures/noise.png").exists()
     text = (tmp_path / "out/summary.md").read_text()
     assert "Semi-NMF has no noise model." in text
-    assert "Semi-NMF does not make memberships sum to 1" in text
+    assert "The memberships of Semi-NMF do not sum to 1." in text
 
 
 def test_a_fit_that_did_not_converge_says_so(make_sources, tmp_path):
@@ -180,13 +204,12 @@ def test_restarts_that_disagree_are_named(make_sources, tmp_path):
     results = [*restarts.run("map-bjmd", sources, 2, n_restarts=1), *restarts.run("random", sources, 2, n_restarts=1)]
     outputs.write(tmp_path / "out", sources, results, figures=False)
     text = (tmp_path / "out/summary.md").read_text()
-    assert "None of 1 other restart found the same components" in text
-    assert re.search(r"with their mean correlation: C1 \(-?0\.\d\d\), C2 \(-?0\.\d\d\)", text)
+    assert "None of the other restarts found the same components" in text
+    assert re.search(r"they are C1 \(-?0\.\d\d\), C2 \(-?0\.\d\d\)\.", text)
 
 
 def test_source_names_that_look_alike_as_files_get_numbers():
-    sources = Sources([np.ones((1, 1))] * 4, names=["a/b", "a_b", "A b", "..."])
-    assert outputs._membership_files(sources) == [
+    assert outputs._membership_files(["a/b", "a_b", "A b", "..."]) == [
         "memberships_a_b.tsv",
         "memberships_a_b_2.tsv",
         "memberships_A_b_3.tsv",
@@ -210,30 +233,31 @@ def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_our
     fit = small(make_sources)
     out = tmp_path / "out"
     out.mkdir()  # empty: free
-    outputs.write(out, *fit, figures=False, add=lambda folder: (folder / "more.txt").write_text("x"))
+    outputs.write(out, *fit, figures=False, settings=Settings())
     with pytest.raises(InputError, match="holds the results of an earlier fit"):
         outputs.write(out, *fit, figures=False)
     outputs.write(out, *fit, figures=False, overwrite=True)
-    assert not (out / "more.txt").exists(), "nothing of the earlier output is left"
+    assert not (out / "settings.json").exists(), "nothing of the earlier output is left"
     (out / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds 'notes\.txt', which bjmd did not write"):
         outputs.write(out, *fit, figures=False, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "no temporary folder is left"
 
 
-def test_a_failure_on_the_way_leaves_everything_as_it_was(make_sources, tmp_path):
+def test_a_failure_on_the_way_leaves_everything_as_it_was(make_sources, tmp_path, monkeypatch):
     fit = small(make_sources)
     out = tmp_path / "out"
     outputs.write(out, *fit, figures=False)
     before = (out / "restarts.tsv").read_bytes()
 
-    def fail(folder):
+    def fail(*_):
         raise OSError("disk full")
 
+    monkeypatch.setattr(text, "page", fail)
     with pytest.raises(OSError, match="disk full"):
-        outputs.write(out, *fit, figures=False, add=fail, overwrite=True)
+        outputs.write(out, *fit, figures=False, overwrite=True)
     with pytest.raises(OSError, match="disk full"):
-        outputs.write(tmp_path / "new", *fit, figures=False, add=fail)
+        outputs.write(tmp_path / "new", *fit, figures=False)
     assert (out / "restarts.tsv").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

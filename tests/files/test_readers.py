@@ -153,7 +153,9 @@ def test_scipy_sparse_files_without_names_are_matched_by_place(tmp_path, rng):
     np.testing.assert_array_equal(sources.matrices[1].toarray(), x.toarray())
     assert sources.feature_names[0] == "feature 1"
     scipy.sparse.save_npz(tmp_path / "c.npz", x[:5])
-    with pytest.raises(InputError, match=r"a.npz has no feature names, so its 6 features cannot be matched"):
+    with pytest.raises(
+        InputError, match=r"no feature names and different numbers of features \(.*a.npz has 6, .*c.npz has 5\)"
+    ):
         read_sources([tmp_path / "a.npz", tmp_path / "c.npz"])
 
 
@@ -254,7 +256,7 @@ MISTAKES = {
     "rubbish as npz": ("a.npz", "rubbish", "a.npz is not an .npz file"),
     "rubbish as h5ad": ("a.h5ad", "rubbish", "a.h5ad is not a file of anndata"),
     "rubbish as h5mu": ("a.h5mu", "rubbish", "a.h5mu is not a file of mudata"),
-    "a spreadsheet": ("a.xlsx", b"PK", "a.xlsx is of a kind that is not known; known are .csv, .tsv, .txt, .mtx, .npz"),
+    "a spreadsheet": ("a.xlsx", b"PK", "a.xlsx is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz"),
     "infinite": ("a.csv", ",x\nf,inf\n", "source 'a' holds 1 infinite entries"),
 }  # fmt: skip
 
@@ -275,7 +277,7 @@ def test_files_that_are_not_there(tmp_path):
         read_sources([tmp_path / "nowhere.csv"])
     with pytest.raises(InputError, match=r"is a folder; give the files in it"):
         read_sources([tmp_path])
-    with pytest.raises(InputError, match="no file was given"):
+    with pytest.raises(InputError, match="no source was given"):
         read_sources([])
     (tmp_path / "a.csv").write_text(",x\nf,1\n")
     with pytest.raises(InputError, match=r"a.csv is given 2 times; a source counts once"):
@@ -313,7 +315,7 @@ def test_files_that_are_all_transposed(frames, tmp_path):
     for name, frame in frames.items():
         frame.T.to_csv(tmp_path / f"{name}.csv")
     with pytest.raises(
-        InputError, match=r"one.csv has 12 of its 12 samples in common .* --samples-in-rows\) if features"
+        InputError, match=r"one.csv has 12 of its 12 samples in common .* add or drop --samples-in-rows"
     ):
         read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
 

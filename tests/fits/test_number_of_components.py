@@ -11,6 +11,7 @@ import scipy.sparse
 
 import bjmd
 from bjmd import cli
+from bjmd.commands import select as select_command
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import number_of_components, registry, restarts
@@ -102,9 +103,10 @@ def test_the_predictive_moments_are_those_of_draws_from_the_posterior(sources, r
     """log_densities inverted: from the densities of two values of an entry its mean and variance follow."""
     result = registry.fit("cavi-bjmd", sources, 3)
     i, c, j, n_draws = 4, 1, 6, 400_000
-    covariance = result.posterior.components.covariance()[i]
+    factor = result.posterior.components
+    covariance = np.linalg.inv(factor.precision + np.diag(factor.ridge[i]))
     w = rng.multivariate_normal(result.components[i], covariance, n_draws)
-    h = rng.dirichlet(result.posterior.memberships[1].parameters[:, j], n_draws)
+    h = rng.dirichlet(result.posterior.memberships[c].parameters[:, j], n_draws)
     x = (w * h).sum(axis=1) + result.noise[c] * rng.standard_normal(n_draws)
 
     def density(value):
@@ -187,7 +189,7 @@ def test_finds_the_components_of_the_small_data(small):
         small.table["elbo"].idxmax() == small.table["heldout"].idxmax() == small.table.index[small.table["k"] == 5][0]
     )
     assert small.table["stability"][small.table["k"] == 5].item() > 0.99
-    assert str(small).startswith("5 components: ")
+    assert str(small).startswith("Recommended: 5 components, ")
     assert "The ELBO is highest at 5 too." in str(small)
 
 
@@ -204,7 +206,7 @@ def test_one_component_is_found_where_there_is_one(rng):
     x = rng.laplace(size=(30, 1)) + 0.5 * rng.standard_normal((30, 40))
     selection = select(Sources([x]), [1, 2, 3], **QUICK)
     assert selection.recommended == 1
-    assert str(selection).startswith("1 component: ")
+    assert str(selection).startswith("Recommended: 1 component, ")
     assert "smallest" not in str(selection), "fewer than one there are none"
 
 
@@ -241,18 +243,20 @@ def selection(k, difference, error, elbo, converged=1.0):
     ("given", "said"),
     [
         (selection([2, 3, 4], [-0.3, 0, -0.02], [0.1, 0, 0.01], [1, 2, 0]),
-         "3 components: held-out entries are predicted best; the next best, 4, is 2.0 standard errors behind. "
+         "Recommended: 3 components, the number that predicts held-out entries best. The next best, 4, is 2.0 standard "
+         "errors behind. "
          "The ELBO is highest at 3 too."),
         (selection([2, 3, 4, 5, 6], [-0.3, 0, -0.05, -0.05, -1], [0.1, 0, 0.1, 0.1, 0.1], [1, 0, 0, 2, 0]),
-         "3 components: held-out entries are predicted best; within one standard error so do 4 and 5. "
+         "Recommended: 3 components, the number that predicts held-out entries best. Within one standard error, so do "
+         "4 and 5. "
          "The ELBO disagrees: it is highest at 5."),
         (selection([2, 3, 4, 5, 6], [-0.3, -0.1, 0, -0.05, -1], [0.1, 0.1, 0, 0.1, 0.1], [1, 2, 0, 0, 0]),
-         "3 components: the fewest that predict held-out entries as well as 4, which does it best, within one standard "
-         "error; so does 5. The ELBO is highest at 3 too."),
+         "Recommended: 3 components, the smallest number that predicts held-out entries as well as the best, 4, within "
+         "one standard error. So does 5. The ELBO is highest at 3 too."),
         (selection([2, 3], [-0.3, 0], [0.4, 0], [np.nan] * 2, converged=0.75),
-         "2 components: the fewest that predict held-out entries as well as 3, which does it best, within one standard "
-         "error. 3 is the largest number that was tried; try larger ones. 2 is the smallest number that was tried; try "
-         "smaller ones. Only 75% of the fits with 2 components converged."),
+         "Recommended: 2 components, the smallest number that predicts held-out entries as well as the best, 3, within "
+         "one standard error. 3 is the largest number tried, so try larger ones. 2 is the smallest number tried, so "
+         "try smaller ones. Only 75% of the fits with 2 components converged."),
     ],
 )  # fmt: skip
 def test_the_recommendation_in_words(given, said):
@@ -331,7 +335,7 @@ def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys)
     line = "select a.tsv b.tsv -k 2..4 -o out --restarts 2 --repeats 2 --held-out 0.2 --seed 3 --tol 1e-5"
     assert cli.main(line.split()) == 0
     expected = select(sources, [2, 3, 4], held_out=0.2, seed=3, **QUICK)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(cli.SELECTION)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(select_command.FILES)
     written = pd.read_csv("out/selection.tsv", sep="\t")
     pd.testing.assert_frame_equal(
         written.drop(columns="seconds"), expected.table.drop(columns="seconds"), rtol=1e-6, check_dtype=False
@@ -341,7 +345,7 @@ def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys)
     assert [line.split()[0] for line in out.splitlines() if line[:1].isdigit()][-3:] == ["2", "3", "4"]
     assert "select: 6 fits of repeat 2 of 2 are done" in err
     assert cli.main(line.split()) == 2
-    assert "holds an earlier selection; give another one, or --force" in capsys.readouterr().err
+    assert "holds an earlier selection; give another folder, or --force" in capsys.readouterr().err
     assert cli.main(f"{line} -k 2,3 --force".split()) == 0
     assert pd.read_csv("out/selection.tsv", sep="\t")["k"].tolist() == [2, 3]
 

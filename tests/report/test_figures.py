@@ -8,7 +8,7 @@ from matplotlib.container import BarContainer
 from bjmd.data.sources import Sources
 from bjmd.fits import restarts
 from bjmd.fits.decomposition import Decomposition
-from bjmd.report import figures
+from bjmd.report import figures, tables
 from bjmd.report.style import COLOURS
 
 
@@ -63,7 +63,7 @@ def test_the_heat_map_has_samples_by_strongest_component_and_the_purest_first():
         assert (np.diff(strongest) >= 0).all()
         for k in range(4):
             assert (np.diff(image[k, strongest == k]) <= 0).all()
-        assert sorted(map(tuple, image.T)) == sorted(map(tuple, figures.shares(h).T)), "every sample once"
+        assert sorted(map(tuple, image.T)) == sorted(map(tuple, tables.shares(h).T)), "every sample once"
 
 
 def test_classes_stand_below_their_samples():
@@ -106,7 +106,7 @@ def test_beyond_seven_components_the_smallest_share_one_grey_bar():
 
 
 def test_memberships_that_do_not_sum_to_one_are_scaled_and_zeros_stay_zeros():
-    np.testing.assert_array_equal(figures.shares(np.array([[2.0, 0.0], [6.0, 0.0]])), [[0.25, 0.0], [0.75, 0.0]])
+    np.testing.assert_array_equal(tables.shares(np.array([[2.0, 0.0], [6.0, 0.0]])), [[0.25, 0.0], [0.75, 0.0]])
 
 
 def test_the_bars_of_a_component_are_its_features_farthest_from_the_others(fitted):
@@ -162,7 +162,7 @@ def test_convergence_shows_all_restarts_above_the_lowest(fitted):
         np.testing.assert_array_equal(line.get_ydata(), np.where(above > 0, above, np.nan))
     assert course.lines[-1].get_color() == COLOURS[0], "the best is on top, in colour"
     assert course.get_yscale() == "log"
-    assert course.get_ylabel() == "Minus the ELBO above the lowest"
+    assert course.get_ylabel() == "Minus the ELBO, above the lowest"
     np.testing.assert_allclose(final.lines[0].get_ydata(), [r.objective - results[0].objective for r in results])
 
 

@@ -131,7 +131,7 @@ def over_features(table: Table, feature_names: Sequence[str]) -> tuple[np.ndarra
     report = (
         f"{table} has {known.sum()} of the {len(rows)} features of the fit"
         f"{'' if known.all() else '; the others count as missing'}"
-        f"{f'; {n_unknown} that the fit does not know were left out' if n_unknown else ''}"
+        f"{f'; left out, for the fit does not know them: {n_unknown}' if n_unknown else ''}"
     )
     found = table.matrix[rows[known]]
     if known.all():

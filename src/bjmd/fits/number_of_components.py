@@ -1,7 +1,7 @@
 """How many components do the data carry?
 
     selection = select(sources, range(2, 11))
-    print(selection)                             # the recommendation and how sure it is
+    print(selection)                             # the recommendation, and how sure it is
     selection.table, selection.figure()
 
 Each K is judged by entries that its fits never saw.  A share of the entries of every source, drawn at random, is set to
@@ -12,7 +12,7 @@ x_ij of source c has the predictive density
 
 with mean and variance of w_i h_j under the fit's posterior and s2_c the square of its noise sd; a MAP fit, which has no
 posterior, has variance s2_c alone.  The score of a K is the mean of the logarithm over all held-out entries of all
-sources and repeats, in nats an entry.  Too few components miss signal and too many fit noise; both predict worse, and
+sources and repeats, in nats per entry.  Too few components miss signal and too many fit noise; both predict worse, and
 nobody needs to know how the model's prior was scaled.
 
 Two K are compared on the same entries, so what counts is the standard error of their difference.  Entries of one sample
@@ -27,8 +27,10 @@ asks for more and more components where their noise is not.  docs/components.md 
 """
 
 import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -39,7 +41,11 @@ from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import projection, registry, restarts
+from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
 
@@ -49,30 +55,37 @@ BLOCK = 2**22
 
 @dataclass(frozen=True)
 class Selection:
-    """What `select` found; as text, one or more sentences.
+    """What `select` found; as text, the recommendation in a few sentences.
 
-    table has a row per K: elbo of the best fit of all the data (NaN after MAP, whose objectives are not comparable
-    between K); heldout, the mean log predictive density of held-out entries; difference, its distance to the best K,
-    and standard_error of that difference; stability; converged, the share of all fits that met their stopping rule;
-    and seconds, of all fits together.  fits has a row per fit of all the data: k, seed, objective, converged, seconds.
+    Attributes
+    ----------
+    table : DataFrame
+        A row for each K, with the columns k; elbo of the best fit of all the data (NaN for methods without one);
+        heldout, the mean log predictive density of held-out entries; difference, its distance to the best K, and the
+        standard_error of that difference; stability; converged, the share of all fits that met their stopping rule;
+        and seconds, of all fits together.
+    fits : DataFrame
+        A row for each fit of all the data: k, seed, objective, converged, seconds.
+    recommended : int
+        The smallest of the candidates.
+    candidates : list of int
+        Every K that predicts held-out entries as well as the best K does, within one standard error.
     """
 
     table: pd.DataFrame
     fits: pd.DataFrame
     recommended: int
-    """The smallest of the candidates."""
     candidates: list[int]
-    """Every K that predicts held-out entries as well as the best K does, within one standard error."""
 
     @property
-    def best(self):
+    def best(self) -> int:
         """The K that predicts held-out entries best."""
         return int(self.table["k"][self.table["difference"].idxmax()])
 
-    def __str__(self):
+    def __str__(self) -> str:
         return " ".join(_sentences(self))
 
-    def text_table(self):
+    def text_table(self) -> pd.DataFrame:
         """The table for a reader: rounded and in words."""
         columns = {
             "K": [f"{k}" for k in self.table["k"]],
@@ -87,7 +100,7 @@ class Selection:
         }
         return pd.DataFrame(columns).replace("nan", "–")
 
-    def figure(self):
+    def figure(self) -> "Figure":
         """Held-out density, ELBO and stability against K, as a matplotlib figure."""
         from bjmd.report import figures
 
@@ -95,13 +108,43 @@ class Selection:
 
 
 def select(
-    sources, ks, *, method="cavi-bjmd", n_restarts=5, held_out=0.1, n_repeats=3, seed=0, jobs=1, **options
-):  # fmt: skip
-    """Fit every K in `ks` to all the data and to data with held-out entries, and recommend one.
+    sources: Sources,
+    ks: Iterable[int],
+    *,
+    method: str = "cavi-bjmd",
+    n_restarts: int = 5,
+    held_out: float = 0.1,
+    n_repeats: int = 3,
+    seed: int = 0,
+    jobs: int = 1,
+    **options: Any,
+) -> Selection:
+    """Fit every K to all the data and to data with held-out entries, and recommend one.
 
-    For every K there are `n_restarts` fits of all the data, with the seeds seed, seed + 1, ..., and as many in each of
-    `n_repeats` repeats with another share `held_out` of the entries held out.  `options` go to the method.  Fits run in
-    `jobs` threads; the result does not depend on how many.
+    Parameters
+    ----------
+    sources : Sources
+        The data; dense.
+    ks : iterable of int
+        The numbers of components to try, for example range(2, 11).
+    method : str, default="cavi-bjmd"
+        A method that takes missing entries.
+    n_restarts : int, default=5
+        Fits of all the data for each K, with the seeds seed, seed + 1, ..., and as many again in each repeat.
+    held_out : float, default=0.1
+        Share of the entries of every source to hold out, between 0 and 0.5.
+    n_repeats : int, default=3
+        How often to hold out other entries.
+    seed : int, default=0
+        Seed of the first fit, and of the choice of held-out entries.
+    jobs : int, default=1
+        Number of fits that run at the same time.  The result does not depend on it.
+    **options
+        Options of the method.
+
+    Returns
+    -------
+    Selection
     """
     ks = _checked(sources, ks, method, held_out, options)
     for name, value, least in (("n_restarts", n_restarts, 1), ("n_repeats", n_repeats, 1), ("jobs", jobs, 1)):
@@ -110,7 +153,7 @@ def select(
     n_fits = len(ks) * n_restarts
     with restarts.progress_bar(n_fits * (1 + n_repeats), "select") as bar:
 
-        def fits_of(data, what):
+        def fits_of(data: Sources, what: str) -> dict[int, list[Decomposition]]:
             """{k: its fits}; the longest fits begin first, so that no thread is left with one at the end."""
             runs = [(k, seed + i) for k in reversed(ks) for i in range(n_restarts)]
             calls = [partial(registry.fit, method, data, k, seed=s, **options) for k, s in runs]
@@ -122,11 +165,12 @@ def select(
         everything = fits_of(sources, "all the data")
         converged = {k: [fit.converged for fit in fits] for k, fits in everything.items()}
         seconds = {k: sum(fit.seconds for fit in fits) for k, fits in everything.items()}
-        density, count = {k: 0.0 for k in ks}, 0
+        density, count = {k: np.zeros(sum(sources.n_samples)) for k in ks}, np.zeros(sum(sources.n_samples), dtype=int)
         for repeat in range(n_repeats):
             hidden = hide(sources, held_out, np.random.default_rng((seed, repeat)))
+            visible = [np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)]
             count = count + np.concatenate([where.sum(axis=0) for where in hidden])
-            for k, fits in fits_of(_without(sources, hidden), f"repeat {repeat + 1} of {n_repeats}").items():
+            for k, fits in fits_of(sources.replace(matrices=visible), f"repeat {repeat + 1} of {n_repeats}").items():
                 density[k] = density[k] + log_densities(restarts.best(fits, 1)[0], sources, hidden)
                 converged[k] += [fit.converged for fit in fits]
                 seconds[k] += sum(fit.seconds for fit in fits)
@@ -163,7 +207,7 @@ def select(
     )
 
 
-def hide(sources, share, rng):
+def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.ndarray]:
     """Which entries to hold out: a features x samples indicator per source.
 
     Of every source the share of its observed entries is drawn, but one observed entry of every sample and of every
@@ -190,7 +234,7 @@ def hide(sources, share, rng):
     return hidden
 
 
-def log_densities(result, sources, hidden):
+def log_densities(result: Decomposition, sources: Sources, hidden: list[np.ndarray]) -> np.ndarray:
     """The log predictive density of the held-out entries, summed within each sample; samples of all sources in turn."""
     sums = []
     with threadpool_limits(1):  # the same bits whatever else the machine does
@@ -209,28 +253,25 @@ def log_densities(result, sources, hidden):
     return np.concatenate(sums)
 
 
-def stability(results):
-    """How alike the components of the other restarts are to those of the best: the mean correlation of memberships of
-    matched components (matching.py); 1 if every restart ends with the same components, NaN if there is one restart."""
+def stability(results: list[Decomposition]) -> float:
+    """How alike the components of the other restarts are to those of the best.
+
+    It is the mean correlation of the memberships of matched components (matching.py): 1 if every restart ends with
+    the same components, NaN if there is only one restart.
+    """
     if len(results) == 1:
         return np.nan
     return similarities(restarts.best(results, len(results))).mean()
 
 
-def _difference(sums, count):
+def _difference(sums: np.ndarray, count: np.ndarray) -> tuple[float, float]:
     """Mean over all entries and its standard error, from sums and numbers of entries within independent samples."""
     mean = sums.sum() / count.sum()
     n = len(sums)
     return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()
 
 
-def _without(sources, hidden):
-    return Sources(
-        [np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)], names=sources.names
-    )
-
-
-def _checked(sources, ks, method, held_out, options):
+def _checked(sources: Sources, ks: Iterable[int], method: str, held_out: float, options: dict) -> list[int]:
     """ks in increasing order, if everything can be used."""
     if not registry.get(method).missing:
         able = ", ".join(other.name for other in registry.METHODS.values() if other.missing)
@@ -254,39 +295,41 @@ def _checked(sources, ks, method, held_out, options):
     return sorted(int(k) for k in ks)
 
 
-def _sentences(selection):
+def _sentences(selection: Selection) -> Iterator[str]:
     """The recommendation in plain words, then what speaks against it."""
     table, k, best = selection.table.set_index("k"), selection.recommended, selection.best
     others = [other for other in selection.candidates if other not in (k, best)]
     if k != best:
         yield (
-            f"{_components(k)}: the fewest that predict held-out entries as well as {best}, which does it best, within "
-            f"one standard error{f'; so {_do(others)}' if others else ''}."
+            f"Recommended: {_components(k)}, the smallest number that predicts held-out entries as well as the best, "
+            f"{best}, within one standard error."
         )
-    elif others:
-        yield f"{_components(k)}: held-out entries are predicted best; within one standard error so {_do(others)}."
+        if others:
+            yield f"So {_do(others)}."
     else:
+        yield f"Recommended: {_components(k)}, the number that predicts held-out entries best."
         after = table["difference"].drop(k).idxmax()
         ratio = -table["difference"][after] / table["standard_error"][after]
         yield (
-            f"{_components(k)}: held-out entries are predicted best; the next best, {after}, is {ratio:.1f} standard "
-            "errors behind."
+            f"Within one standard error, so {_do(others)}."
+            if others
+            else f"The next best, {after}, is {ratio:.1f} standard errors behind."
         )
     if table["elbo"].notna().all():
         top = table["elbo"].idxmax()
         yield f"The ELBO is highest at {top} too." if top == k else f"The ELBO disagrees: it is highest at {top}."
     if best == table.index[-1]:
-        yield f"{best} is the largest number that was tried; try larger ones."
+        yield f"{best} is the largest number tried, so try larger ones."
     if k == table.index[0] and k > 1:
-        yield f"{k} is the smallest number that was tried; try smaller ones."
+        yield f"{k} is the smallest number tried, so try smaller ones."
     if table["converged"][k] < 1:
         yield f"Only {table['converged'][k]:.0%} of the fits with {_components(k)} converged."
 
 
-def _components(k):
+def _components(k: int) -> str:
     return "1 component" if k == 1 else f"{k} components"
 
 
-def _do(ks):
+def _do(ks: list[int]) -> str:
     """ "does 6" or "do 6, 7 and 8"."""
     return f"does {ks[0]}" if len(ks) == 1 else f"do {', '.join(map(str, ks[:-1]))} and {ks[-1]}"
