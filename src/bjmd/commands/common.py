@@ -44,28 +44,20 @@ files:
 
 def add_sources(parser: argparse.ArgumentParser, what: str) -> argparse._ArgumentGroup:
     """The files, the output folder and the options for reading; returns the group of the last."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a data source (formats below)")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="folder to write the results to"
-    )
-    parser.add_argument("--force", action="store_true", help=f"replace the {what} that is already in FOLDER")
+    add = parser.add_argument
+    add("files", nargs="+", type=Path, metavar="FILE", help="a data source (formats below)")
+    add("-o", "--output", type=Path, required=True, metavar="FOLDER", help="folder to write the results to")
+    add("--force", action="store_true", help=f"replace the {what} that is already in FOLDER")
     data = parser.add_argument_group("data")
+    add = data.add_argument
     add_samples_in_rows(data)
-    data.add_argument("--names", metavar="A,B,...", help="names of the sources (default: the names of the files)")
-    data.add_argument(
-        "--join",
-        choices=JOINS,
-        default=JOINS[0],
-        help="features to use: all, counting those that a source lacks as missing (outer), or only those that every "
-        "source has (inner); default: %(default)s",
-    )
-    data.add_argument("--split-by", metavar="COLUMN", help="split an .h5ad file into sources by this column of obs")
-    data.add_argument(
-        "--scale",
-        choices=preparation.SCALES,
-        default=preparation.SCALES[0],
-        help="divide each source by its mean or by its root mean square (rms); default: %(default)s",
-    )
+    add("--names", metavar="A,B,...", help="names of the sources (default: the names of the files)")
+    which = "all, counting those that a source lacks as missing (outer), or only those that every source has (inner)"
+    add("--join", choices=JOINS, default=JOINS[0], help=f"features to use: {which}; default: %(default)s")
+    add("--split-by", metavar="COLUMN", help="split an .h5ad file into sources by this column of obs")
+    divisor = "its mean or its root mean square (rms)"
+    scales = preparation.SCALES
+    add("--scale", choices=scales, default=scales[0], help=f"divide each source by {divisor}; default: %(default)s")
     return data
 
 
@@ -78,51 +70,18 @@ def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
 
 def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     """The options about the fits."""
-    method = parser.add_argument_group("method")
-    method.add_argument(
-        "--method",
-        default="cavi-bjmd",
-        metavar="NAME",
-        help=f"one of {', '.join(registry.method_names())} (default: %(default)s)",
-    )
-    method.add_argument(
-        "--restarts",
-        type=int,
-        default=n_restarts,
-        metavar="N",
-        help="number of random starts, of which the best is kept (default: %(default)s)",
-    )
-    method.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
-    method.add_argument(
-        "--jobs",
-        type=int,
-        default=_n_cores(),
-        metavar="N",
-        help="starts to run at the same time (default: one per core)",
-    )
-    method.add_argument(
-        "--alpha0",
-        type=float,
-        metavar="A",
-        help=f"prior of the memberships: 1 is flat, larger values favour mixtures (default: {Priors.alpha0})",
-    )
-    method.add_argument(
-        "--lambda",
-        type=float,
-        dest="lambda_",
-        metavar="L",
-        help=f"prior scale of the components, in the unit of the data (default: {Priors.lambda_:g})",
-    )
-    method.add_argument(
-        "--tol", type=float, metavar="T", help="stop when the relative change of the objective is below T"
-    )
-    method.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="any other option of the method; may be repeated",
-    )
+    add = parser.add_argument_group("method").add_argument
+    names, kept = ", ".join(registry.method_names()), f"of which the best is kept (default: {n_restarts})"
+    alpha0, lambda_ = f"(default: {Priors.alpha0})", f"(default: {Priors.lambda_:g})"
+    favour = "1 is flat, larger values favour mixtures"
+    add("--method", default="cavi-bjmd", metavar="NAME", help=f"one of {names} (default: %(default)s)")
+    add("--restarts", type=int, default=n_restarts, metavar="N", help=f"number of random starts, {kept}")
+    add("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
+    add("--jobs", type=int, default=_n_cores(), metavar="N", help="starts to run at once (default: one per core)")
+    add("--alpha0", type=float, metavar="A", help=f"prior of the memberships: {favour} {alpha0}")
+    add("--lambda", dest="lambda_", type=float, metavar="L", help=f"prior scale of the components {lambda_}")
+    add("--tol", type=float, metavar="T", help="stop when the relative change of the objective is below T")
+    add("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option; may be repeated")
 
 
 def method_options(arguments: argparse.Namespace) -> dict[str, Any]:

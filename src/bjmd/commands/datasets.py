@@ -14,9 +14,7 @@ from bjmd.errors import InputError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the data set to get (default: list all)")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="where to write the data set (default: NAME.npz)"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: NAME.npz)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -25,12 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", "--components", type=int, required=True, metavar="K", help="number of components")
     data = common.add_sources(parser, "fit")
     parser.add_argument("--no-figures", action="store_true", help="write tables and text only, which is quicker")
-    data.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        help="a table of known classes, shown beside the fit: sample, class and, if names are shared, source",
-    )
+    columns = "sample, class and, if sources share names of samples, source"
+    data.add_argument("--labels", type=Path, metavar="FILE", help=f"a table of known classes, to be shown: {columns}")
     common.add_method(parser, n_restarts=20)
 
 
@@ -50,14 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
             n_restarts=arguments.restarts, seed=arguments.seed, jobs=arguments.jobs, **options,
         )  # fmt: skip
     report = outputs.write(
-        folder,
-        sources,
-        results,
-        settings=settings,
-        tables=tables,
-        figures=not arguments.no_figures,
-        overwrite=arguments.force,
-    )
+        folder, sources, results,
+        settings=settings, tables=tables, figures=not arguments.no_figures, overwrite=arguments.force,
+    )  # fmt: skip
     print(text.plain([part for part in report if part.brief], common.width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")

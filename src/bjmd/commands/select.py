@@ -16,20 +16,11 @@ FILES = ("selection.tsv", "selection.svg", "selection.png")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd select FILE [FILE ...] -o FOLDER [options]"
     parser.epilog = common.FORMATS
-    parser.add_argument(
-        "-k",
-        "--components",
-        default="2..10",
-        metavar="K..K",
-        help="the numbers to try: a range, or a list like 2,4,8 (default: %(default)s)",
-    )
+    add, numbers = parser.add_argument, "a range, or a list like 2,4,8"
+    add("-k", "--components", default="2..10", metavar="K..K", help=f"numbers to try: {numbers} (default: 2..10)")
     common.add_sources(parser, "selection")
-    parser.add_argument(
-        "--held-out", type=float, default=0.1, metavar="SHARE", help="share of the entries to hold out (default: 0.1)"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=3, metavar="N", help="how often to hold out other entries (default: 3)"
-    )
+    add("--held-out", type=float, default=0.1, metavar="SHARE", help="share of entries to hold out (default: 0.1)")
+    add("--repeats", type=int, default=3, metavar="N", help="how often to hold out other entries (default: 3)")
     common.add_method(parser, n_restarts=5)
 
 

@@ -18,17 +18,12 @@ from bjmd.fits import storage
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = common.FORMATS
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder that `bjmd fit` wrote")
-    parser.add_argument("file", type=Path, metavar="FILE", help="the new samples (formats below)")
-    parser.add_argument(
-        "--source",
-        metavar="NAME",
-        help="the source of the fit that the samples belong to, whose noise and scale they share (default: both are "
-        "estimated from the samples)",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="a .tsv file to write to (default: the terminal)"
-    )
+    add = parser.add_argument
+    add("folder", type=Path, metavar="FOLDER", help="a folder that `bjmd fit` wrote")
+    add("file", type=Path, metavar="FILE", help="the new samples (formats below)")
+    shared = "whose noise and scale they share (default: both are estimated from the samples)"
+    add("--source", metavar="NAME", help=f"the source of the fit that the samples belong to, {shared}")
+    add("-o", "--output", type=Path, metavar="FILE", help="a .tsv file to write to (default: the terminal)")
     common.add_samples_in_rows(parser)
 
 

@@ -57,7 +57,7 @@ class Output:
 
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
-        return text.sections(self, self.results, notes=self.settings.notes, files=FILES)
+        return text.sections(self, self.results, self.settings.notes, FILES)
 
 
 def write(
@@ -83,8 +83,8 @@ def write(
         _write_tables(new, sources, results)
         pngs = _draw(new / "figures", sources, results) if figures else {}
         heading = text.title(sources, results)
-        parts = text.sections(sources, results, notes=settings.notes if settings else (), figures=pngs, files=FILES)
-        (new / "summary.md").write_text(text.markdown(heading, parts), encoding="utf-8")
+        parts = text.sections(sources, results, settings.notes if settings else (), FILES)
+        (new / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
         (new / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
         if settings is not None:
             _write_json(new / "settings.json", asdict(settings))

@@ -35,8 +35,8 @@ FIGURES = {
     ),
     "memberships": (
         "Heat map of the memberships of all samples",
-        "Memberships of the samples, sorted by their strongest component. Where classes are known, black marks the "
-        "classes of each sample.",
+        "Memberships of the samples, sorted by their strongest component. Where classes are known, dark cells "
+        "below mark those of each sample.",
     ),
     "membership_bars": (
         "Stacked bars of the memberships of all samples",
@@ -78,39 +78,25 @@ def title(data: Named, results: list[Decomposition]) -> str:
 
 
 def sections(
-    data: Named,
-    results: list[Decomposition],
-    *,
-    notes: Sequence[str] = (),
-    figures: Collection[str] = (),
-    files: Mapping[str, str] | None = None,
+    data: Named, results: list[Decomposition], notes: Sequence[str], files: Mapping[str, str]
 ) -> list[Section]:
     """Everything there is to say about the restarts of one fit, best first.
 
-    `notes` are sentences about the data, `figures` the names of those that exist, and `files` tells what each file of
-    the output holds.
+    `notes` are sentences about the data, and `files` tells what each file of the output holds.
     """
     best = results[0]
-
-    def drawn(*names: str) -> tuple[str, ...]:
-        return tuple(name for name in names if name in figures)
-
-    parts = [
+    return [
         Section("What was fitted", [*_fitted(data, results), *notes]),
-        Section(
-            "Sources and noise", _about_noise(best), tables.sources_as_text(data, best), drawn("noise"), brief=True
-        ),
-        Section("Components", _about_components(best), tables.components_as_text(data, best), drawn("components")),
-        Section("Memberships", _about_memberships(best), None, drawn("memberships", "membership_bars", "simplex")),
-        Section("Restarts", _about_restarts(results), None, drawn("convergence", "stability"), brief=True),
+        Section("Sources and noise", _about_noise(best), tables.sources_as_text(data, best), ("noise",), brief=True),
+        Section("Components", _about_components(best), tables.components_as_text(data, best), ("components",)),
+        Section("Memberships", _about_memberships(best), None, ("memberships", "membership_bars", "simplex")),
+        Section("Restarts", _about_restarts(results), None, ("convergence", "stability"), brief=True),
+        Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])),
     ]
-    if files:
-        parts.append(Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])))
-    return parts
 
 
-def markdown(heading: str, parts: Iterable[Section]) -> str:
-    """The text for summary.md; its figures are those in figures/ beside it."""
+def markdown(heading: str, parts: Iterable[Section], drawn: Collection[str]) -> str:
+    """The text for summary.md, with those of its figures that were drawn, in figures/ beside it."""
     lines = [f"# {_markdown_text(heading)}", ""]
     for part in parts:
         lines += [f"## {part.title}", ""]
@@ -118,7 +104,7 @@ def markdown(heading: str, parts: Iterable[Section]) -> str:
             lines += [_markdown_text(paragraph), ""]
         if part.table is not None:
             lines += [tables.markdown(part.table.map(_markdown_text)), ""]
-        for name in part.figures:
+        for name in filter(drawn.__contains__, part.figures):
             lines += [f"![{FIGURES[name][0]}](figures/{name}.png)", "", FIGURES[name][1], ""]
     return "\n".join([*lines, f"Written by bjmd {__version__}.", ""])
 
@@ -146,13 +132,13 @@ def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
 
 
 def page(heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes]) -> str:
-    """The text as one web page; `pngs` has the bytes of every figure by name."""
+    """The text as one web page; `pngs` has the bytes of the figures that were drawn, by name."""
     body = []
     for part in parts:
         content = [pages.paragraph(text) for text in part.paragraphs]
         if part.table is not None:
             content.append(pages.table(part.title, part.table))
-        content += [pages.picture(pngs[name], *FIGURES[name]) for name in part.figures]
+        content += [pages.picture(pngs[name], *FIGURES[name]) for name in part.figures if name in pngs]
         body.append(pages.section(part.title, content))
     return pages.page(heading, body)
 
@@ -161,14 +147,14 @@ def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
     best = results[0]
     method = registry.get(best.method)
     n_samples = sum(len(names) for names in data.sample_names)
-    options = "".join(f", {name} = {value}" for name, value in best.options.items())
+    options = " and ".join(f"{name} = {value}" for name, value in best.options.items())
     which = f"the best of {len(results)} restarts" if len(results) > 1 else "the only restart"
     words = [
         f"{_count(n_samples, 'sample')} from {_count(len(data.names), 'source')}, measured on "
         f"{_count(len(data.feature_names), 'feature')}, were decomposed into "
-        f"{_count(best.n_components, 'component')} by {method.label} ({method.name}{options}). Shown is {which} (seed "
-        f"{best.seed}). A component is a pattern over the features. Every sample is a mixture of the components, and "
-        "its memberships are the shares of that mixture."
+        f"{_count(best.n_components, 'component')} by {method.label}, method {method.name}"
+        f"{f' with {options}' if options else ''}. Shown is {which} (seed {best.seed}). A component is a pattern over "
+        "the features. Every sample is a mixture of the components, and its memberships are the shares of that mixture."
     ]
     if any(data.n_missing):
         n_entries = n_samples * len(data.feature_names)
