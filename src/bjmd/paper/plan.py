@@ -148,7 +148,7 @@ class Plan:
         }
 
     def own_preparation(self):
-        """How `tables.prepare` brings them together."""
+        """How `own_data.prepare` brings them together."""
         own = self.own
         return {
             "names": own.get("names"),
