@@ -17,7 +17,7 @@ def whole_number(name: str, value: Any, least: int) -> int:
 
 def positive_number(name: str, value: Any) -> float:
     """A finite number greater than 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < inf:
         raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0")
     return float(value)
 

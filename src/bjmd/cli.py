@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bjmd import __version__
 from bjmd.errors import FitError, InputError
@@ -72,7 +72,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    style = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    style: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     parser = _Parser("bjmd", usage="bjmd COMMAND ...", description=_DESCRIPTION, epilog=_EXAMPLES, **style)
     parser.add_argument("--version", action="version", version=f"bjmd {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog="bjmd")

@@ -48,6 +48,9 @@ class PosteriorDraws(NamedTuple):
 class _FitTransform:
     """Apart from BJMD: scikit-learn's set_output wraps what that class itself defines, and would trip over a list."""
 
+    fit: Any
+    transform: Any
+
     def fit_transform(self, X: Any, y: None = None) -> Any:
         """Fit, and return the memberships.
 
@@ -423,7 +426,7 @@ def _require_numbers(x: Any, name: str) -> None:
                 )
 
 
-def _is_number(cell: object) -> bool:
+def _is_number(cell: Any) -> bool:
     if cell is None:  # an object column's way to say missing
         return True
     try:

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         from bjmd.paper.datasets.fetch import at_hand
     except ImportError:
-        at_hand = None
+        at_hand = None  # type: ignore[assignment]
     for name in catalogue.names():
         dataset = catalogue.get(name)
         size = (dataset.most_bytes or sum(member.most_bytes for member in dataset.members)) / 1e6

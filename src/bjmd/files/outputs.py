@@ -77,18 +77,18 @@ def write(
     output and `overwrite` is true.
     """
     require_free(folder, overwrite)
-    results = restarts.best(results, len(results))
+    ranked = restarts.best(results, len(results))
     with new_folder(folder) as new:
-        storage.save_decompositions(new / "fit.npz", results)
-        _write_tables(new, sources, results)
-        pngs = _draw(new / "figures", sources, results) if figures else {}
-        heading = text.title(sources, results)
-        parts = text.sections(sources, results, settings.notes if settings else (), FILES)
+        storage.save_decompositions(new / "fit.npz", ranked)
+        _write_tables(new, sources, ranked)
+        pngs = _draw(new / "figures", sources, ranked) if figures else {}
+        heading = text.title(sources, ranked)
+        parts = text.sections(sources, ranked, settings.notes if settings else (), FILES)
         (new / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
         (new / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
         if settings is not None:
             _write_json(new / "settings.json", asdict(settings))
-        anndata_files.write_back(new, tables, sources, results[0])
+        anndata_files.write_back(new, tables, sources, ranked[0])
         _write_json(new / "names.json", _names(sources, [*_files(new), "names.json"]))
     return parts
 

@@ -51,19 +51,19 @@ def read_tables(
     With `samples_in_rows`, text tables, Matrix Market and .npz have samples in rows and features in columns.
     `split_by` names a column of an .h5ad file's obs; each of its values makes a source.
     """
-    paths = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    for path, times in Counter(paths).items():
+    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    for path, times in Counter(files).items():
         if times > 1:
             raise InputError(f"{path} is given {times} times; a source counts once")
-    tables = [table for path in paths for table in _read_file(path, samples_in_rows, split_by)]
-    stems, n_parts = unique_stems(paths), Counter(table.path for table in tables)
-    for table in tables:
-        _require_unique(table.path, table.sample_names, "sample")
-        _require_unique(table.path, table.feature_names, "feature")
-        table.name = stems[table.path]
-        if n_parts[table.path] > 1:
-            table.name = str(table.part) if len(n_parts) == 1 else f"{table.name}-{table.part}"
-    return tables
+    found = {path: _read_file(path, samples_in_rows, split_by) for path in files}
+    for path, stem in unique_stems(files).items():
+        for table in found[path]:
+            _require_unique(path, table.sample_names, "sample")
+            _require_unique(path, table.feature_names, "feature")
+            table.name = stem
+            if len(found[path]) > 1:
+                table.name = str(table.part) if len(files) == 1 else f"{stem}-{table.part}"
+    return [table for tables in found.values() for table in tables]
 
 
 def unique_stems(paths: Iterable[Path]) -> dict[Path, str]:
@@ -108,11 +108,12 @@ def _read_file(path: Path, samples_in_rows: bool, split_by: str | None) -> list[
         )
     if split_by is not None and ending != ".h5ad":
         raise InputError(f"{path} cannot be split by {split_by!r}; only .h5ad files have columns about their samples")
-    if _READERS[ending] is None:
+    reader = _READERS[ending]
+    if reader is None:
         from bjmd.files import anndata_files
 
         return anndata_files.read(path, split_by)
-    return _READERS[ending](path, samples_in_rows)
+    return reader(path, samples_in_rows)
 
 
 def _read_text(path: Path, samples_in_rows: bool) -> list[Table]:
@@ -193,7 +194,7 @@ def _table(path: Path, matrix: Any, rows: list | None, columns: list | None, sam
     return Table(matrix, rows, columns, path=path)
 
 
-def _names_beside(path: Path) -> list[list[str] | None]:
+def _names_beside(path: Path) -> tuple[list[str] | None, list[str] | None]:
     """The names of rows and of columns from files beside a matrix, or None."""
     stem = _split_ending(path)[0]
     rows, columns = [f"{stem}.rows"], [f"{stem}.cols"]
@@ -201,15 +202,15 @@ def _names_beside(path: Path) -> list[list[str] | None]:
         prefix = stem.removesuffix("matrix")
         rows += [f"{prefix}features.tsv", f"{prefix}genes.tsv"]
         columns += [f"{prefix}barcodes.tsv"]
-    candidates = ([path.with_name(file + gz) for file in files for gz in ("", ".gz")] for files in (rows, columns))
-    return [_first_fields(paths) for paths in candidates]
+    return _first_fields(path, rows), _first_fields(path, columns)
 
 
-def _first_fields(paths: list[Path]) -> list[str] | None:
-    """The first field of every line of the first file that exists.
+def _first_fields(beside: Path, files: list[str]) -> list[str] | None:
+    """The first field of every line of the first file that exists beside another one, perhaps zipped.
 
     10x Genomics has the gene's id there, which is unique, and its symbol, which is not, in the second field.
     """
+    paths = (beside.with_name(file + gz) for file in files for gz in ("", ".gz"))
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return None
@@ -217,7 +218,7 @@ def _first_fields(paths: list[Path]) -> list[str] | None:
         return [line.split("\t")[0].strip() for line in file if line.strip()]
 
 
-def _require_unique(path: Path | None, names: Sequence[str] | None, what: str) -> None:
+def _require_unique(path: Path, names: Sequence[str] | None, what: str) -> None:
     if names is None:
         return
     times = Counter(names)

@@ -143,13 +143,13 @@ def over_features(table: Table, feature_names: Sequence[str]) -> tuple[np.ndarra
 
 def _feature_names(tables: Sequence[Table]) -> list[list[str]]:
     """Every table's feature names, ready to be matched; numbered if no table has any."""
-    nameless = next((table for table in tables if table.feature_names is None), None)
-    if nameless is None:
+    given = [table.feature_names for table in tables if table.feature_names is not None]
+    if len(given) == len(tables):
         for c, table in enumerate(tables):
             _check_direction(table, [*tables[:c], *tables[c + 1 :]])
-        return [table.feature_names for table in tables]
-    named = next((table for table in tables if table.feature_names is not None), None)
-    if named is not None:
+        return given
+    if given:
+        named, nameless = (next(t for t in tables if (t.feature_names is None) == none) for none in (False, True))
         raise InputError(
             f"{nameless} has no feature names but {named} has, so their features cannot be matched; "
             "give names to the features of all sources, or of none"
@@ -168,10 +168,10 @@ def _check_direction(table: Table, others: list[Table]) -> None:
     """Refuse a table that looks transposed; warn of one whose features have few names in common with the others."""
     if not others:
         return
-    features = set().union(*(other.feature_names for other in others))
-    samples = set().union(*(other.sample_names or () for other in others))
-    n_features, columns = len(table.feature_names), set(table.sample_names or ())
-    common = len(features.intersection(table.feature_names))
+    features = {name for other in others for name in other.feature_names or ()}
+    samples = {name for other in others for name in other.sample_names or ()}
+    rows, columns = table.feature_names or [], set(table.sample_names or ())
+    n_features, common = len(rows), len(features.intersection(rows))
     if common >= FEW * min(n_features, len(features)):
         return
     if len(columns & features) > max(common, len(columns) / 2):
@@ -198,7 +198,7 @@ def _labels(tables: Sequence[Table], names: list[str], path: str | Path | None) 
         nameless = next((table for table in tables if table.sample_names is None), None)
         if nameless is not None:
             raise InputError(f"{nameless} has no sample names, which labels need; add them, or leave the labels out")
-        return label_files.read(Path(path), names, [table.sample_names for table in tables])
+        return label_files.read(Path(path), names, [table.sample_names or [] for table in tables])
     class_names = list(dict.fromkeys(name for table in tables for name in table.class_names))
     if not class_names:
         return None, None

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -135,7 +135,7 @@ def separator_of(path: Path) -> str:
     return "," if path.name.lower().removesuffix(".gz").endswith(".csv") else "\t"
 
 
-def open_bytes(path: Path) -> BinaryIO:
+def open_bytes(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
 
 

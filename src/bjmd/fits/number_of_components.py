@@ -43,6 +43,7 @@ from bjmd.errors import InputError
 from bjmd.fits import projection, registry, restarts
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
+from bjmd.fits.posterior import DirichletColumns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -236,18 +237,18 @@ def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.nd
 
 def log_densities(result: Decomposition, sources: Sources, hidden: list[np.ndarray]) -> np.ndarray:
     """The log predictive density of the held-out entries, summed within each sample; samples of all sources in turn."""
-    sums = []
+    sums, noise = [], np.asarray(result.noise)
     with threadpool_limits(1):  # the same bits whatever else the machine does
         for c, (x, where) in enumerate(zip(sources.matrices, hidden, strict=True)):
+            factor = result.posterior and result.posterior.memberships[c]
             step = max(1, BLOCK // len(x))
             for first in range(0, x.shape[1], step):
                 part = slice(first, first + step)
-                if result.posterior:
-                    dirichlets = result.posterior.memberships[c].parameters[:, part]
-                    mean, variance = projection.product_moments(result, dirichlets)
+                if isinstance(factor, DirichletColumns):
+                    mean, variance = projection.product_moments(result, factor.parameters[:, part])
                 else:
                     mean, variance = result.components @ result.memberships[c][:, part], 0.0
-                variance = variance + result.noise[c] ** 2
+                variance = variance + noise[c] ** 2
                 density = -0.5 * (np.log(2 * np.pi * variance) + (x[:, part] - mean) ** 2 / variance)
                 sums.append(np.where(where[:, part], density, 0).sum(axis=0))
     return np.concatenate(sums)
@@ -278,7 +279,7 @@ def _checked(sources: Sources, ks: Iterable[int], method: str, held_out: float, 
         raise InputError(f"method {method!r} cannot leave out the entries that select holds out; use one of {able}")
     registry.check_options(method, options)
     registry.require_sources(sources)
-    ks = [ks] if np.isscalar(ks) else list(ks)
+    ks = list(ks) if isinstance(ks, Iterable) else [ks]
     for k in ks:
         whole_number("an entry of ks", k, least=1)
         sources.require_components(k)

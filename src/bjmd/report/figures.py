@@ -21,6 +21,7 @@ from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
 from bjmd.fits.number_of_components import Selection
+from bjmd.report import tables
 from bjmd.report.style import COLOURS, MARKERS, styled
 from bjmd.report.tables import LEVEL, Named, component_names, mean_of_others, shares, top_features
 
@@ -71,7 +72,8 @@ def short(names: Sequence, most: int) -> list[str]:
 @styled
 def memberships(data: Named, result: Decomposition) -> Figure:
     """A heat map of the memberships of every source, components x samples, above the classes where they are known."""
-    class_names = short(data.class_names, 14) if data.labels is not None else []
+    labels = data.labels or []
+    class_names = short(data.class_names, 14) if labels else []
     n_rows = ceil(len(data.names) / 3)
     heights = [np.clip(0.15 * result.n_components, 0.7, max(1, 8 / n_rows))]
     if class_names:
@@ -85,7 +87,7 @@ def memberships(data: Named, result: Decomposition) -> Figure:
         image = panel[0].imshow(h[:, order], cmap="Blues", vmax=largest, **style)
         _label_rows(panel[0], component_names(result), heights[0])
         if class_names:
-            panel[1].imshow(data.labels[c][:, order], cmap="Greys", vmax=1.4, **style)
+            panel[1].imshow(labels[c][:, order], cmap="Greys", vmax=1.4, **style)
             _label_rows(panel[1], class_names, heights[1])
         panel[0].set_title(title, loc="left")
         panel[-1].set_xlabel(note)
@@ -132,7 +134,7 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
 @styled
 def components(data: Named, result: Decomposition, n_features: int = 10) -> Figure:
     """The features that set each component apart, with credible intervals where the method has them."""
-    low, high = result.posterior.components.interval(LEVEL) if result.posterior else (None, None)
+    intervals = result.posterior.components.interval(LEVEL) if result.posterior else None
     n_features = min(n_features, len(result.components))
     figure, panels = _panels(result.n_components, [0.17 * n_features + 0.1])
     places = np.arange(n_features)
@@ -141,7 +143,8 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
         top = top_features(result.components, k, n_features)
         values = result.components[top, k]
         ax.barh(places, values, height=0.75, color=COLOURS[5], label="this component")
-        if low is not None:
+        if intervals is not None:
+            low, high = intervals
             label = f"{100 * LEVEL:.0f} % credible interval"
             ax.hlines(places, low[top, k], high[top, k], color="black", linewidth=1.2, label=label)
         if result.n_components > 1:
@@ -160,16 +163,16 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
 @styled
 def noise(data: Named, result: Decomposition) -> Figure:
     """The noise standard deviation of every source, with credible intervals where the method has them."""
-    factor = result.posterior and result.posterior.noise
+    levels = tables.noise(data, result)
+    known = levels["low"].notna().all()
     places = np.arange(len(data.names))
     figure = Figure(figsize=(WIDTH, 0.28 * len(places) + 0.8), layout="constrained")
     ax = figure.subplots()
-    texts = [f"{sd:.4g}" for sd in result.noise]
-    if factor:
-        low, high = factor.interval(LEVEL)
-        ax.hlines(places, low, high, color="black", linewidth=1.5)
-        texts = [f"{text}  ({a:.4g} to {b:.4g})" for text, a, b in zip(texts, low, high, strict=True)]
-    ax.plot(result.noise, places, "o", color=COLOURS[0])
+    texts = [f"{sd:.4g}" for sd in levels["noise"]]
+    if known:
+        ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
+        texts = [f"{row.noise:.4g}  ({row.low:.4g} to {row.high:.4g})" for row in levels.itertuples()]
+    ax.plot(levels["noise"], places, "o", color=COLOURS[0])
     right = ax.secondary_yaxis("right")
     right.set_yticks(places, texts)
     for side in (ax, right):
@@ -181,7 +184,7 @@ def noise(data: Named, result: Decomposition) -> Figure:
     ax.margins(x=0.1)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
-    ax.set_xlabel(f"Noise sd, with {100 * LEVEL:.0f} % credible interval" if factor else "Noise sd")
+    ax.set_xlabel(f"Noise sd, with {100 * LEVEL:.0f} % credible interval" if known else "Noise sd")
     return figure
 
 
@@ -214,14 +217,14 @@ def convergence(results: list[Decomposition]) -> Figure:
     course.set_title("During the fit (best restart in blue)", loc="left")
 
     best = results[0].objective
-    for converged, style in (
+    for converged, looks in (
         (True, {"color": COLOURS[0], "label": "converged"}),
         (False, {"color": COLOURS[1], "markerfacecolor": "white", "marker": "s", "label": "not converged"}),
     ):
         ranks = [rank for rank, result in enumerate(results, start=1) if result.converged == converged]
         if ranks:
             gaps = [results[rank - 1].objective - best for rank in ranks]
-            final.plot(ranks, gaps, **{"linestyle": "", "marker": "o", **style})
+            final.plot(ranks, gaps, **{"linestyle": "", "marker": "o", **looks})
     final.set_xlabel("Restart, best first")
     final.set_ylabel(f"{what}, above the best")
     final.set_title(f"At the end (best: {best:,.6g})", loc="left")
@@ -414,7 +417,7 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
 
 def _legend(figure: Figure, panels: list[list[Axes]], n_columns: int) -> None:
     """One legend for all panels, below them; none where nothing has a label."""
-    entries = {}
+    entries: dict = {}
     for (ax,) in panels:
         entries |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     if entries:
