@@ -7,24 +7,51 @@ This file holds the constants of the priors (`Priors`) and the negative log join
 reports as its objective.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammaln, polygamma, psi
 
-from bjmd.checks import positive_number
+from bjmd.checks import one_of, positive_number
 from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
+
+LEARNED = "learned"
+SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 2.0, 0.01
+"""Priors in the unit of the data: lambda in root mean squares around the origin, b0 in mean squares."""
 
 
 @dataclass(frozen=True)
 class Priors:
-    """The constants of the prior: Dirichlet alpha0 (scalar or one per component), Laplace scale, inverse gamma."""
+    """The constants of the priors; the defaults are the paper's."""
 
     alpha0: float | Sequence[float] = 1.1
+    """Dirichlet of the memberships, one number or one a component."""
     lambda_: float = 1.0
+    """Laplace scale of the components."""
     a0: float = 0.01
     b0: float = 0.01
+    """Inverse gamma of the noise variances."""
+    learns_alpha: bool = False
+    learns_lambda: bool = False
+    """Whether the closed form learns a Dirichlet for every source, and a scale for every component."""
+    relative: tuple[str, ...] = ()
+    """Which of lambda_ and b0 are in the unit of the data."""
+
+    @classmethod
+    def of(cls, name: str, alpha0=1.1, lambda_=None, a0=0.01, b0=None) -> Priors:
+        """The priors called "data" or "paper", with whatever was given in place of them."""
+        one_of("priors", name, ("data", "paper"))
+        learns_alpha, learns_lambda = (isinstance(value, str) and value == LEARNED for value in (alpha0, lambda_))
+        in_unit = {} if name == "paper" else {"lambda_": SCALE_OF_COMPONENTS, "b0": SCALE_OF_NOISE}
+        given = {"lambda_": None if learns_lambda else lambda_, "b0": b0}
+        given = {key: value for key, value in given.items() if value is not None}
+        numbers = {"alpha0": cls.alpha0 if learns_alpha else alpha0, "a0": a0, **in_unit, **given}
+        relative = tuple(key for key in in_unit if key not in given)
+        return cls(**numbers, learns_alpha=learns_alpha, learns_lambda=learns_lambda, relative=relative)
 
     def __post_init__(self):
         alpha0 = np.asarray(self.alpha0)
@@ -36,12 +63,53 @@ class Priors:
         for name, value in {"lambda_": self.lambda_, "a0": self.a0, "b0": self.b0}.items():
             positive_number(name, value)
 
-    def dirichlet(self, n_components):
+    def in_unit(self, unit: float) -> Priors:
+        """The same priors for data divided by a unit."""
+        if unit == 1:
+            return self
+        lambda_ = self.lambda_ if "lambda_" in self.relative else self.lambda_ / unit
+        return replace(self, lambda_=lambda_, b0=self.b0 if "b0" in self.relative else self.b0 / unit**2)
+
+    def dirichlet(self, n_components: int) -> np.ndarray:
         """alpha0 as a vector of K entries."""
         alpha0 = np.asarray(self.alpha0, dtype=float)
         if alpha0.ndim == 1 and len(alpha0) != n_components:
             raise InputError(f"alpha0 has {len(alpha0)} entries but there are {n_components} components; give one each")
         return np.array(np.broadcast_to(alpha0, (n_components,)))
+
+
+LEAST_ALPHA = 1e-2
+
+
+def learned_dirichlet(mean_log, alpha, n_columns):
+    """alpha at the maximum of n (ln B(alpha)^-1 + alpha . E[ln h]) - sum alpha, by Minka's Newton steps.
+
+    The last term is a weak exponential prior, worth one sample, without which alpha can run away on data far from 0.
+    """
+    best, value = alpha, _dirichlet_density(mean_log, alpha, n_columns)
+    for _ in range(50):
+        gradient = n_columns * (psi(best.sum()) - psi(best) + mean_log) - 1
+        diagonal = -n_columns * polygamma(1, best)
+        together = n_columns * polygamma(1, best.sum())
+        shift = (gradient / diagonal).sum() / (1 / together + (1 / diagonal).sum())
+        step, length = (gradient - shift) / diagonal, 1.0
+        while length > 1e-6:
+            trial = np.maximum(best - length * step, LEAST_ALPHA)
+            new = _dirichlet_density(mean_log, trial, n_columns)
+            if new >= value:
+                break
+            length /= 2
+        else:
+            break
+        moved = np.abs(trial - best).max()
+        best, value = trial, new
+        if moved <= 1e-9 * best.max():
+            break
+    return best
+
+
+def _dirichlet_density(mean_log, alpha, n_columns):
+    return n_columns * (gammaln(alpha.sum()) - gammaln(alpha).sum() + alpha @ mean_log) - alpha.sum()
 
 
 def residual_sum_of_squares(squared_norm, gram, projection, h):

@@ -95,6 +95,11 @@ class Sources:
         labels = None if self.labels is None else [np.hstack(self.labels)]
         return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels)
 
+    @property
+    def is_sparse(self):
+        """Whether each source is sparse."""
+        return [scipy.sparse.issparse(x) for x in self.matrices]
+
     def split(self, columns):
         """Cut a K x (all samples) matrix back into one block per source."""
         return np.split(columns, np.cumsum(self.n_samples)[:-1], axis=1)

@@ -54,6 +54,10 @@ class Streamed:
         """||X||^2; not finite where an entry is not."""
         raise NotImplementedError
 
+    def squares_of_rows(self, base):
+        """sum_j (x_ij - base_i)^2."""
+        raise NotImplementedError
+
     def not_finite(self):
         """The number of NaN or infinite entries, and the feature and the sample of the first, row by row."""
         raise NotImplementedError
@@ -100,6 +104,12 @@ class Mapped(Streamed):
 
     def squared_norm(self):
         return float(sum(np.einsum("ij,ij->", block, block) for *_, block in self._blocks()))
+
+    def squares_of_rows(self, base):
+        total = np.zeros(self.shape[0])
+        for rows, _, block in self._blocks():
+            total[rows] += ((block - base[rows, None]) ** 2).sum(axis=1)
+        return total
 
     def not_finite(self):
         count, first = 0, None
@@ -153,6 +163,9 @@ class Chunked(Streamed):
 
         return float(dask.array.einsum("ij,ij->", self.array, self.array).compute())
 
+    def squares_of_rows(self, base):
+        return ((self.array - base[:, None]) ** 2).sum(axis=1).compute()
+
     def not_finite(self):
         import dask.array
 
@@ -190,6 +203,9 @@ class SideBySide(Streamed):
 
     def squared_norm(self):
         return sum(part.squared_norm() for part in self.parts)
+
+    def squares_of_rows(self, base):
+        return sum(part.squares_of_rows(base) for part in self.parts)
 
     def not_finite(self):
         starts = self.ends - [part.shape[1] for part in self.parts]

@@ -60,8 +60,11 @@ def run(
     wait: int = 0,
     patience: int = 1,
     momentum_from: int | None = None,
+    per_entry: int | None = None,
 ) -> Decomposition:
     """Sweep until the relative change of the objective is at most `tol` in `patience` sweeps in a row.
+
+    With `per_entry`, the number of entries, it is the change an entry instead, which does not depend on the unit.
 
     Changes count after the first `wait` sweeps.  From sweep `momentum_from` on, each sweep starts beyond the end of the
     last (momentum.py), and the objective never rises: a sweep that raised it is undone.  An extrapolated sweep may gain
@@ -92,10 +95,11 @@ def run(
         trace.append(value)
         if watch is not None:
             seen.append(watch(algorithm.memberships(after)))
-        small = sweep > wait + 1 and abs(trace[-2] - value) <= tol * abs(trace[-2])
+        small = sweep > wait + 1 and abs(trace[-2] - value) <= tol * (per_entry or abs(trace[-2]))
         n_small = n_small + 1 if small else 0
         if n_small >= (max(2, patience) if extrapolated else patience):
-            converged, reason = True, f"relative change of the {objective} at most tol = {tol:g} in sweep {sweep}"
+            change = "change an entry" if per_entry else "relative change"
+            converged, reason = True, f"{change} of the {objective} at most tol = {tol:g} in sweep {sweep}"
             break
         extrapolated = momentum_from is not None and sweep >= momentum_from
         state = after.at(momentum.beyond(after.vector())) if extrapolated else after

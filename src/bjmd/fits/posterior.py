@@ -63,7 +63,7 @@ class NormalRows(Factor):
     mean: np.ndarray
     """features x K"""
     precision: np.ndarray
-    """K x K"""
+    """K x K, or features x K x K where it differs between features"""
     ridge: np.ndarray
     """features x K"""
 
@@ -86,7 +86,8 @@ class NormalRows(Factor):
         return self.mean + np.moveaxis(np.linalg.solve(np.swapaxes(factor, 1, 2), standard), 2, 0)
 
     def _precisions(self, rows):
-        return self.precision + self.ridge[rows, :, None] * np.eye(len(self.precision))
+        shared = self.precision if self.precision.ndim == 2 else self.precision[rows]
+        return shared + self.ridge[rows, :, None] * np.eye(self.ridge.shape[1])
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""Closed-form variational BJMD: coordinate ascent on an exact ELBO (NOTES 3).
+"""Closed-form variational BJMD: coordinate ascent on the ELBO (docs/derivation.md, section 4; docs/model.md).
 
 The posterior is approximated by independent factors
 
     q(w_i) = N(mu_i, S_i) for every row of W,   q(h_j) = Dirichlet(g_j) for every column,   q(s2_c) = IG(A_c, B_c),
 
 and the Laplace prior is replaced by its variational bound  -|w|/lambda >= -(nu w^2 + 1/(lambda^2 nu)) / 2, tight at
-nu = 1 / (lambda sqrt(E[w^2])).  Then every expectation is analytic.  With t_c = A_c / B_c, one sweep is
+nu = 1 / (lambda sqrt(E[w^2])).  Then every expectation is analytic.  With t_c = A_c / B_c, one sweep of the paper's
+model is
 
     W:      P = sum_c t_c sum_j E[h_j h_j'],   S_i = (P + diag nu_i)^-1,   mu_i = S_i sum_c t_c sum_j x_ij E[h_j]
     nu:     nu_ik = 1 / (lambda sqrt(mu_ik^2 + S_i,kk))
@@ -13,11 +14,16 @@ nu = 1 / (lambda sqrt(E[w^2])).  Then every expectation is analytic.  With t_c =
     noise:  A_c = a0 + (number of observed entries) / 2,   B_c = b0 + E||X - WH||^2 / 2
 
 No update lowers the ELBO.  A sweep costs the two products X E[H]' and E[W]'X and small K x K work.  Between sweeps
-the state is extrapolated (momentum.py) with a safeguard that keeps the ELBO from falling.  Missing entries are
-filled in with E[W]E[H] before every sweep (missing.py).  At the end every column is taken to its optimum for the W and
-the noise that are returned, so that a sample has the same memberships whether it was part of the fit or is added later
-(projection.py).
+the state is extrapolated (momentum.py) with a safeguard that keeps the ELBO from falling.  At the end every column is
+taken to its optimum for the W and the noise that are returned, so that a sample has the same memberships whether it was
+part of the fit or is added later (projection.py).
+
+What goes beyond the paper composes with that sweep: weights phi_i of the features and u_j of the samples multiply the
+precision (noise.py), offsets shift the sources (offsets.py), missing entries take their terms out of P and G
+(moments.py), and the data are seen in their own unit and from their own origin (view.py).
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,16 +31,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln, psi
 
-from bjmd.data.missing import CompletedSources
-from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
+from bjmd.data.view import View, centre
+from bjmd.errors import InputError
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
+from bjmd.inference import noise as noise_models
+from bjmd.inference.noise import Gammas, StudentT
+from bjmd.inference.offsets import Offsets
 from bjmd.inference.starts import random_memberships
-from bjmd.model import Priors
-from bjmd.numerics import dirichlet
-from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, store, whiten
+from bjmd.model import Priors, learned_dirichlet
+from bjmd.numerics import dirichlet, moments
+from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, store, whiten
 
 START_STRENGTH = 20.0
 """How many samples' worth of belief the first, random memberships get."""
@@ -43,6 +52,8 @@ COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
+ALPHA_WAITS = 8
+"""Sweeps before the Dirichlet is learned: memberships that are still random would pull it away."""
 SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
 """In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
 
@@ -52,21 +63,53 @@ def fit(
     n_components: int,
     *,
     seed: int,
-    alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float = Priors.lambda_,
+    priors: str = "data",
+    noise: str = "source",
+    offsets: bool = False,
+    alpha0: float | Sequence[float] | str = Priors.alpha0,
+    lambda_: float | str | None = None,
     a0: float = Priors.a0,
-    b0: float = Priors.b0,
+    b0: float | None = None,
     tol: float = 1e-6,
     max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:
-    """Fit from one random start; stop when the ELBO's relative change in a sweep is at most `tol`.
+    """Fit from one random start; the objective and the trace are minus the ELBO.
 
-    The objective and the trace are minus the ELBO.
+    priors="data" measures the data in their own unit and from their own origin, and stops when the ELBO changes by at
+    most `tol` nats an entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
+    change is at most `tol`.  noise is "source", "feature", "sample", "robust", or several of the last three joined by
+    +; offsets=True gives every source an offset a feature.  alpha0 and lambda_ may be "learned".
     """
-    algorithm = ClosedForm(sources, n_components, Priors(alpha0, lambda_, a0, b0), np.random.default_rng(seed))
-    limits = {"tol": tol, "max_sweeps": max_sweeps}
-    return loop.run(algorithm, **limits, watch=watch, objective="ELBO", momentum_from=PLAIN_SWEEPS)
+    prior = Priors.of(priors, alpha0, lambda_, a0, b0)
+    factors = noise_models.parsed(noise)
+    _require_able(sources, factors, offsets)
+    unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, None)
+    algorithm = ClosedForm(
+        sources, n_components, prior.in_unit(unit), np.random.default_rng(seed), factors, bool(offsets), unit, origin
+    )
+    per_entry = sum(sources.n_observed) if priors == "data" else None
+    return loop.run(
+        algorithm,
+        tol=tol,
+        max_sweeps=max_sweeps,
+        watch=watch,
+        objective="ELBO",
+        momentum_from=PLAIN_SWEEPS,
+        per_entry=per_entry,
+    )
+
+
+def _require_able(sources, factors, offsets):
+    """Refuse what a sweep cannot do without the matrices themselves."""
+    if "robust" in factors:
+        sources.require_in_memory("noise='robust'", instead=", or use another noise model")
+        if any(sources.is_sparse):
+            raise InputError(
+                "noise='robust' weighs every single entry, which would make sparse data dense; use noise='feature'"
+            )
+    if "sample" in factors:
+        sources.require_in_memory("noise='sample'", instead=", or use another noise model")
 
 
 @dataclass(frozen=True)
@@ -79,15 +122,24 @@ class State:
     """nu, K x M."""
     rates: np.ndarray
     """B_c of each source."""
-    rows: "GaussianRows | None" = None
+    rows: GaussianRows | None = None
     """q(W), which follows from the rest; None before the first sweep."""
+    feature: Gammas | None = None
+    sample: list[Gammas] | None = None
+    nus: np.ndarray | None = None
+    offsets: Offsets | None = None
+    alphas: list[np.ndarray] | None = None
+    """The learned Dirichlet of each source; None where it is fixed."""
+    lambdas: np.ndarray | None = None
+    """The learned scale of each component, K x 1; None where it is fixed."""
+    n_sweeps: int = 0
 
     def memberships(self):
         """E[h] of every column, by source."""
         return [dirichlet.mean(g) for g in self.columns]
 
     def vector(self):
-        """All positive parameters as logarithms in one vector."""
+        """All positive parameters that momentum moves, as logarithms in one vector."""
         return np.log(np.concatenate([*(g.ravel() for g in self.columns), self.ridge.ravel(), self.rates]))
 
     def at(self, vector):
@@ -95,78 +147,256 @@ class State:
         parts = [*self.columns, self.ridge, self.rates]
         pieces = np.split(np.exp(vector), np.cumsum([part.size for part in parts])[:-1])
         *columns, ridge, rates = (piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True))
-        return State(columns, ridge, rates, self.rows)
+        return replace(self, columns=columns, ridge=ridge, rates=rates)
+
+    def phi(self):
+        """E[phi_i] of every feature, or None for 1."""
+        return None if self.feature is None else self.feature.mean
+
+    def u(self, c):
+        """E[u_j] of every sample of a source, or None for 1."""
+        return None if self.sample is None else self.sample[c].mean
 
 
 class ClosedForm:
     """Coordinate ascent on the ELBO (loop.Algorithm)."""
 
-    def __init__(self, sources, n_components, priors, rng):
-        self.sources, self.priors, self.rng = CompletedSources(sources), priors, rng
-        self.alpha0 = priors.dirichlet(n_components)
+    def __init__(self, sources, n_components, priors, rng, factors=(), offsets=False, unit=1.0, origin=None):
+        self.priors, self.rng, self.n_components = priors, rng, n_components
+        self.unit, self.origin, self.n_observed = unit, origin, sources.n_observed
         self.shapes = priors.a0 + 0.5 * np.array(sources.n_observed)
         """A_c = a0 + (number of observed entries) / 2."""
+        self.factors, self.with_offsets = factors, offsets
+        self.has_gaps = any(sources.n_missing)
+        if "robust" in factors:
+            base = 0.0 if origin is None else origin[:, None]
+            self.standard = [(x - base) / unit for x in sources.matrices]
+            self.views = [View(x.copy(), n) for x, n in zip(self.standard, sources.n_missing, strict=True)]
+        else:
+            self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
+        # the norms of complete data in their own unit are known already
+        known = origin is None and unit == 1 and not self.has_gaps and not factors
+        self.norms = sources.squared_norms if known else [view.squares_of_rows().sum() for view in self.views]
+
+    def alpha(self, state, c):
+        return self.priors.dirichlet(self.n_components) if state.alphas is None else state.alphas[c]
+
+    def lambda_(self, state):
+        return self.priors.lambda_ if state.lambdas is None else state.lambdas
 
     def start(self):
-        sources, n_components = self.sources, len(self.alpha0)
+        n_features, priors = self.views[0].shape[0], self.priors
+        alpha0 = priors.dirichlet(self.n_components)
+        learned = {}
+        if "feature" in self.factors:
+            learned["feature"] = Gammas.start(sum(view.counts_of_rows() for view in self.views))
+        if "sample" in self.factors:
+            learned["sample"] = [Gammas.start(view.counts_of_columns()) for view in self.views]
+        if "robust" in self.factors:
+            learned["nus"] = np.full(len(self.views), noise_models.FIRST_NU)
+        if self.with_offsets:
+            learned["offsets"] = Offsets.start(len(self.views), n_features)
+        if priors.learns_alpha:
+            learned["alphas"] = [alpha0] * len(self.views)
+        if priors.learns_lambda:
+            learned["lambdas"] = np.full((self.n_components, 1), priors.lambda_)
+        columns = [
+            alpha0[:, None] + START_STRENGTH * random_memberships(self.n_components, view.shape[1], self.rng)
+            for view in self.views
+        ]
         return State(
-            columns=[
-                self.alpha0[:, None] + START_STRENGTH * random_memberships(n_components, n, self.rng)
-                for n in sources.n_samples
-            ],
-            ridge=np.full((n_components, sources.n_features), 1 / self.priors.lambda_**2),
-            rates=np.array([self.priors.b0 + 0.5 * norm for norm in sources.squared_norms]),
+            columns=columns,
+            ridge=np.full((self.n_components, n_features), 1 / priors.lambda_**2),
+            rates=np.array([priors.b0 + 0.5 * norm for norm in self.norms]),
+            **learned,
         )
 
     def sweep(self, state):
-        if state.rows is not None:
-            self.sources.fill(state.rows.mean, state.memberships())
-        state = self.update_rows(state)
-        state, elbo = self.update_columns(state, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS)
-        ridge = 1 / (self.priors.lambda_ * np.sqrt(state.rows.second_moment))
-        return replace(state, ridge=ridge), -elbo
+        seen = self.look(state)
+        state = self.update_rows(state, seen)
+        state, elbo = self.update_columns(state, seen, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS)
+        ridge = 1 / (self.lambda_(state) * np.sqrt(state.rows.second_moment))
+        return replace(state, ridge=ridge, n_sweeps=state.n_sweeps + 1), -elbo
 
-    def update_rows(self, state):
-        """q(W)."""
-        precisions = self.shapes / state.rates
+    def look(self, state):
+        """Bring the views to the offsets of a state and, where entries are weighed, to its fit; q(v) by source."""
+        seen = []
+        for c, view in enumerate(self.views):
+            shift = None if state.offsets is None else state.offsets.mean[c]
+            weighed = None
+            if state.nus is not None:
+                robust, precision = StudentT(state.nus[c]), self.shapes[c] / state.rates[c]
+                if state.rows is None:
+                    fit = np.zeros(view.shape)  # the origin: the medians of the features
+                    precision = 1.0
+                else:
+                    fit = state.rows.mean.T @ dirichlet.mean(state.columns[c])
+                    fit += 0.0 if shift is None else shift[:, None]
+                weighed = noise_models.downweight(
+                    view, self.standard[c], fit, precision, state.phi(), state.u(c), robust
+                )
+            if shift is not None or state.nus is not None:
+                view.move(shift)
+            seen.append(weighed)
+        return seen
+
+    def precision(self, state, seen, c):
+        """The precision t_c of a source; where entries are weighed, of an entry without error."""
+        t = self.shapes[c] / state.rates[c]
+        return t if seen[c] is None else t * seen[c][2].inflation
+
+    def update_rows(self, state, seen):
+        """q(W), and before it phi, whose errors need no more than the product that W needs."""
+        sums = [dirichlet.second_moment(g, state.u(c)) for c, g in enumerate(state.columns)]
+        products = [
+            view.times_memberships(_weighted(dirichlet.mean(g), state.u(c)))
+            for c, (view, g) in enumerate(zip(self.views, state.columns, strict=True))
+        ]
+        precisions = [self.precision(state, seen, c) for c in range(len(self.views))]
+        gaps = [self.row_gaps(state, c) for c in range(len(self.views))]
+        if state.feature is not None and state.rows is not None:
+            state = self.update_feature(state, seen, precisions, sums, products, gaps)
+        phi = state.phi()
+        linear = sum(t * product for t, product in zip(precisions, products, strict=True))
         rows = GaussianRows(
-            precision=sum(t * dirichlet.second_moment(g) for t, g in zip(precisions, state.columns, strict=True)),
-            linear=sum(
-                t * data_times_memberships(x, dirichlet.mean(g))
-                for t, x, g in zip(precisions, self.sources.matrices, state.columns, strict=True)
-            ),
+            precision=sum(t * s for t, s in zip(precisions, sums, strict=True)),
+            linear=linear if phi is None else linear * phi,
             ridge=state.ridge,
+            weights=phi,
+            gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)) if self.has_gaps else None,
         )
-        return replace(state, rows=rows)
+        state = replace(state, rows=rows)
+        if state.lambdas is not None:
+            state = replace(state, lambdas=np.sqrt(rows.second_moment).mean(axis=1, keepdims=True))
+        return state
 
-    def update_columns(self, state, *, tol, max_steps):
-        """q(H) and then the noise, with q(W) as it is; and the ELBO at the end of it."""
-        sources, rows = self.sources, state.rows
-        precisions = self.shapes / state.rates
-        elbo = rows.elbo(self.priors.lambda_)
-        gram = rows.mean @ rows.mean.T + rows.covariance_sum
-        columns, rates = [], np.empty(len(sources))
-        for c, x in enumerate(sources.matrices):
-            projection = components_times_data(rows.mean, x)
+    def row_gaps(self, state, c):
+        """sum over the missing j of u_j E[h_j h_j'] for every row, packed; 0 where a source has none."""
+        view = self.views[c]
+        if view.missing is None:
+            return 0.0
+        u = np.ones(view.shape[1]) if state.u(c) is None else state.u(c)
+        return moments.sums_over_places(*view.by_row, moments.column_moments(state.columns[c]), u)
+
+    def update_feature(self, state, seen, precisions, sums, products, gaps):
+        """q(phi) from R_ci = sum_j u_j E[(z_ij - w_i h_j)^2] of every source and feature."""
+        rows, errors, counts = state.rows, 0.0, 0.0
+        for c, view in enumerate(self.views):
+            error = view.squares_of_rows(state.u(c)) - 2 * (rows.mean * products[c]).sum(axis=0)
+            error += rows.moments @ moments.pack_doubled(sums[c])
+            if view.missing is not None:
+                error -= (rows.moments * _doubled(gaps[c], self.n_components)).sum(axis=1)
+            if state.offsets is not None:
+                error += view.counts_of_rows(state.u(c)) * state.offsets.variance[c]
+            if seen[c] is not None:
+                error += seen[c][0]
+            errors = errors + precisions[c] * np.maximum(error, 0.0)
+            counts = counts + view.counts_of_rows()
+        return replace(state, feature=state.feature.updated(counts, errors))
+
+    def update_columns(self, state, seen, *, tol, max_steps):
+        """q(H), offsets, and then the noise, with q(W) as it is; and the ELBO at the end of it."""
+        rows, phi = state.rows, state.phi()
+        elbo = rows.elbo(self.lambda_(state))
+        weighted = _weighted(rows.mean, phi)
+        gram = weighted @ rows.mean.T + rows.covariance_sum
+        columns, rates, samples, nus, alphas = [], np.empty(len(self.views)), [], [], []
+        offsets = state.offsets
+        for c, view in enumerate(self.views):
+            t, u, alpha = self.precision(state, seen, c), state.u(c), self.alpha(state, c)
+            projection = view.times_components(weighted)
+            gaps = self.column_gaps(state, c)
             best = dirichlet.maximise(
-                gram, projection, precisions[c], self.alpha0, state.columns[c], tol=tol, max_steps=max_steps
-            )
+                gram, projection, t if u is None else t * u, alpha, state.columns[c],
+                tol=tol, max_steps=max_steps, gaps=gaps,
+            )  # fmt: skip
             columns.append(best.g)
-            # E||X - WH||^2 = ||X||^2 - 2 explained; f holds t times it, at the old t
-            explained = np.vdot(projection, dirichlet.mean(best.g))
-            explained -= 0.5 * np.vdot(gram, dirichlet.second_moment(best.g))
-            rates[c] = self.priors.b0 + max(0.5 * sources.squared_norms[c] - explained, 0.0)
-            normalisers = len(best.value) * dirichlet.log_normaliser(self.alpha0)
-            elbo += best.value.sum() - precisions[c] * explained + normalisers
-            elbo += noise_elbo(self.shapes[c], rates[c], sources.n_observed[c], self.priors)
-        return replace(state, columns=columns, rates=rates), elbo
+            # E[(z_j - W h_j)^2] = norm_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
+            if u is None and gaps is None:
+                explained = np.vdot(projection, dirichlet.mean(best.g))
+                explained -= 0.5 * np.vdot(gram, dirichlet.second_moment(best.g))
+                inside = t * explained
+            else:
+                by_column = self.explained(projection, gram, gaps, best.g)
+                explained = by_column.sum()
+                inside = t * (by_column.sum() if u is None else u @ by_column)
+            spread = 0.0 if seen[c] is None else seen[c][1]
+            if state.sample is not None:
+                errors = view.squares_of_columns(phi) + spread - 2 * by_column
+                if offsets is not None:
+                    errors = errors + self.observed_sum(view, _weighted(offsets.variance[c], phi))
+                counts = view.counts_of_columns()
+                samples.append(state.sample[c].updated(counts, t * np.maximum(errors, 0.0)))
+                error = samples[c].mean @ errors
+                elbo += samples[c].elbo(counts)
+                u = samples[c].mean
+            else:
+                error = self.norm(c, view, phi) + np.sum(spread) - 2 * explained
+                if offsets is not None:
+                    error += _weighted(view.counts_of_rows() * offsets.variance[c], phi).sum()
+            if offsets is not None:
+                offsets, change = offsets.updated(c, view, rows.mean, dirichlet.mean(best.g), u, phi, t)
+                error += change
+                elbo += offsets.elbo(c)
+            inflation = 1.0 if seen[c] is None else seen[c][2].inflation
+            rates[c] = self.priors.b0 + max(0.5 * inflation * error, 0.0)
+            if self.priors.learns_alpha and state.n_sweeps >= ALPHA_WAITS:
+                value = dirichlet.prior_part(best.g, alpha)
+                alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
+                elbo += dirichlet.prior_part(best.g, alpha) - value
+            alphas.append(alpha)
+            normalisers = len(best.value) * dirichlet.log_normaliser(alpha)
+            elbo += best.value.sum() - inside + normalisers
+            elbo += noise_elbo(self.shapes[c], rates[c], self.n_observed[c], self.priors)
+            if state.nus is not None:
+                nus.append(seen[c][2].learned().nu if state.n_sweeps > 0 else seen[c][2].nu)
+                elbo += seen[c][2].elbo(nus[c])
+        if state.feature is not None:
+            elbo += state.feature.elbo(sum(view.counts_of_rows() for view in self.views))
+        state = replace(
+            state,
+            columns=columns,
+            rates=rates,
+            sample=samples if state.sample is not None else None,
+            nus=np.array(nus) if state.nus is not None else None,
+            offsets=offsets,
+            alphas=alphas if state.alphas is not None else None,
+        )
+        return state, elbo
+
+    def norm(self, c, view, phi):
+        """sum_ij phi_i z_ij^2."""
+        if phi is None and view.shift is None and "robust" not in self.factors:
+            return self.norms[c]
+        return _weighted(view.squares_of_rows(), phi).sum()
+
+    def observed_sum(self, view, of_rows):
+        """The sum of a number a row over the observed entries of every column."""
+        total = np.full(view.shape[1], of_rows.sum())
+        return total if view.missing is None else total - of_rows @ view.missing
+
+    def column_gaps(self, state, c):
+        """sum over the missing i of phi_i E[w_i w_i'] for every column, packed, K(K+1)/2 x N; None where nothing is."""
+        view = self.views[c]
+        if view.missing is None:
+            return None
+        phi = np.ones(view.shape[0]) if state.phi() is None else state.phi()
+        return np.ascontiguousarray(moments.sums_over_places(*view.by_column, state.rows.moments, phi).T)
+
+    def explained(self, projection, gram, gaps, g):
+        """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""
+        second = moments.column_moments(g)
+        quadratic = second @ moments.pack_doubled(gram)
+        if gaps is not None:
+            quadratic -= (second * _doubled(gaps.T, self.n_components)).sum(axis=1)
+        return (projection * dirichlet.mean(g)).sum(axis=0) - 0.5 * quadratic
 
     def settle(self, state):
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
         for _ in range(SETTLING_ROUNDS):
             before = state.memberships()
-            self.sources.fill(state.rows.mean, before)
-            state, elbo = self.update_columns(state, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS)
+            seen = self.look(state)
+            state, elbo = self.update_columns(state, seen, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS)
             moved = max(np.abs(m - was).max() for m, was in zip(state.memberships(), before, strict=True))
             if moved <= SETTLED:
                 break
@@ -177,18 +407,33 @@ class ClosedForm:
 
     def finish(self, state):
         state, elbo = self.settle(state)
-        mean, ridge = (np.ascontiguousarray(part.T) for part in (state.rows.mean, state.rows.ridge))
+        # back to the unit and the origin of the data, in which the density of every entry is 1 / unit of that here
+        unit, rows = self.unit, state.rows
+        origin = 0.0 if self.origin is None else self.origin[:, None]
+        mean = np.ascontiguousarray(unit * rows.mean.T + origin)
         return loop.Found(
             components=mean,
             memberships=state.memberships(),
-            noise=np.sqrt(state.rates / self.shapes),
+            noise=unit * np.sqrt(state.rates / self.shapes),
             posterior=Posterior(
-                components=NormalRows(mean, state.rows.precision, ridge),
+                components=NormalRows(
+                    mean, rows.row_precision() / unit**2, np.ascontiguousarray(rows.ridge.T) / unit**2
+                ),
                 memberships=[DirichletColumns(g) for g in state.columns],
-                noise=InverseGamma(self.shapes, state.rates),
+                noise=InverseGamma(self.shapes, unit**2 * state.rates),
             ),
-            objective=-elbo,
+            objective=-(elbo - sum(self.n_observed) * np.log(unit)),
         )
+
+
+def _weighted(rows, weights):
+    return rows if weights is None else rows * weights
+
+
+def _doubled(packed_rows, size):
+    """Packed matrices with the entries off the diagonal doubled."""
+    k, p = np.tril_indices(size)
+    return packed_rows * np.where(k == p, 1.0, 2.0)
 
 
 def noise_elbo(shape, rate, n_entries, priors):
@@ -205,34 +450,55 @@ def noise_elbo(shape, rate, n_entries, priors):
 
 
 class GaussianRows:
-    """q(W): S_i = (P + diag nu_i)^-1 and mu_i = S_i r_i for every row i of W; arrays are K x M."""
+    """q(W): S_i = (phi_i (P - gap_i) + diag nu_i)^-1 and mu_i = S_i r_i for every row i of W; arrays are K x M.
 
-    def __init__(self, precision, linear, ridge):
-        size = len(precision)
-        self.precision, self.ridge = precision, ridge
+    Without weights phi is 1, and without gaps, which are packed, M x K(K+1)/2, they are 0.  With either,
+    `moments` has E[w_i w_i'] of every row, packed, and covariance_sum is sum_i phi_i S_i.
+    """
+
+    def __init__(self, precision, linear, ridge, weights=None, gaps=None):
+        size, n_rows = linear.shape
+        self.precision, self.ridge, self.weights, self.gaps = precision, ridge, weights, gaps
         self.mean, self.second_moment = np.empty_like(linear), np.empty_like(linear)
         self.covariance_sum = np.zeros((size, size))
+        each = weights is not None or gaps is not None
+        phi = np.ones((1, n_rows if each else 0)) if weights is None else weights[None]
+        lack = np.zeros((0, n_rows)) if gaps is None else np.ascontiguousarray(gaps.T)
+        self.moments = np.empty((n_rows if each else 0, size * (size + 1) // 2))
         self.log_determinant = _gaussian_rows(
-            precision, linear, ridge, self.mean, self.second_moment, self.covariance_sum
+            precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.covariance_sum, self.moments
         )
+
+    def row_precision(self):
+        """P, or where it differs between rows, that of every row, M x K x K."""
+        if self.weights is None and self.gaps is None:
+            return self.precision
+        lack = 0.0 if self.gaps is None else moments.unpack(self.gaps, len(self.precision))
+        each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - lack
+        return each if self.weights is None else self.weights[:, None, None] * each
 
     def elbo(self, lambda_):
         """E[ln prior bound] at its best nu, -sqrt(E[w^2])/lambda - ln(2 lambda) an entry, plus the entropy of q(W)."""
-        prior = -np.sqrt(self.second_moment).sum() / lambda_ - self.mean.size * np.log(2 * lambda_)
+        if np.ndim(lambda_):
+            prior = -(np.sqrt(self.second_moment) / lambda_ + np.log(2 * lambda_)).sum()
+        else:
+            prior = -np.sqrt(self.second_moment).sum() / lambda_ - self.mean.size * np.log(2 * lambda_)
         return prior + 0.5 * (self.log_determinant + self.mean.size * (1 + np.log(2 * np.pi)))
 
 
 @compiled
-def _gaussian_rows(precision, linear, ridge, mean, second_moment, covariance_sum):
-    """Fill mean, E[w^2] and sum_i S_i, rows in lanes; returns sum_i ln det S_i.
+def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, covariance_sum, row_moments):
+    """Fill mean, E[w^2] and sum_i phi_i S_i, rows in lanes; returns sum_i ln det S_i.
 
-    With D = diag(nu_i^-1/2) it is S_i = D (I + D P D)^-1 D, which stays well conditioned as nu grows.
+    With D = diag(nu_i^-1/2) it is S_i = D (I + D P_i D)^-1 D, which stays well conditioned as nu grows.
     """
     size, n_rows = linear.shape
     lanes = min(LANES, n_rows)
     matrix = np.empty((size, size, lanes))
     root, whitened, x = np.empty((size, lanes)), np.empty((size, lanes)), np.empty((size, lanes))
     kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
+    each = phi.shape[1] > 0
+    weight, gap = np.ones((1, lanes)), np.empty((len(lack), lanes))
     sums = np.zeros((size, size, lanes))
     total = 0.0
     for first in range(0, n_rows, lanes):
@@ -245,6 +511,10 @@ def _gaussian_rows(precision, linear, ridge, mean, second_moment, covariance_sum
                 root[k, lane] = 1.0 / np.sqrt(root[k, lane])
                 x[k, lane] *= root[k, lane]
         whiten(precision, root, matrix)
+        if each:
+            load(phi, first, weight)
+            load(lack, first, gap)
+            _whiten_each(precision, weight[0], gap, root, matrix)
         cholesky(matrix)
         invert_factor(matrix)
         for k in range(size):
@@ -271,8 +541,36 @@ def _gaussian_rows(precision, linear, ridge, mean, second_moment, covariance_sum
             for p in range(k + 1):
                 for i in range(k, size):
                     for lane in range(lanes):
-                        sums[k, p, lane] += kept[lane] * matrix[i, k, lane] * matrix[i, p, lane]
+                        sums[k, p, lane] += kept[lane] * weight[0, lane] * matrix[i, k, lane] * matrix[i, p, lane]
+        if each:
+            _row_moments(matrix, x, first, n_block, row_moments)
     for k in range(size):
         for p in range(k + 1):
             covariance_sum[k, p] = covariance_sum[p, k] = sums[k, p].sum()
     return total
+
+
+@compiled
+def _whiten_each(precision, weight, gap, root, matrix):
+    """matrix = I + D phi (P - gap) D in every lane; lower triangle."""
+    size, lanes = root.shape
+    for k in range(size):
+        for p in range(k + 1):
+            for lane in range(lanes):
+                entry = precision[k, p] - gap[packed(k, p), lane] if len(gap) else precision[k, p]
+                matrix[k, p, lane] = root[k, lane] * weight[lane] * entry * root[p, lane]
+        for lane in range(lanes):
+            matrix[k, k, lane] += 1.0
+
+
+@compiled
+def _row_moments(inverse_factor, mean, first, n_block, out):
+    """E[w w'] = mu mu' + S of every lane, packed; S is the square of the inverse factor."""
+    size = mean.shape[0]
+    for lane in range(n_block):
+        for k in range(size):
+            for p in range(k + 1):
+                total = mean[k, lane] * mean[p, lane]
+                for i in range(k, size):
+                    total += inverse_factor[i, k, lane] * inverse_factor[i, p, lane]
+                out[first + lane, packed(k, p)] = total

@@ -6,7 +6,9 @@ part of the ELBO that g enters is (NOTES 3, with m = g / s written out)
     f(g) = t L(g) + sum_k (alpha0_k - g_k) (psi(g_k) - psi(s)) + ln B(g)
     L(g) = b.g a(s) - (g'Gg + d.g) c(s),      a = 1/s,   c = 1/(2 s (s+1)),
 
-the last two terms of f being the expected log prior plus the entropy.  With A = sum alpha0, u = b.g, P = g'Gg + d.g:
+the last two terms of f being the expected log prior plus the entropy.  Columns may have a precision each and, where
+entries are missing, a G each: the shared one less the column's own gap (moments.py).  With A = sum alpha0, u = b.g,
+P = g'Gg + d.g:
 
     L'  = a b + u a' 1 - c (2Gg + d) - P c' 1
     f'  = t L' + psi'(g) (alpha0 - g) - psi'(s) (A - s) 1
@@ -22,9 +24,9 @@ raise f is halved, and given up when it is tiny, so f never falls.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, psi
 
-from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store
+from bjmd.numerics.lanes import LANES, cholesky, compiled, load, packed, solve, store
 from bjmd.numerics.polygamma import gamma_functions
 
 LONGEST = 2.0
@@ -41,11 +43,17 @@ class Solution:
     promise: np.ndarray
 
 
-def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps):
-    """Raise f for every column of `linear` (K x N) from `start` until a step promises at most `tol` nats."""
+def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=None):
+    """Raise f for every column of `linear` (K x N) from `start` until a step promises at most `tol` nats.
+
+    precision is a number, or one a column; gaps, if any, are what each column's G lacks, packed, K(K+1)/2 x N.
+    """
     g = start.copy()
-    value, promise = np.empty(g.shape[1]), np.empty(g.shape[1])
-    _maximise(np.ascontiguousarray(gram), linear, precision, alpha0, g, value, promise, tol, max_steps)
+    n_columns = g.shape[1]
+    value, promise = np.empty(n_columns), np.empty(n_columns)
+    precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (n_columns,)))
+    gaps = np.empty((0, n_columns)) if gaps is None else gaps
+    _maximise(np.ascontiguousarray(gram), gaps, linear, precision, alpha0, g, value, promise, tol, max_steps)
     return Solution(g, value, promise)
 
 
@@ -54,11 +62,22 @@ def mean(g):
     return g / g.sum(axis=0)
 
 
-def second_moment(g):
-    """sum_j E[h_j h_j'] = sum_j (s m m' + diag m) / (s + 1) over the columns."""
+def second_moment(g, weights=None):
+    """sum_j E[h_j h_j'] = sum_j (s m m' + diag m) / (s + 1) over the columns, each times its weight."""
     s = g.sum(axis=0)
     m = g / s
-    return (m * (s / (s + 1))) @ m.T + np.diag((m / (s + 1)).sum(axis=1))
+    weighted = m if weights is None else m * weights
+    return (weighted * (s / (s + 1))) @ m.T + np.diag((weighted / (s + 1)).sum(axis=1))
+
+
+def mean_log(g):
+    """The mean over the columns of E[ln h]."""
+    return (psi(g) - psi(g.sum(axis=0))).mean(axis=1)
+
+
+def prior_part(g, alpha0):
+    """sum_jk (alpha0_k - 1) E[ln h_kj], the part of f that the prior enters, but for its normaliser."""
+    return g.shape[1] * (alpha0 - 1) @ mean_log(g)
 
 
 def log_normaliser(alpha0):
@@ -67,11 +86,11 @@ def log_normaliser(alpha0):
 
 
 @compiled
-def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps):
+def _maximise(gram, gaps, linear, precisions, alpha0, g, value, promise, tol, max_steps):
     """Overwrites g, value and promise, block by block."""
     size, n_columns = linear.shape
     lanes = min(LANES, n_columns)
-    b = np.empty((size, lanes))
+    b, gap, precision = np.empty((size, lanes)), np.empty((len(gaps), lanes)), np.empty((1, lanes))
     # The last row of `point` is s; functions[i] has ln Gamma and its derivatives there, state has 2Gg + d, u and P.
     point, functions, state = np.empty((size + 1, lanes)), np.empty((4, size + 1, lanes)), np.empty((size + 2, lanes))
     trial, trial_functions = np.empty((size + 1, lanes)), np.empty((4, size + 1, lanes))
@@ -82,12 +101,14 @@ def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps
     finished = np.empty(lanes, dtype=np.bool_)
     for first in range(0, n_columns, lanes):
         load(g, first, point[:size])
+        load(gaps, first, gap)
+        load(precisions.reshape(1, n_columns), first, precision)
         n_block = load(linear, first, b)
-        _evaluate(gram, b, precision, alpha0, point, functions, state, f)
+        _evaluate(gram, gap, b, precision[0], alpha0, point, functions, state, f)
         finished[:] = False
         for _ in range(max_steps):
-            _gradient(b, precision, alpha0, point, functions, state, gradient)
-            _newton_direction(gram, b, precision, alpha0, point, functions, state, gradient, matrix, direction)
+            _gradient(b, precision[0], alpha0, point, functions, state, gradient)
+            _newton_direction(gram, gap, b, precision[0], alpha0, point, functions, state, gradient, matrix, direction)
             _measure(point, gradient, direction, gain, step)
             for lane in range(lanes):
                 finished[lane] |= gain[lane] <= tol
@@ -99,7 +120,7 @@ def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps
                 for k in range(size):
                     for lane in range(lanes):
                         trial[k, lane] = point[k, lane] * np.exp(step[lane] * direction[k, lane])
-                _evaluate(gram, b, precision, alpha0, trial, trial_functions, trial_state, f_trial)
+                _evaluate(gram, gap, b, precision[0], alpha0, trial, trial_functions, trial_state, f_trial)
                 fell = False
                 for lane in range(lanes):
                     if step[lane] > 0.0 and not f_trial[lane] >= f[lane]:
@@ -121,7 +142,7 @@ def _maximise(gram, linear, precision, alpha0, g, value, promise, tol, max_steps
 
 
 @compiled
-def _evaluate(gram, b, precision, alpha0, point, functions, state, f):
+def _evaluate(gram, gap, b, precision, alpha0, point, functions, state, f):
     """f in every lane; fills s, the gamma functions, and the state (2Gg + d, u, P)."""
     size, lanes = b.shape
     total_alpha0 = alpha0.sum()
@@ -144,12 +165,23 @@ def _evaluate(gram, b, precision, alpha0, point, functions, state, f):
             weight = gram[k, p]
             for lane in range(lanes):
                 state[k, lane] += weight * point[p, lane]
+        if len(gap):
+            for p in range(size):
+                for lane in range(lanes):
+                    state[k, lane] -= gap[packed(k, p), lane] * point[p, lane]
         for lane in range(lanes):
-            big[lane] += point[k, lane] * (state[k, lane] + gram[k, k])
-            state[k, lane] = 2.0 * state[k, lane] + gram[k, k]
+            d = _diagonal(gram, gap, k, lane)
+            big[lane] += point[k, lane] * (state[k, lane] + d)
+            state[k, lane] = 2.0 * state[k, lane] + d
             f[lane] += (alpha0[k] - point[k, lane]) * functions[1, k, lane] + functions[0, k, lane]
     for lane in range(lanes):
-        f[lane] += precision * (u[lane] - 0.5 * big[lane] / (s[lane] + 1.0)) / s[lane]
+        f[lane] += precision[lane] * (u[lane] - 0.5 * big[lane] / (s[lane] + 1.0)) / s[lane]
+
+
+@compiled
+def _diagonal(gram, gap, k, lane):
+    """G_kk of one lane."""
+    return gram[k, k] - gap[packed(k, k), lane] if len(gap) else gram[k, k]
 
 
 @compiled
@@ -162,23 +194,23 @@ def _gradient(b, precision, alpha0, point, functions, state, out):
         s = point[size, lane]
         of_linear = -state[size, lane] / (s * s)
         of_quadratic = -state[size + 1, lane] * (2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
-        common[lane] = precision * (of_linear - of_quadratic) - functions[2, size, lane] * (total_alpha0 - s)
+        common[lane] = precision[lane] * (of_linear - of_quadratic) - functions[2, size, lane] * (total_alpha0 - s)
     for k in range(size):
         for lane in range(lanes):
             s = point[size, lane]
-            own = precision * (b[k, lane] - 0.5 * state[k, lane] / (s + 1.0)) / s
+            own = precision[lane] * (b[k, lane] - 0.5 * state[k, lane] / (s + 1.0)) / s
             out[k, lane] = common[lane] + own + functions[2, k, lane] * (alpha0[k] - point[k, lane])
 
 
 @compiled
-def _newton_direction(gram, b, precision, alpha0, point, functions, state, gradient, matrix, direction):
+def _newton_direction(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix, direction):
     """The step in ln g; natural gradient where -f'' in ln g is not positive definite."""
     size, lanes = b.shape
-    _curvature(gram, b, precision, alpha0, point, functions, state, gradient, matrix)
+    _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix)
     indefinite = ~(cholesky(matrix) > 1e-10)
     if indefinite.any():
-        _curvature(gram, b, precision, alpha0, point, functions, state, gradient, matrix)
-        _natural_curvature(gram, precision, point, functions, state, indefinite, matrix)
+        _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix)
+        _natural_curvature(gram, gap, precision, point, functions, state, indefinite, matrix)
         cholesky(matrix)
     for k in range(size):
         for lane in range(lanes):
@@ -187,7 +219,7 @@ def _newton_direction(gram, b, precision, alpha0, point, functions, state, gradi
 
 
 @compiled
-def _curvature(gram, b, precision, alpha0, point, functions, state, gradient, matrix):
+def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix):
     """matrix = -f'' in ln g, that is diag(g) (-f'') diag(g) - diag(g f'); lower triangle."""
     size, lanes = b.shape
     total_alpha0 = alpha0.sum()
@@ -196,41 +228,45 @@ def _curvature(gram, b, precision, alpha0, point, functions, state, gradient, ma
         s = point[size, lane]
         a2 = 2.0 / (s * s * s)
         c2 = 1.0 / (s * s * s) - 1.0 / ((s + 1.0) * (s + 1.0) * (s + 1.0))
-        of_gram[lane] = precision / (s * (s + 1.0))
-        kappa[lane] = precision * (state[size + 1, lane] * c2 - state[size, lane] * a2)
+        of_gram[lane] = precision[lane] / (s * (s + 1.0))
+        kappa[lane] = precision[lane] * (state[size + 1, lane] * c2 - state[size, lane] * a2)
         kappa[lane] -= functions[2, size, lane] + (s - total_alpha0) * functions[3, size, lane]
     for k in range(size):
         for lane in range(lanes):
             s = point[size, lane]
             c1 = -(2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
-            r[k, lane] = precision * (c1 * state[k, lane] + b[k, lane] / (s * s))
+            r[k, lane] = precision[lane] * (c1 * state[k, lane] + b[k, lane] / (s * s))
     for k in range(size):
         for p in range(k + 1):
             weight = gram[k, p]
             for lane in range(lanes):
                 bend = of_gram[lane] * weight + r[k, lane] + r[p, lane] + kappa[lane]
                 matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
+            if len(gap):
+                for lane in range(lanes):
+                    matrix[k, p, lane] -= of_gram[lane] * gap[packed(k, p), lane] * point[k, lane] * point[p, lane]
         for lane in range(lanes):
             own = functions[2, k, lane] + (point[k, lane] - alpha0[k]) * functions[3, k, lane]
             matrix[k, k, lane] += point[k, lane] * (own * point[k, lane] - gradient[k, lane])
 
 
 @compiled
-def _natural_curvature(gram, precision, point, functions, state, chosen, matrix):
+def _natural_curvature(gram, gap, precision, point, functions, state, chosen, matrix):
     """Overwrite the chosen lanes of the matrix by the curvature F + 2 t c (G - 1v' - v1' + q 11'), in ln g."""
     size, lanes = gram.shape[0], point.shape[1]
     for lane in range(lanes):
         if chosen[lane]:
             s = point[size, lane]
-            weight = precision / (s * (s + 1.0))
+            weight = precision[lane] / (s * (s + 1.0))
             quadratic = 0.0
             for k in range(size):
-                quadratic += 0.5 * (state[k, lane] - gram[k, k]) * point[k, lane] / (s * s)
+                quadratic += 0.5 * (state[k, lane] - _diagonal(gram, gap, k, lane)) * point[k, lane] / (s * s)
             for k in range(size):
-                v_k = 0.5 * (state[k, lane] - gram[k, k]) / s
+                v_k = 0.5 * (state[k, lane] - _diagonal(gram, gap, k, lane)) / s
                 for p in range(k + 1):
-                    v_p = 0.5 * (state[p, lane] - gram[p, p]) / s
-                    bend = weight * (gram[k, p] - v_k - v_p + quadratic) - functions[2, size, lane]
+                    v_p = 0.5 * (state[p, lane] - _diagonal(gram, gap, p, lane)) / s
+                    entry = gram[k, p] - gap[packed(k, p), lane] if len(gap) else gram[k, p]
+                    bend = weight * (entry - v_k - v_p + quadratic) - functions[2, size, lane]
                     matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
                 matrix[k, k, lane] += functions[2, k, lane] * point[k, lane] ** 2
 

@@ -42,6 +42,12 @@ def store(block, columns, first):
 
 
 @compiled
+def packed(k, p):
+    """The place of entry (k, p) of a symmetric matrix among its K(K+1)/2 packed ones."""
+    return k * (k + 1) // 2 + p if p <= k else p * (p + 1) // 2 + k
+
+
+@compiled
 def whiten(precision, root, matrix):
     """matrix = I + D P D in every lane, with D = diag(root); lower triangle.
 

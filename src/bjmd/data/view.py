@@ -1,0 +1,133 @@
+"""A source as a sweep sees it: in the unit and from the origin of the data, with missing entries left out.
+
+    z_ij = (x_ij - origin_i) / unit - shift_i         and 0 where x_ij is missing
+
+Neither unit nor origin nor shift is applied to the data; products are corrected for them,
+
+    (X - m1')H' = XH' - m (H1)',      W'(X - m1') = W'X - (W'm) 1',
+
+so sparse data stay sparse and sources larger than memory stay where they are.  Only a source with missing entries is
+copied, and its missing entries are set to whatever makes z zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from bjmd.data import products
+from bjmd.data.streamed import Streamed
+from bjmd.numerics import moments
+
+
+class View:
+    """One source; `shift` may change between sweeps (`move`)."""
+
+    def __init__(self, x, n_missing, unit=1.0, origin=None):
+        self.shape, self.n_observed = x.shape, x.shape[0] * x.shape[1] - n_missing
+        self.unit, self.origin, self.shift = unit, origin, None
+        self.missing = np.isnan(x) if n_missing else None
+        self.matrix = np.where(self.missing, 0.0, x) if n_missing else x
+        if n_missing:
+            self.by_row, self.by_column = moments.places(self.missing), moments.places(self.missing.T)
+        self._plain: dict[str, np.ndarray] = {}
+        self.move(None)
+
+    def move(self, shift):
+        """Set the shift, in units of z."""
+        self.shift = shift
+        self.base = None  # in units of x
+        if self.origin is not None or shift is not None:
+            self.base = (0.0 if self.origin is None else self.origin) + (0.0 if shift is None else self.unit * shift)
+        if self.missing is not None:
+            rows, columns = np.nonzero(self.missing)
+            self.matrix[rows, columns] = 0.0 if self.base is None else self.base[rows]
+
+    def times_memberships(self, h):
+        """(Z H')': K x M."""
+        product = products.data_times_memberships(self.matrix, h)
+        if self.base is not None:
+            product -= np.outer(h.sum(axis=1), self.base)
+        return product if self.unit == 1 else product / self.unit
+
+    def times_components(self, wt):
+        """W'Z, given W' (K x M): K x N."""
+        product = products.components_times_data(wt, self.matrix)
+        if self.base is not None:
+            product -= (wt @ self.base)[:, None]
+        return product if self.unit == 1 else product / self.unit
+
+    def sums_of_rows(self, weights=None):
+        """sum_j q_j z_ij."""
+        weights = np.ones(self.shape[1]) if weights is None else weights
+        return self.times_memberships(weights[None])[0]
+
+    def squares_of_rows(self, weights=None):
+        """sum_j q_j z_ij^2."""
+        if weights is None and self.shift is None:
+            if "rows" not in self._plain:
+                self._plain["rows"] = self._squares(None, None)[0]
+            return self._plain["rows"]
+        return self._squares(None, weights)[0]
+
+    def squares_of_columns(self, weights=None):
+        """sum_i phi_i z_ij^2."""
+        return self._squares(weights, None)[1]
+
+    def _squares(self, of_rows, of_columns):
+        of_rows = np.ones(self.shape[0]) if of_rows is None else of_rows
+        of_columns = np.ones(self.shape[1]) if of_columns is None else of_columns
+        base = np.zeros(self.shape[0]) if self.base is None else np.ascontiguousarray(self.base)
+        x, rows, columns = self.matrix, np.zeros(self.shape[0]), np.zeros(self.shape[1])
+        if isinstance(x, Streamed):
+            rows = x.squares_of_rows(base)
+        elif scipy.sparse.issparse(x):
+            # sum over the stored entries of (x - base)^2 - base^2, and base^2 for all
+            stored, shift = x.tocsc(copy=True), base[x.indices]
+            stored.data = (x.data - shift) ** 2 - shift**2
+            rows = stored @ of_columns + base**2 * of_columns.sum()
+            columns = stored.T @ of_rows + base**2 @ of_rows
+        else:
+            moments.weighted_squares(x, base, of_rows, of_columns, rows, columns)
+        return rows / self.unit**2, columns / self.unit**2
+
+    def counts_of_rows(self, weights=None):
+        """sum_j q_j over the observed entries of every row."""
+        total = float(self.shape[1]) if weights is None else weights.sum()
+        if self.missing is None:
+            return np.full(self.shape[0], total)
+        return total - self.missing @ (np.ones(self.shape[1]) if weights is None else weights)
+
+    def counts_of_columns(self):
+        """The number of observed entries of every column."""
+        if self.missing is None:
+            return np.full(self.shape[1], float(self.shape[0]))
+        return self.shape[0] - self.missing.sum(axis=0).astype(float)
+
+
+def centre(sources, robust=False):
+    """The unit and the origin of the data: a number, and one number a feature.
+
+    The origin is the mean of every feature over all samples, a source counting by the inverse of its variance; the unit
+    is the root of the mean square around it.  `robust` takes medians instead, which wild entries do not move.
+    """
+    if robust:
+        origin = np.nanmedian(np.hstack(sources.matrices), axis=1)
+        spread = np.nanmedian(np.abs(np.hstack(sources.matrices) - origin[:, None]))
+        return float(1.4826 * spread) or 1.0, origin
+    views = [View(x, n) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
+    counts = [view.counts_of_rows() for view in views]
+    sums = [view.sums_of_rows() for view in views]
+    weights = []
+    for view, count, total in zip(views, counts, sums, strict=True):
+        view.origin = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
+        view.move(None)
+        weights.append(1 / max(view.squares_of_rows().sum() / view.n_observed, np.finfo(float).tiny))
+    weights = np.array(weights) / max(weights)
+    origin = sum(w * s for w, s in zip(weights, sums, strict=True))
+    origin /= sum(w * n for w, n in zip(weights, counts, strict=True))
+    total = sum(
+        View(x, n, origin=origin).squares_of_rows().sum()
+        for x, n in zip(sources.matrices, sources.n_missing, strict=True)
+    )
+    return float(np.sqrt(total / sum(sources.n_observed))) or 1.0, origin

@@ -1,0 +1,144 @@
+"""Noise models of the closed form: how precise is every entry, what does that take, and what does it add to the ELBO.
+
+The precision of entry ij of source c is
+
+    t_c phi_i u_cj v_cij,      t_c ~ Gamma(a0, b0) as in the paper;  phi, u, v have mean 1 or nearly so.
+
+Each factor beyond t_c is a small object of this file that a sweep asks for its expectation, hands the expected errors,
+and asks for its share of the ELBO.  docs/model.md derives them.
+
+source    the paper's: phi = u = v = 1
+feature   phi_i ~ Gamma(a, a), one a feature, shared by the sources
+sample    u_cj ~ Gamma(a_c, a_c), one a sample
+robust    v_cij ~ Gamma(nu_c/2, nu_c/2), one an entry: Student's t with nu_c degrees of freedom
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln, polygamma, psi
+
+from bjmd.errors import InputError
+from bjmd.numerics import moments
+
+FACTORS = ("feature", "sample", "robust")
+MOST_PRECISE = 10
+"""How many times as precise as the rest a feature or sample can get, whatever its errors: one without variance would
+else have an infinite precision and take the fit over."""
+FIRST_NU, LEAST_NU, MOST_NU = 10.0, 0.5, 1e4
+LARGEST_SHAPE = 1e6
+
+
+def parsed(noise: str) -> tuple[str, ...]:
+    """The factors that a name like "source", "feature" or "feature+robust" asks for."""
+    factors = () if noise == "source" else tuple(str(noise).split("+"))
+    if not set(factors) <= set(FACTORS) or len(set(factors)) < len(factors):
+        raise InputError(
+            f"noise is {noise!r}; it must be source, feature, sample or robust, or several of the last three joined "
+            "by +, for example feature+sample"
+        )
+    return factors
+
+
+@dataclass(frozen=True)
+class Gammas:
+    """q(phi_i) = Gamma(shape_i, rate_i) for phi_i ~ Gamma(a, a), where a is learned."""
+
+    a: float
+    shape: np.ndarray
+    rate: np.ndarray
+
+    @classmethod
+    def start(cls, counts: np.ndarray) -> Gammas:
+        """All phi_i nearly 1, given the number of entries behind each."""
+        shape = 10 * _least_shape(counts) + 0.5 * counts
+        return cls(10 * _least_shape(counts), shape, shape)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.shape / self.rate
+
+    @property
+    def mean_log(self) -> np.ndarray:
+        return psi(self.shape) - np.log(self.rate)
+
+    def updated(self, counts: np.ndarray, errors: np.ndarray) -> Gammas:
+        """Given the number of entries behind each phi_i and t times their expected squared error.
+
+        phi_i <= (a + counts_i/2) / a, so bounding a from below bounds phi_i from above.
+        """
+        q = replace(self, shape=self.a + 0.5 * counts, rate=self.a + 0.5 * errors)
+        return replace(q, a=max(_gamma_shape((q.mean - q.mean_log).mean() - 1), _least_shape(counts)))
+
+    def elbo(self, counts: np.ndarray) -> float:
+        """sum_i counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q."""
+        log, a, shape = self.mean_log, self.a, self.shape
+        prior = a * np.log(a) - gammaln(a) + (a - 1) * log - a * self.mean
+        entropy = shape - np.log(self.rate) + gammaln(shape) + (1 - shape) * psi(shape)
+        return float((0.5 * counts * log + prior + entropy).sum())
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """q(v_ij) = Gamma((nu + 1)/2, (nu + w r^2)/2) at the residual r and precision w of every entry.
+
+    The sweep runs on pseudo-data z = fit + v (x - fit), as if every entry had the precision `inflation` t: with y a
+    latent entry of the other 1 - v of that precision, filled in at the fit, the two are one entry z and a constant.
+    """
+
+    nu: float
+    mean_v: float = 1.0
+    mean_log: float = 0.0
+    """The mean over the entries of v nu/(nu+1), and of ln(1 + w r^2/nu)."""
+    n_entries: int = 0
+
+    @property
+    def inflation(self) -> float:
+        """E[v] at no residual."""
+        return (self.nu + 1) / self.nu
+
+    def learned(self) -> StudentT:
+        """nu at the maximum of E[ln Gamma(v; nu/2, nu/2)]."""
+        shape = 0.5 * (self.nu + 1)
+        log_v = psi(shape) - np.log(0.5 * self.nu) - self.mean_log
+        half = _gamma_shape(self.inflation * self.mean_v - log_v - 1)
+        return replace(self, nu=float(np.clip(2 * half, LEAST_NU, MOST_NU)))
+
+    def elbo(self, nu: float) -> float:
+        """E[ln v]/2 + E[ln Gamma(v; nu/2, nu/2)] + entropy over all entries, with q(v) that of self.nu."""
+        shape, rate = 0.5 * (self.nu + 1), 0.5 * self.nu
+        mean_v, log_v = self.inflation * self.mean_v, psi(shape) - np.log(rate) - self.mean_log
+        half = 0.5 * nu
+        prior = half * np.log(half) - gammaln(half) + (half - 1) * log_v - half * mean_v
+        entropy = shape - np.log(rate) - self.mean_log + gammaln(shape) + (1 - shape) * psi(shape)
+        return self.n_entries * (0.5 * log_v + prior + entropy)
+
+
+def downweight(view, x, fit, precision, of_rows, of_columns, robust):
+    """Overwrite the pseudo-data of a view by those at a fit; gives v (1 - v) r^2 by row and by column, and q(v)."""
+    of_rows = np.ones(view.shape[0]) if of_rows is None else of_rows
+    of_columns = np.ones(view.shape[1]) if of_columns is None else of_columns
+    rows, columns = np.zeros(view.shape[0]), np.zeros(view.shape[1])
+    total, logarithms, count = moments.downweighted(
+        x, fit, precision, of_rows, of_columns, robust.nu, view.matrix, rows, columns
+    )
+    return rows, columns, replace(robust, mean_v=total / count, mean_log=logarithms / count, n_entries=count)
+
+
+def _least_shape(counts):
+    return counts.max() / (2 * (MOST_PRECISE - 1))
+
+
+def _gamma_shape(excess):
+    """a with ln a - psi(a) = excess > 0, the maximum likelihood shape of a gamma of mean 1; by Newton steps."""
+    if excess < 0.5 / LARGEST_SHAPE:
+        return LARGEST_SHAPE
+    a = (3 - excess + np.sqrt((excess - 3) ** 2 + 24 * excess)) / (12 * excess)
+    for _ in range(20):
+        step = (np.log(a) - psi(a) - excess) / (1 / a - polygamma(1, a))
+        a = a - step if step < a else a / 2
+        if abs(step) <= 1e-12 * a:
+            break
+    return float(a)
