@@ -40,7 +40,7 @@ def arrays(name):
     """Everything that a fit found, by name."""
     method, options = RUNS[name]
     sources = data(name)
-    if method.startswith("cavi"):
+    if method.startswith(("cavi", "map")):
         options = {"priors": "paper"} | options
     result = registry.fit(method, sources, 3, seed=7, **options)
     found = {"components": result.components, "trace": result.trace, "objective": result.objective}

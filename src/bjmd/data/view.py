@@ -30,18 +30,30 @@ class View:
         self.matrix = np.where(self.missing, 0.0, x) if n_missing else x
         if n_missing:
             self.by_row, self.by_column = moments.places(self.missing), moments.places(self.missing.T)
-        self._plain: dict[str, np.ndarray] = {}
+        self._squares_of_rows: np.ndarray | None = None
         self.move(None)
 
     def move(self, shift):
-        """Set the shift, in units of z."""
-        self.shift = shift
+        """Set the shift, in units of z; to be called too when entries of the matrix have changed."""
+        self.shift, self._squares_of_rows = shift, None
         self.base = None  # in units of x
         if self.origin is not None or shift is not None:
             self.base = (0.0 if self.origin is None else self.origin) + (0.0 if shift is None else self.unit * shift)
         if self.missing is not None:
             rows, columns = np.nonzero(self.missing)
             self.matrix[rows, columns] = 0.0 if self.base is None else self.base[rows]
+
+    def fill(self, wt, h):
+        """Set every missing z_ij to w_i'h_j, given W' (K x M) and H (K x N); the sum of their squares.
+
+        A point estimate takes missing entries for unknowns: at their best values they add nothing to its objective.
+        """
+        if self.missing is None:
+            return 0.0
+        base = np.zeros(self.shape[0]) if self.base is None else self.base
+        places = np.nonzero(self.missing)
+        w, h = np.ascontiguousarray(wt.T), np.ascontiguousarray(h.T)
+        return moments.fill(w, h, self.unit, base, *places, self.matrix)
 
     def times_memberships(self, h):
         """(Z H')': K x M."""
@@ -65,9 +77,9 @@ class View:
     def squares_of_rows(self, weights=None):
         """sum_j q_j z_ij^2."""
         if weights is None and self.shift is None:
-            if "rows" not in self._plain:
-                self._plain["rows"] = self._squares(None, None)[0]
-            return self._plain["rows"]
+            if self._squares_of_rows is None:
+                self._squares_of_rows = self._squares(None, None)[0]
+            return self._squares_of_rows
         return self._squares(None, weights)[0]
 
     def squares_of_columns(self, weights=None):
@@ -97,6 +109,10 @@ class View:
         if self.missing is None:
             return np.full(self.shape[0], total)
         return total - self.missing @ (np.ones(self.shape[1]) if weights is None else weights)
+
+    def observed(self):
+        """1 where an entry is observed, else 0, features x samples."""
+        return np.ones(self.shape) if self.missing is None else 1.0 - self.missing
 
     def counts_of_columns(self):
         """The number of observed entries of every column."""

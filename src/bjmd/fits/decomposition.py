@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bjmd.fits.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """What a fit of the BJMD model knows beyond components, memberships and noise, in the unit of the data."""
+
+    alpha0: np.ndarray
+    """The Dirichlet of every source, sources x K."""
+    noise_prior: np.ndarray
+    """a0 and b0."""
+    offsets: np.ndarray | None = None
+    """sources x features; with their standard deviations in `offsets_sd`."""
+    offsets_sd: np.ndarray | None = None
+    feature_precision: np.ndarray | None = None
+    """How precise every feature is, over its source."""
+    sample_precision: np.ndarray | None = None
+    """How precise every sample is, over its source; the sources one after the other."""
+    sample_shape: np.ndarray | None = None
+    """The shape of the gamma that the precisions of a source's samples come from."""
+    degrees_of_freedom: np.ndarray | None = None
+    """Of Student's t, one a source."""
+    component_scales: np.ndarray | None = None
+    """The learned Laplace scale of every component."""
+
+    def by_source(self, n_sources: int) -> FittedModel:
+        """The same for each of n sources, which are parts of one."""
+        repeated = {}
+        for name in ("alpha0", "offsets", "offsets_sd", "sample_shape", "degrees_of_freedom"):
+            value = getattr(self, name)
+            repeated[name] = None if value is None else np.repeat(value, n_sources, axis=0)
+        return replace(self, **repeated)
 
 
 @dataclass
@@ -32,6 +63,8 @@ class Decomposition:
         More series over the same iterations as the trace, by name.
     posterior : Posterior or None
         The factors of a variational posterior; None for a point estimate.
+    model : FittedModel or None
+        What a fit of the BJMD model knows besides; None for the other methods.
     method, seed, options, seconds
         How the result came about; seconds are processor time.
     """
@@ -46,6 +79,7 @@ class Decomposition:
     trace_step: int = 1
     history: dict[str, np.ndarray] = field(default_factory=dict)
     posterior: Posterior | None = None
+    model: FittedModel | None = None
     method: str = ""
     seed: int | None = None
     options: dict[str, Any] = field(default_factory=dict)

@@ -14,7 +14,7 @@ import numpy as np
 
 from bjmd.checks import positive_number, whole_number
 from bjmd.errors import FitError
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.fits.momentum import Momentum
 from bjmd.fits.posterior import Posterior
 
@@ -33,6 +33,7 @@ class Found:
     memberships: list[np.ndarray]
     noise: np.ndarray | None = None
     posterior: Posterior | None = None
+    model: FittedModel | None = None
     objective: float = np.inf
     """Where the last touches lowered it below the trace."""
 
@@ -113,6 +114,7 @@ def run(
         memberships=found.memberships,
         noise=found.noise,
         posterior=found.posterior,
+        model=found.model,
         objective=trace[-1],
         trace=np.array(trace),
         converged=converged,

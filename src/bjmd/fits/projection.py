@@ -1,19 +1,18 @@
 """New samples in the coordinates of a fit: W stays as it is, the memberships of every new sample are inferred.
 
-    projection = project(result, matrix)                       # features x samples, NaN where an entry is missing
+    projection = project(result, matrix, source=0)             # features x samples, NaN where an entry is missing
     projection.memberships, projection.noise, projection.dirichlet
 
 Each sample's memberships solve the column problem of the method that made the fit: a Dirichlet (dirichlet.py) for the
-variational methods, a point on the simplex (simplex.py) for MAP.  So a training sample, given its source's noise, gets
-back the memberships that it had in the fit.
+variational methods, a point on the simplex (simplex.py) for MAP.  So a training sample, given its source, gets back the
+memberships that it had in the fit.  Of a fit beyond the paper's model, new samples take over the weights of the
+features, and of their source the noise, the offsets, the Dirichlet and the degrees of freedom (docs/model.md).
 
-Missing entries are filled in with the mean mu_i m_j of the current memberships (missing.py) and the column is solved
-again, until it stays where it is.  With C_j the sum of mu_i mu_i' over the missing entries of sample j, sums over the
-observed ones give all that is needed, for K^2 numbers a sample and no M x N matrix:
-
-    E[W]'x_j = sum mu_i x_ij + C_j m_j
-    E||x_j - W h_j||^2 = sum x_ij^2 - 2 sum x_ij mu_i.m_j - m_j'C_j m_j + <G, E[h_j h_j']>
+Missing entries are left out: they take their terms out of G and b (moments.py).  Entries that are weighed (robust
+noise), and samples with a precision of their own (noise by sample), are weighed anew until nothing moves.
 """
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 
@@ -22,12 +21,12 @@ import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import positive_number
-from bjmd.data.products import components_times_data
 from bjmd.data.sources import Sources
+from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
-from bjmd.model import Priors
-from bjmd.numerics import dirichlet, simplex
+from bjmd.fits.decomposition import Decomposition
+from bjmd.numerics import dirichlet, moments, simplex
 
 COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
 """Gain in nats at which a Dirichlet column is done, and its most Newton steps; warm starts need one or two."""
@@ -49,51 +48,56 @@ class Projection:
     dirichlet: np.ndarray | None
 
 
-def project(result, matrix, *, noise=None):
+def project(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None) -> Projection:
     """Memberships of the columns of `matrix` (features x samples, dense or sparse) under a fit's W.
 
-    noise is the noise sd of the new samples, for example that of the training source they belong with; then every
-    sample is placed by itself.  With None it is estimated from the new samples, together with their memberships.
+    source is the number of the training source that the samples belong with: they take over all that the fit knows of
+    it.  noise is their noise sd, if it is another.  With neither, the noise is estimated from the new samples, together
+    with their memberships, and they have no offsets.
     """
     with threadpool_limits(1):  # the same bits whatever else the machine does
-        problem = _Dirichlets(result) if result.posterior else _Points(result)
-        columns, noise = _solve(problem, _NewSamples(result, matrix), noise)
+        problem = _problem(result, matrix, source)
+        columns, noise = problem.solve(_noise(result, source, noise))
     return Projection(problem.mean(columns), noise, columns if result.posterior else None)
 
 
-def log_evidence(result, matrix, *, noise=None):
+def log_evidence(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None) -> np.ndarray:
     """A lower bound on ln p(x_j) of every new sample with its memberships integrated out; missing entries left out.
 
     It is E[ln N(x_j; W h, s2)] + E[ln Dirichlet(h; alpha0)] - E[ln q(h)] at the best q(h) = Dirichlet(g), with W as
-    the fit has it (its posterior, or the point estimate of MAP) and the noise sd as in `project`.
+    the fit has it (its posterior, or the point estimate of MAP) and the noise as in `project`.
     """
     with threadpool_limits(1):
-        problem, samples = _Dirichlets(result), _NewSamples(result, matrix)
-        noise = _solve(problem, samples, None)[1] if noise is None else positive_number("noise", noise)
-        value = problem.bound(problem.gram, samples.linear, noise**2)
-        for j, gram in zip(np.flatnonzero(samples.incomplete), samples.observed_grams(result), strict=True):
-            value[j] = problem.bound(gram, samples.linear[:, [j]], noise**2)[0]
-        norms, counts = samples.observed()
-        return value - 0.5 * (norms / noise**2 + counts * np.log(2 * np.pi * noise**2))
+        problem = _Dirichlets(result, matrix, source)
+        columns, noise = problem.solve(_noise(result, source, noise))
+        return problem.bound(columns, noise)
 
 
-def impute(result, matrix, *, noise=None):
+def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
     """The new samples with missing entries filled in, and the standard deviation of every entry, features x samples.
 
     A missing entry becomes its posterior mean; its variance is that of w_i h_j plus the noise's.  Observed entries
     stay as they are, with standard deviation 0.  After a MAP fit, which has no posterior, the second is None.
     """
-    projection = project(result, matrix, noise=noise)
+    projection = project(result, matrix, source=source, noise=noise)
     with threadpool_limits(1):
         x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
         missing = np.isnan(x)
+        shift = 0.0 if result.model.offsets is None or source is None else result.model.offsets[source][:, None]
         if projection.dirichlet is None:
-            return np.where(missing, result.components @ projection.memberships, x), None
+            return np.where(missing, result.components @ projection.memberships + shift, x), None
         mean, variance = product_moments(result, projection.dirichlet)
-    return np.where(missing, mean, x), np.where(missing, np.sqrt(variance + projection.noise**2), 0)
+        sd = np.sqrt(variance + projection.noise**2 * _feature_variance(result)[:, None])
+    return np.where(missing, mean + shift, x), np.where(missing, sd, 0)
 
 
-def product_moments(result, g):
+def _feature_variance(result):
+    """The noise variance of every feature, over that of its source."""
+    phi = result.model.feature_precision
+    return np.ones(len(result.components)) if phi is None else 1 / phi
+
+
+def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every entry of W H, features x samples, for columns q(h_j) = Dirichlet(g_j).
 
     With s = sum g and m = g / s it is E[w_i h] = mu_i.m, and E[h'(mu_i mu_i' + S_i)h] - (mu_i.m)^2 is
@@ -112,185 +116,188 @@ def product_moments(result, g):
     return mean, variance
 
 
-class _NewSamples:
-    """What the column problems need of the data; `linear` and `squared_norm` are over the observed entries."""
+def _noise(result, source, noise):
+    """The noise sd that was given, or that of the source, or None."""
+    if noise is not None:
+        return positive_number("noise", noise)
+    return None if source is None or result.noise is None else float(result.noise[source])
 
-    def __init__(self, result, matrix):
-        wt = np.ascontiguousarray(result.components.T)
-        missing = None
-        if not scipy.sparse.issparse(matrix):
-            matrix = np.asarray(matrix)
-            if matrix.dtype.kind == "f" and np.isnan(matrix).any():
-                missing = np.isnan(matrix)
-                matrix = np.where(missing, 0, matrix)
-        sources = Sources([matrix], names=["new samples"])
-        if sources.n_features != wt.shape[1]:
+
+def _of_source(values, source):
+    """The entry of a source, or the mean over the sources where none is named."""
+    return values.mean(axis=0) if source is None else values[source]
+
+
+def _problem(result, matrix, source):
+    return (_Dirichlets if result.posterior else _Points)(result, matrix, source)
+
+
+class _Columns:
+    """The columns of new samples, one problem each: what both kinds share."""
+
+    def __init__(self, result, matrix, source):
+        if not registry.get(result.method).infers_bjmd:
+            able = ", ".join(other.name for other in registry.METHODS.values() if other.infers_bjmd)
+            raise InputError(f"method {result.method!r} has no way to place new samples; fit with one of {able}")
+        checked = Sources([matrix], names=["new samples"])
+        if checked.n_features != len(result.components):
             raise InputError(
-                f"the new samples have {sources.n_features} features but the fit has {wt.shape[1]}; "
+                f"the new samples have {checked.n_features} features but the fit has {len(result.components)}; "
                 "give the features of the fit in its order, NaN for those not measured (rows are features)"
             )
-        self.matrix, self.missing = sources.matrices[0], missing
-        self.squared_norm, self.linear = sources.squared_norms[0], components_times_data(wt, self.matrix)
-        self.n_observed = self.matrix.shape[0] * self.matrix.shape[1]
-        self.incomplete = np.zeros(self.matrix.shape[1], dtype=bool)
-        """Which samples have missing entries."""
-        if missing is not None:
-            self._find_gaps(result.components)
+        # memberships sum to 1, so W and the data may be seen from any origin; from the mean of W little is lost
+        self.origin = result.components.mean(axis=1)
+        self.w = result.components - self.origin[:, None]
+        model, self.phi = result.model, result.model.feature_precision
+        shift = self.origin if model.offsets is None or source is None else self.origin + model.offsets[source]
+        self.view = View(checked.matrices[0], checked.n_missing[0], origin=shift)
+        self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
+        weights = np.ones(len(self.w)) if self.phi is None else self.phi
+        second = self.second_moments(result)
+        self.gram = moments.unpack(weights @ second, result.n_components)
+        self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
+        self.gaps = None
+        if self.view.missing is not None:
+            self.gaps = np.ascontiguousarray(moments.sums_over_places(*self.view.by_column, second, weights).T)
+        self.by_sample = None if model.sample_shape is None else _of_source(model.sample_shape, source)
+        self.nu = None
+        if model.degrees_of_freedom is not None:
+            if scipy.sparse.issparse(matrix):
+                raise InputError("a robust fit weighs every single entry; give the new samples as a dense matrix")
+            self.nu = _of_source(model.degrees_of_freedom, source)
+            self.x = np.where(np.isnan(checked.matrices[0]), np.nan, checked.matrices[0] - shift[:, None])
+            self.view = View(self.x.copy(), checked.n_missing[0])
 
-    def _find_gaps(self, components):
-        """C_j of every incomplete sample j, which is found at `_gap[_place[j]]`."""
-        empty = np.flatnonzero(self.missing.all(axis=0))
-        if len(empty):
-            raise InputError(f"new sample {empty[0]} (counted from 0) has no observed entry; remove it")
-        self.n_observed -= int(self.missing.sum())
-        self.incomplete = self.missing.any(axis=0)
-        self._place = np.cumsum(self.incomplete) - 1
-        self._gap = _sums(self.missing[:, self.incomplete], lambda rows: _squares(components[rows]))
+    def second_moments(self, result):
+        """w_i w_i', or its expectation, of every row, packed."""
+        k, p = np.tril_indices(result.n_components)
+        return self.w[:, k] * self.w[:, p]
 
-    def filled_in(self, which, m):
-        """C_j m_j of the samples `which`, whose memberships are m: what their missing entries add to `linear`."""
-        out, incomplete = np.zeros_like(m), self.incomplete[which]
-        if incomplete.any():
-            gap = self._gap[self._place[which[incomplete]]]
-            out[:, incomplete] = np.einsum("jkl,lj->kj", gap, m[:, incomplete])
-        return out
+    def solve(self, noise):
+        """The best columns at a noise sd, and that sd; where none is given, its update follows every round."""
+        view, estimated = self.view, noise is None
+        n_samples, counts = view.shape[1], view.counts_of_columns()
+        columns = self.start(n_samples)
+        u = np.ones(n_samples)
+        variance = self.noise_variance(view.squares_of_columns(self.phi).sum(), counts.sum()) if estimated else noise**2
+        linear, spread = view.times_components(self.wt), 0.0
+        iterates = estimated or self.nu is not None or self.by_sample is not None
+        for _ in range(ROUNDS):
+            before = self.mean(columns)
+            if self.nu is not None:
+                linear, spread = self.weighed(before, variance, u)
+            columns = self.columns(linear, u / variance, columns)
+            if not iterates:
+                return columns, float(noise)
+            errors = view.squares_of_columns(self.phi) + spread - 2 * self.explained(linear, columns)
+            errors = np.maximum(errors, 0.0)
+            if self.by_sample is not None:
+                a = self.by_sample
+                u = (a + 0.5 * counts) / (a + 0.5 * errors / variance)
+            previous = variance
+            if estimated:
+                variance = self.noise_variance(u @ errors, counts.sum())
+            moved = np.abs(self.mean(columns) - before).max()
+            if moved <= SETTLED and abs(variance - previous) <= NOISE_SETTLED * previous:
+                return columns, float(np.sqrt(previous))
+        raise FitError(f"the new samples did not settle in {ROUNDS} rounds; leave out those with few entries")
 
-    def observed_grams(self, result):
-        """sum of mu_i mu_i' + S_i over the observed entries of every incomplete sample, samples x K x K."""
-        if self.missing is None:
-            return []
-        return _sums(~self.missing[:, self.incomplete], lambda rows: _second_moments(result, rows))
+    def weighed(self, m, variance, u):
+        """b of the pseudo-data of a robust fit, and the spread of every column."""
+        phi = np.ones(self.view.shape[0]) if self.phi is None else self.phi
+        rows, columns = np.zeros(self.view.shape[0]), np.zeros(self.view.shape[1])
+        moments.downweighted(self.x, self.w @ m, 1 / variance, phi, u, self.nu + 1, self.view.matrix, rows, columns)
+        self.view.move(None)
+        return self.view.times_components(self.wt), columns
 
-    def observed(self):
-        """The squared norm and the number of the observed entries of every sample."""
-        squares = self.matrix.multiply(self.matrix) if scipy.sparse.issparse(self.matrix) else self.matrix**2
-        n_features, n_samples = self.matrix.shape
-        n_missing = np.zeros(n_samples) if self.missing is None else self.missing.sum(axis=0)
-        return np.asarray(squares.sum(axis=0)).ravel(), n_features - n_missing
-
-
-def _squares(w):
-    """w_i w_i' of some rows of W, rows x K x K."""
-    return w[:, :, None] * w[:, None, :]
-
-
-def _second_moments(result, rows):
-    """E[w_i w_i'] = mu_i mu_i' + S_i of some rows of W, rows x K x K; a point estimate has no S_i."""
-    squares = _squares(result.components[rows])
-    return squares + result.posterior.components.covariance(rows) if result.posterior else squares
-
-
-def _sums(chosen, moments):
-    """For every column of `chosen` (features x samples, boolean) the sum of the K x K moments of its chosen rows."""
-    n_features, n_samples = chosen.shape
-    size = moments(slice(0, 1)).shape[-1]
-    total = np.zeros((n_samples, size**2))
-    for rows in _blocks(n_features, max(size**2, n_samples)):
-        total += chosen[rows].T.astype(float) @ moments(rows).reshape(-1, size**2)
-    return total.reshape(n_samples, size, size)
+    def explained(self, linear, columns):
+        """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""
+        second = self.packed_moments(columns)
+        quadratic = second @ moments.pack_doubled(self.gram)
+        if self.gaps is not None:
+            quadratic -= (second * moments.doubled(self.gaps.T, len(self.gram))).sum(axis=1)
+        return (linear * self.mean(columns)).sum(axis=0) - 0.5 * quadratic
 
 
-class _Dirichlets:
+class _Dirichlets(_Columns):
     """The column problem of the variational methods; columns are Dirichlet parameters g.
 
     ADVI's own family has no closed form, so its new samples get Dirichlets as well.
     """
 
-    def __init__(self, result):
-        self.priors = _priors(result)
-        self.alpha0 = self.priors.dirichlet(result.n_components)
-        every_row = np.ones((len(result.components), 1), dtype=bool)
-        (self.gram,) = _sums(every_row, lambda rows: _second_moments(result, rows))
-
     mean = staticmethod(dirichlet.mean)
-    second_moment = staticmethod(dirichlet.second_moment)
+    packed_moments = staticmethod(moments.column_moments)
+
+    def second_moments(self, result):
+        packed = super().second_moments(result)
+        if result.posterior:
+            k, p = np.tril_indices(result.n_components)
+            for rows in _blocks(len(packed), result.n_components**2):
+                packed[rows] += result.posterior.components.covariance(rows)[:, k, p]
+        return packed
 
     def start(self, n_samples):
         """The prior; f has no other maximum than the one it is seen to lead to."""
         return np.repeat(self.alpha0[:, None], n_samples, axis=1)
 
-    def solve(self, linear, noise_variance, start):
-        return self._maximise(self.gram, linear, noise_variance, start).g
+    def columns(self, linear, precision, start):
+        return self._maximise(linear, precision, start).g
 
-    def bound(self, gram, linear, noise_variance):
-        """The ELBO of every column but for what does not depend on the memberships."""
-        best = self._maximise(gram, linear, noise_variance, self.start(linear.shape[1]))
-        return best.value + dirichlet.log_normaliser(self.alpha0)
+    def _maximise(self, linear, precision, start):
+        options = {"tol": COLUMN_TOLERANCE, "max_steps": COLUMN_STEPS, "gaps": self.gaps}
+        return dirichlet.maximise(self.gram, np.ascontiguousarray(linear), precision, self.alpha0, start, **options)
 
-    def _maximise(self, gram, linear, noise_variance, start):
-        # picked columns may come in Fortran order, for which numba would compile everything once more
-        linear, start = np.ascontiguousarray(linear), np.ascontiguousarray(start)
-        options = {"tol": COLUMN_TOLERANCE, "max_steps": COLUMN_STEPS}
-        return dirichlet.maximise(gram, linear, 1 / noise_variance, self.alpha0, start, **options)
+    def bound(self, columns, noise):
+        """The ELBO of every column."""
+        if self.nu is not None or self.by_sample is not None:
+            raise InputError(
+                "score is not defined for noise by sample or robust noise; fit with noise='source' or 'feature'"
+            )
+        linear, counts = self.view.times_components(self.wt), self.view.counts_of_columns()
+        best = self._maximise(linear, np.full(len(counts), 1 / noise**2), columns)
+        norms = self.view.squares_of_columns(self.phi)
+        value = best.value + dirichlet.log_normaliser(self.alpha0) - 0.5 * norms / noise**2
+        value -= 0.5 * counts * np.log(2 * np.pi * noise**2)
+        if self.phi is not None:
+            value += 0.5 * (np.log(self.phi) @ self.view.observed())
+        return value
 
     def noise_variance(self, rss, n_observed):
         """B / A = 1 / E[1/s2]."""
-        return (self.priors.b0 + 0.5 * rss) / (self.priors.a0 + 0.5 * n_observed)
+        return (self.b0 + 0.5 * rss) / (self.a0 + 0.5 * n_observed)
 
 
-class _Points:
-    """The column problem of MAP; columns are memberships h."""
+class _Points(_Columns):
+    """The column problem of MAP; columns are memberships h.
 
-    def __init__(self, result):
-        self.priors = _priors(result)
-        self.alpha0 = self.priors.dirichlet(result.n_components)
-        self.gram = result.components.T @ result.components
-
-    def start(self, n_samples):
-        return np.full((len(self.gram), n_samples), 1 / len(self.gram))
+    Missing entries are filled in with w_i h_j, and the column is solved again until it stays where it is.
+    """
 
     @staticmethod
     def mean(h):
         return h
 
     @staticmethod
-    def second_moment(h):
-        return h @ h.T
+    def packed_moments(h):
+        k, p = np.tril_indices(len(h))
+        return (h[k] * h[p]).T
 
-    def solve(self, linear, noise_variance, _):
-        return simplex.minimise(self.gram, linear, noise_variance * (self.alpha0 - 1)).h
+    def start(self, n_samples):
+        return np.full((len(self.gram), n_samples), 1 / len(self.gram))
+
+    def columns(self, linear, precision, start):
+        n_samples = linear.shape[1]
+        alpha = (self.alpha0 - 1) / precision[0]
+        if self.gaps is None:
+            return simplex.minimise(self.gram, linear, alpha).h
+        # by sample, exactly: G less what its missing entries take out
+        grams = self.gram - moments.unpack(self.gaps.T, len(self.gram))
+        solved = [simplex.minimise(grams[j], linear[:, [j]], alpha).h for j in range(n_samples)]
+        return np.hstack(solved)
 
     def noise_variance(self, rss, n_observed):
-        """The mode, NOTES 2.7."""
-        return (2 * self.priors.b0 + rss) / (2 * self.priors.a0 + n_observed + 2)
-
-
-def _priors(result):
-    method = registry.get(result.method)
-    if not method.infers_bjmd:
-        able = ", ".join(other.name for other in registry.METHODS.values() if other.infers_bjmd)
-        raise InputError(f"method {result.method!r} has no way to place new samples; fit with one of {able}")
-    options = method.options() | result.options
-    return Priors(**{name: options[name] for name in ("alpha0", "lambda_", "a0", "b0")})
-
-
-def _solve(problem, samples, noise):
-    """The best columns at a noise sd, and that sd; where none is given, its update follows every round of columns."""
-    estimated = noise is None
-    everyone = moving = np.arange(samples.linear.shape[1])
-    columns = problem.start(len(everyone))
-    if estimated:
-        variance = problem.noise_variance(samples.squared_norm, samples.n_observed)
-    else:
-        variance = positive_number("noise", noise) ** 2
-    for _ in range(ROUNDS):
-        before = problem.mean(columns[:, moving])
-        linear = samples.linear[:, moving] + samples.filled_in(moving, before)
-        columns[:, moving] = problem.solve(linear, variance, columns[:, moving])
-        moved = np.abs(problem.mean(columns[:, moving]) - before).max(axis=0)
-        if not estimated:
-            # a sample is done when it stays where it is, whatever the others do
-            moving = moving[samples.incomplete[moving] & (moved > SETTLED)]
-            if not len(moving):
-                return columns, float(noise)
-        else:
-            m = problem.mean(columns)
-            rss = samples.squared_norm - np.vdot(2 * samples.linear + samples.filled_in(everyone, m), m)
-            rss += np.vdot(problem.gram, problem.second_moment(columns))
-            previous, variance = variance, problem.noise_variance(max(rss, 0.0), samples.n_observed)
-            if moved.max() <= SETTLED and abs(variance - previous) <= NOISE_SETTLED * previous:
-                return columns, float(np.sqrt(previous))
-    raise FitError(f"{len(moving)} new samples did not settle in {ROUNDS} rounds; leave out those with few entries")
+        """The mode."""
+        return (2 * self.b0 + rss) / (2 * self.a0 + n_observed + 2)
 
 
 def _blocks(count, width):

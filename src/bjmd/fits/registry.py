@@ -203,6 +203,7 @@ def _hand_to_sources(result, sources):
     result.memberships = sources.split(result.memberships[0])
     result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
     result.posterior = result.posterior and result.posterior.by_source(sources.n_samples)
+    result.model = result.model and result.model.by_source(len(sources))
 
 
 def _require_complete(method, sources):

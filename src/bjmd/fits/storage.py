@@ -20,7 +20,7 @@ import scipy.sparse
 from bjmd import __version__
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.fits.posterior import FACTORS, Posterior
 
 FORMAT_VERSION = 2
@@ -54,6 +54,8 @@ def save_decompositions(path, decompositions):
             arrays[f"{i}/noise"] = np.asarray(d.noise)
         arrays |= {f"{i}/memberships/{c}": h for c, h in enumerate(d.memberships)}
         arrays |= {f"{i}/history/{name}": array for name, array in d.history.items()}
+        known = {} if d.model is None else dataclasses.asdict(d.model)
+        arrays |= {f"{i}/model/{name}": array for name, array in known.items() if array is not None}
         factors = _factors(d)
         arrays |= {f"{i}/posterior/{name}/{part}": a for name, f in factors.items() for part, a in f.arrays().items()}
         runs.append(
@@ -95,6 +97,7 @@ def load_decompositions(path):
             trace_step=run["trace_step"],
             history={name: arrays[f"{i}/history/{name}"] for name in run["history"]},
             posterior=_posterior(arrays, f"{i}/posterior", run),
+            model=_model(arrays, f"{i}/model/"),
         )
         for i, run in enumerate(metadata["runs"])
     ]
@@ -107,6 +110,11 @@ def _factors(d):
     factors = {"components": d.posterior.components, "noise": d.posterior.noise}
     factors |= {f"memberships/{c}": factor for c, factor in enumerate(d.posterior.memberships)}
     return {name: factor for name, factor in factors.items() if factor is not None}
+
+
+def _model(arrays, place):
+    known = {name.removeprefix(place): array for name, array in arrays.items() if name.startswith(place)}
+    return FittedModel(**known) if known else None
 
 
 def _posterior(arrays, place, run):

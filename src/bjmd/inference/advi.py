@@ -26,9 +26,10 @@ from tqdm import tqdm
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
+from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.fits.posterior import LogNormal, Normal, Posterior
 from bjmd.inference.map import update_components
 from bjmd.inference.starts import random_memberships
@@ -128,6 +129,7 @@ def fit(
             memberships=[Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)],
             noise=LogNormal(noise_log_mean, noise_log_sd),
         ),
+        model=FittedModel(np.array([priors.dirichlet(n_components)] * len(sources)), np.array([a0, b0])),
     )
 
 
@@ -169,7 +171,8 @@ def _start(sources, n_components, priors, seed):
     columns = [0.5 * random_memberships(n_components, n, rng) + 0.5 / n_components for n in sources.n_samples]
     variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
     ridge_variance = np.full((n_components, sources.n_features), priors.lambda_**2)
-    wt = update_components(sources, columns, variances, ridge_variance)
+    views = [View(x, 0) for x in sources.matrices]
+    wt = update_components(views, columns, variances, ridge_variance)
     return {"W": wt.T, "H": np.hstack(columns).T, "s2": variances}
 
 

@@ -35,7 +35,7 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
 from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 from bjmd.inference import noise as noise_models
 from bjmd.inference.noise import Gammas, StudentT
@@ -140,14 +140,19 @@ class State:
 
     def vector(self):
         """All positive parameters that momentum moves, as logarithms in one vector."""
-        return np.log(np.concatenate([*(g.ravel() for g in self.columns), self.ridge.ravel(), self.rates]))
+        return np.log(np.concatenate([part.ravel() for part in self._positive()]))
+
+    def _positive(self):
+        return [*self.columns, self.ridge, self.rates, *([] if self.nus is None else [self.nus])]
 
     def at(self, vector):
         """A copy with other parameters, in the form of `vector`."""
-        parts = [*self.columns, self.ridge, self.rates]
+        parts = self._positive()
         pieces = np.split(np.exp(vector), np.cumsum([part.size for part in parts])[:-1])
-        *columns, ridge, rates = (piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True))
-        return replace(self, columns=columns, ridge=ridge, rates=rates)
+        moved = [piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True)]
+        n = len(self.columns)
+        nus = None if self.nus is None else np.clip(moved[n + 2], noise_models.LEAST_NU, noise_models.MOST_NU)
+        return replace(self, columns=moved[:n], ridge=moved[n], rates=moved[n + 1], nus=nus)
 
     def phi(self):
         """E[phi_i] of every feature, or None for 1."""
@@ -216,7 +221,11 @@ class ClosedForm:
         state = self.update_rows(state, seen)
         state, elbo = self.update_columns(state, seen, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS)
         ridge = 1 / (self.lambda_(state) * np.sqrt(state.rows.second_moment))
-        return replace(state, ridge=ridge, n_sweeps=state.n_sweeps + 1), -elbo
+        return replace(state, ridge=ridge, n_sweeps=state.n_sweeps + 1), self.objective(elbo)
+
+    def objective(self, elbo):
+        """Minus the ELBO of the data in their own unit, in which every density is 1 / unit of that here."""
+        return -elbo if self.unit == 1 else -elbo + sum(self.n_observed) * np.log(self.unit)
 
     def look(self, state):
         """Bring the views to the offsets of a state and, where entries are weighed, to its fit; q(v) by source."""
@@ -240,11 +249,6 @@ class ClosedForm:
             seen.append(weighed)
         return seen
 
-    def precision(self, state, seen, c):
-        """The precision t_c of a source; where entries are weighed, of an entry without error."""
-        t = self.shapes[c] / state.rates[c]
-        return t if seen[c] is None else t * seen[c][2].inflation
-
     def update_rows(self, state, seen):
         """q(W), and before it phi, whose errors need no more than the product that W needs."""
         sums = [dirichlet.second_moment(g, state.u(c)) for c, g in enumerate(state.columns)]
@@ -252,7 +256,7 @@ class ClosedForm:
             view.times_memberships(_weighted(dirichlet.mean(g), state.u(c)))
             for c, (view, g) in enumerate(zip(self.views, state.columns, strict=True))
         ]
-        precisions = [self.precision(state, seen, c) for c in range(len(self.views))]
+        precisions = self.shapes / state.rates
         gaps = [self.row_gaps(state, c) for c in range(len(self.views))]
         if state.feature is not None and state.rows is not None:
             state = self.update_feature(state, seen, precisions, sums, products, gaps)
@@ -285,7 +289,7 @@ class ClosedForm:
             error = view.squares_of_rows(state.u(c)) - 2 * (rows.mean * products[c]).sum(axis=0)
             error += rows.moments @ moments.pack_doubled(sums[c])
             if view.missing is not None:
-                error -= (rows.moments * _doubled(gaps[c], self.n_components)).sum(axis=1)
+                error -= (rows.moments * moments.doubled(gaps[c], self.n_components)).sum(axis=1)
             if state.offsets is not None:
                 error += view.counts_of_rows(state.u(c)) * state.offsets.variance[c]
             if seen[c] is not None:
@@ -296,14 +300,14 @@ class ClosedForm:
 
     def update_columns(self, state, seen, *, tol, max_steps):
         """q(H), offsets, and then the noise, with q(W) as it is; and the ELBO at the end of it."""
-        rows, phi = state.rows, state.phi()
+        rows, phi, precisions = state.rows, state.phi(), self.shapes / state.rates
         elbo = rows.elbo(self.lambda_(state))
         weighted = _weighted(rows.mean, phi)
         gram = weighted @ rows.mean.T + rows.covariance_sum
         columns, rates, samples, nus, alphas = [], np.empty(len(self.views)), [], [], []
         offsets = state.offsets
         for c, view in enumerate(self.views):
-            t, u, alpha = self.precision(state, seen, c), state.u(c), self.alpha(state, c)
+            t, u, alpha = precisions[c], state.u(c), self.alpha(state, c)
             projection = view.times_components(weighted)
             gaps = self.column_gaps(state, c)
             best = dirichlet.maximise(
@@ -338,8 +342,7 @@ class ClosedForm:
                 offsets, change = offsets.updated(c, view, rows.mean, dirichlet.mean(best.g), u, phi, t)
                 error += change
                 elbo += offsets.elbo(c)
-            inflation = 1.0 if seen[c] is None else seen[c][2].inflation
-            rates[c] = self.priors.b0 + max(0.5 * inflation * error, 0.0)
+            rates[c] = self.priors.b0 + max(0.5 * error, 0.0)
             if self.priors.learns_alpha and state.n_sweeps >= ALPHA_WAITS:
                 value = dirichlet.prior_part(best.g, alpha)
                 alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
@@ -349,7 +352,7 @@ class ClosedForm:
             elbo += best.value.sum() - inside + normalisers
             elbo += noise_elbo(self.shapes[c], rates[c], self.n_observed[c], self.priors)
             if state.nus is not None:
-                nus.append(seen[c][2].learned().nu if state.n_sweeps > 0 else seen[c][2].nu)
+                nus.append(seen[c][2].learned() if state.n_sweeps > 0 else seen[c][2].nu)
                 elbo += seen[c][2].elbo(nus[c])
         if state.feature is not None:
             elbo += state.feature.elbo(sum(view.counts_of_rows() for view in self.views))
@@ -388,7 +391,7 @@ class ClosedForm:
         second = moments.column_moments(g)
         quadratic = second @ moments.pack_doubled(gram)
         if gaps is not None:
-            quadratic -= (second * _doubled(gaps.T, self.n_components)).sum(axis=1)
+            quadratic -= (second * moments.doubled(gaps.T, self.n_components)).sum(axis=1)
         return (projection * dirichlet.mean(g)).sum(axis=0) - 0.5 * quadratic
 
     def settle(self, state):
@@ -414,26 +417,40 @@ class ClosedForm:
         return loop.Found(
             components=mean,
             memberships=state.memberships(),
-            noise=unit * np.sqrt(state.rates / self.shapes),
+            noise=unit * np.sqrt(state.rates / self.shapes) * self.scales(state),
             posterior=Posterior(
                 components=NormalRows(
                     mean, rows.row_precision() / unit**2, np.ascontiguousarray(rows.ridge.T) / unit**2
                 ),
                 memberships=[DirichletColumns(g) for g in state.columns],
-                noise=InverseGamma(self.shapes, unit**2 * state.rates),
+                noise=InverseGamma(self.shapes, unit**2 * self.scales(state) ** 2 * state.rates),
             ),
-            objective=-(elbo - sum(self.n_observed) * np.log(unit)),
+            model=self.fitted_model(state),
+            objective=self.objective(elbo),
+        )
+
+    def scales(self, state):
+        """The scale of the noise over that of a normal of the same precision, one a source."""
+        return 1.0 if state.nus is None else np.array([StudentT(nu).scale for nu in state.nus])
+
+    def fitted_model(self, state):
+        """All else that is known, in the unit of the data."""
+        sample, offsets, scales = state.sample, state.offsets, state.lambdas
+        return FittedModel(
+            alpha0=np.array([self.alpha(state, c) for c in range(len(self.views))]),
+            noise_prior=np.array([self.priors.a0, self.unit**2 * self.priors.b0]),
+            offsets=None if offsets is None else self.unit * offsets.mean,
+            offsets_sd=None if offsets is None else self.unit * np.sqrt(offsets.variance),
+            feature_precision=state.phi(),
+            sample_precision=None if sample is None else np.concatenate([q.mean for q in sample]),
+            sample_shape=None if sample is None else np.array([q.a for q in sample]),
+            degrees_of_freedom=state.nus,
+            component_scales=None if scales is None else self.unit * scales.ravel(),
         )
 
 
 def _weighted(rows, weights):
     return rows if weights is None else rows * weights
-
-
-def _doubled(packed_rows, size):
-    """Packed matrices with the entries off the diagonal doubled."""
-    k, p = np.tril_indices(size)
-    return packed_rows * np.where(k == p, 1.0, 2.0)
 
 
 def noise_elbo(shape, rate, n_entries, priors):

@@ -11,7 +11,7 @@ hierarchical  the paper's: w ~ N(0, z), z ~ Exponential(mean lambda), minimised 
               objective is unbounded below as w and z go to 0 together, hence the floor on z.  An entry that comes near
               0 stays there, so Z waits until W has taken shape.
 
-Missing entries are filled in with WH before every sweep (missing.py).
+Missing entries are filled in with WH before every sweep (view.py): unknowns at their best values.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bjmd.checks import one_of
-from bjmd.data.missing import CompletedSources
-from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
+from bjmd.data.view import View, centre
+from bjmd.errors import InputError
 from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms, residual_sum_of_squares
 from bjmd.numerics import simplex
@@ -47,19 +47,30 @@ def fit(
     *,
     seed: int,
     prior: str = "laplace",
+    priors: str = "data",
     alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float = Priors.lambda_,
+    lambda_: float | None = None,
     a0: float = Priors.a0,
-    b0: float = Priors.b0,
+    b0: float | None = None,
     tol: float = 1e-5,
     max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:
-    """Fit from one random start; stop when the objective's relative change in a sweep is at most `tol`."""
-    priors = Priors(alpha0, lambda_, a0, b0)
-    form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](priors.lambda_)
-    algorithm = PosteriorMode(sources, n_components, priors, form, np.random.default_rng(seed))
-    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=form.waits)
+    """Fit from one random start.
+
+    priors="data" measures the data in their own unit and from their own origin, and stops when the objective changes by
+    at most `tol` nats an entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
+    change is at most `tol`.
+    """
+    constants = Priors.of(priors, alpha0, lambda_, a0, b0)
+    if constants.learns_alpha or constants.learns_lambda:
+        raise InputError("MAP cannot learn alpha0 or lambda_; give numbers, or use cavi-bjmd")
+    unit, origin = centre(sources) if priors == "data" else (1.0, None)
+    constants = constants.in_unit(unit)
+    form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
+    algorithm = PosteriorMode(sources, n_components, constants, form, np.random.default_rng(seed), unit, origin)
+    per_entry = sum(sources.n_observed) if priors == "data" else None
+    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=form.waits, per_entry=per_entry)
 
 
 @dataclass(frozen=True)
@@ -80,46 +91,62 @@ class State:
 class PosteriorMode:
     """Block coordinate descent on the negative log joint (loop.Algorithm)."""
 
-    def __init__(self, sources, n_components, priors, form, rng):
-        self.sources, self.priors, self.form, self.rng = CompletedSources(sources), priors, form, rng
+    def __init__(self, sources, n_components, priors, form, rng, unit=1.0, origin=None):
+        self.priors, self.form, self.rng, self.unit, self.origin = priors, form, rng, unit, origin
         self.alpha0 = priors.dirichlet(n_components)
         self.n_entries = sources.n_observed
+        self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
+        # the norms of data in their own unit are known already
+        known = origin is None and unit == 1
+        self.observed_norms = sources.squared_norms if known else [v.squares_of_rows().sum() for v in self.views]
+        self.filled_norms = [0.0] * len(self.views)
+        if any(sources.n_missing):
+            self.fill(_feature_means(self.views)[None], [np.ones((1, view.shape[1])) for view in self.views])
+
+    def fill(self, wt, memberships):
+        self.filled_norms = [view.fill(wt, h) for view, h in zip(self.views, memberships, strict=True)]
 
     def start(self):
         n_components = len(self.alpha0)
         return State(
-            memberships=[random_memberships(n_components, n, self.rng) for n in self.sources.n_samples],
-            columns=[None] * len(self.sources),
-            noise_variances=[
-                self.noise_variance(norm, n) for norm, n in zip(self.sources.squared_norms, self.n_entries, strict=True)
-            ],
-            ridge_variance=np.full((n_components, self.sources.n_features), self.priors.lambda_**2),
+            memberships=[random_memberships(n_components, view.shape[1], self.rng) for view in self.views],
+            columns=[None] * len(self.views),
+            noise_variances=[self.noise_variance(self.norm(c), n) for c, n in enumerate(self.n_entries)],
+            ridge_variance=np.full((n_components, self.views[0].shape[0]), self.priors.lambda_**2),
             wt=None,
             n_sweeps=0,
         )
 
     def sweep(self, state):
-        sources, n_sweeps = self.sources, state.n_sweeps + 1
+        n_sweeps = state.n_sweeps + 1
         if state.wt is not None:
-            sources.fill(state.wt, state.memberships)
-        wt = update_components(sources, state.memberships, state.noise_variances, state.ridge_variance)
+            self.fill(state.wt, state.memberships)
+        wt = update_components(self.views, state.memberships, state.noise_variances, state.ridge_variance)
         ridge_variance = self.form.ridge_variance(wt) if n_sweeps > self.form.waits else state.ridge_variance
         objective = self.form.penalty(wt, ridge_variance)
 
         gram = wt @ wt.T
         columns, noise_variances = [], []
-        for c, x in enumerate(sources.matrices):
-            projection = components_times_data(wt, x)
+        for c, view in enumerate(self.views):
+            projection = view.times_components(wt)
             alpha = state.noise_variances[c] * (self.alpha0 - 1)
             solution = simplex.minimise(gram, projection, alpha, start=state.columns[c], tol=SWEEP_TOLERANCE)
-            rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, solution.h)
+            rss = residual_sum_of_squares(self.norm(c), gram, projection, solution.h)
             variance = self.noise_variance(rss, self.n_entries[c])
             objective += noise_terms(rss, variance, self.n_entries[c], self.priors)
             objective += dirichlet_terms(solution.h, self.alpha0)
             columns.append(solution)
             noise_variances.append(variance)
         memberships = [solution.h for solution in columns]
-        return State(memberships, columns, noise_variances, ridge_variance, wt, n_sweeps), objective
+        return State(memberships, columns, noise_variances, ridge_variance, wt, n_sweeps), self.in_unit(objective)
+
+    def norm(self, c):
+        """||Z||^2 with missing entries as they are filled in."""
+        return self.observed_norms[c] + self.filled_norms[c]
+
+    def in_unit(self, objective):
+        """The objective of the data in their own unit, in which every density is 1 / unit of that here."""
+        return objective if self.unit == 1 else objective + sum(self.n_entries) * np.log(self.unit)
 
     def noise_variance(self, rss, n_entries):
         """s2_c at its mode."""
@@ -129,7 +156,18 @@ class PosteriorMode:
         return state.memberships
 
     def finish(self, state):
-        return loop.Found(np.ascontiguousarray(state.wt.T), state.memberships, np.sqrt(state.noise_variances))
+        components = self.unit * state.wt.T + (0.0 if self.origin is None else self.origin[:, None])
+        model = FittedModel(
+            alpha0=np.array([self.alpha0] * len(self.views)),
+            noise_prior=np.array([self.priors.a0, self.unit**2 * self.priors.b0]),
+        )
+        noise = self.unit * np.sqrt(state.noise_variances)
+        return loop.Found(np.ascontiguousarray(components), state.memberships, noise, model=model)
+
+
+def _feature_means(views):
+    """The mean of every feature over all observed entries: the first guess at missing ones."""
+    return sum(view.sums_of_rows() for view in views) / sum(view.counts_of_rows() for view in views)
 
 
 class _Laplace:
@@ -166,12 +204,11 @@ class _Hierarchical:
 PRIORS_OF_W = {"laplace": _Laplace, "hierarchical": _Hierarchical}
 
 
-def update_components(sources, memberships, noise_variances, ridge_variance):
+def update_components(views, memberships, noise_variances, ridge_variance):
     """W': w_i = (sum_c x_i H^(c)'/s2_c) (sum_c H^(c)H^(c)'/s2_c + diag(1/v_i))^-1 for every row i."""
     precision = sum(h @ h.T / s2 for h, s2 in zip(memberships, noise_variances, strict=True))
     linear = sum(
-        data_times_memberships(x, h) / s2
-        for x, h, s2 in zip(sources.matrices, memberships, noise_variances, strict=True)
+        view.times_memberships(h) / s2 for view, h, s2 in zip(views, memberships, noise_variances, strict=True)
     )
     wt = np.empty_like(linear)
     _ridge_rows(precision, linear, ridge_variance, wt)

@@ -10,7 +10,7 @@ and asks for its share of the ELBO.  docs/model.md derives them.
 source    the paper's: phi = u = v = 1
 feature   phi_i ~ Gamma(a, a), one a feature, shared by the sources
 sample    u_cj ~ Gamma(a_c, a_c), one a sample
-robust    v_cij ~ Gamma(nu_c/2, nu_c/2), one an entry: Student's t with nu_c degrees of freedom
+robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one an entry: Student's t with nu_c degrees of freedom
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import gammaln, polygamma, psi
 
 from bjmd.errors import InputError
@@ -27,7 +28,8 @@ FACTORS = ("feature", "sample", "robust")
 MOST_PRECISE = 10
 """How many times as precise as the rest a feature or sample can get, whatever its errors: one without variance would
 else have an infinite precision and take the fit over."""
-FIRST_NU, LEAST_NU, MOST_NU = 10.0, 0.5, 1e4
+FIRST_NU, LEAST_NU, MOST_NU = 10.0, 0.5, 200.0
+"""Degrees of freedom: to begin with, and the bounds; with 200 a t is normal for all that matters."""
 LARGEST_SHAPE = 1e6
 
 
@@ -82,38 +84,49 @@ class Gammas:
 
 @dataclass(frozen=True)
 class StudentT:
-    """q(v_ij) = Gamma((nu + 1)/2, (nu + w r^2)/2) at the residual r and precision w of every entry.
+    """q(v_ij) = Gamma((nu + 1)/2, (nu + 1 + w r^2)/2) at the residual r and precision w of every entry.
 
-    The sweep runs on pseudo-data z = fit + v (x - fit), as if every entry had the precision `inflation` t: with y a
-    latent entry of the other 1 - v of that precision, filled in at the fit, the two are one entry z and a constant.
+    The prior's rate is (nu + 1)/2, so that E[v] = 1 / (1 + w r^2 / (nu + 1)) is at most 1: the scale of the t is that
+    of the normal times `scale`.  The sweep runs on pseudo-data z = fit + v (x - fit) of full precision.  With y a latent
+    entry of the other 1 - v of the precision, filled in at the fit, x and y are one entry z and a constant.
     """
 
     nu: float
-    mean_v: float = 1.0
-    mean_log: float = 0.0
-    """The mean over the entries of v nu/(nu+1), and of ln(1 + w r^2/nu)."""
+    mean: float = 1.0
+    log: float = 0.0
+    """The means over the entries of E[v] and of ln(1 + w r^2 / (nu + 1))."""
     n_entries: int = 0
 
     @property
-    def inflation(self) -> float:
-        """E[v] at no residual."""
-        return (self.nu + 1) / self.nu
-
-    def learned(self) -> StudentT:
-        """nu at the maximum of E[ln Gamma(v; nu/2, nu/2)]."""
+    def mean_log(self) -> float:
+        """The mean over the entries of E[ln v]."""
         shape = 0.5 * (self.nu + 1)
-        log_v = psi(shape) - np.log(0.5 * self.nu) - self.mean_log
-        half = _gamma_shape(self.inflation * self.mean_v - log_v - 1)
-        return replace(self, nu=float(np.clip(2 * half, LEAST_NU, MOST_NU)))
+        return psi(shape) - np.log(shape) - self.log
+
+    @property
+    def scale(self) -> float:
+        return np.sqrt((self.nu + 1) / self.nu)
+
+    def learned(self) -> float:
+        """nu at the maximum of E[ln Gamma(v; nu/2, (nu + 1)/2)]."""
+        excess = self.mean - self.mean_log
+
+        def slope(log_nu):
+            nu = np.exp(log_nu)
+            return np.log(0.5 * (nu + 1)) + nu / (nu + 1) - psi(0.5 * nu) - excess
+
+        ends = np.log(LEAST_NU), np.log(MOST_NU)
+        if slope(ends[0]) <= 0 or slope(ends[1]) >= 0:
+            return LEAST_NU if slope(ends[0]) <= 0 else MOST_NU
+        return float(np.exp(brentq(slope, *ends, xtol=1e-12)))
 
     def elbo(self, nu: float) -> float:
-        """E[ln v]/2 + E[ln Gamma(v; nu/2, nu/2)] + entropy over all entries, with q(v) that of self.nu."""
-        shape, rate = 0.5 * (self.nu + 1), 0.5 * self.nu
-        mean_v, log_v = self.inflation * self.mean_v, psi(shape) - np.log(rate) - self.mean_log
-        half = 0.5 * nu
-        prior = half * np.log(half) - gammaln(half) + (half - 1) * log_v - half * mean_v
-        entropy = shape - np.log(rate) - self.mean_log + gammaln(shape) + (1 - shape) * psi(shape)
-        return self.n_entries * (0.5 * log_v + prior + entropy)
+        """E[ln v]/2 + E[ln Gamma(v; nu/2, (nu + 1)/2)] + entropy over all entries, with q(v) that of self.nu."""
+        shape = 0.5 * (self.nu + 1)
+        prior = 0.5 * nu * np.log(0.5 * (nu + 1)) - gammaln(0.5 * nu) + (0.5 * nu - 1) * self.mean_log
+        prior -= 0.5 * (nu + 1) * self.mean
+        entropy = shape - np.log(shape) - self.log + gammaln(shape) + (1 - shape) * psi(shape)
+        return self.n_entries * (0.5 * self.mean_log + prior + entropy)
 
 
 def downweight(view, x, fit, precision, of_rows, of_columns, robust):
@@ -122,9 +135,9 @@ def downweight(view, x, fit, precision, of_rows, of_columns, robust):
     of_columns = np.ones(view.shape[1]) if of_columns is None else of_columns
     rows, columns = np.zeros(view.shape[0]), np.zeros(view.shape[1])
     total, logarithms, count = moments.downweighted(
-        x, fit, precision, of_rows, of_columns, robust.nu, view.matrix, rows, columns
+        x, fit, precision, of_rows, of_columns, robust.nu + 1, view.matrix, rows, columns
     )
-    return rows, columns, replace(robust, mean_v=total / count, mean_log=logarithms / count, n_entries=count)
+    return rows, columns, replace(robust, mean=total / count, log=logarithms / count, n_entries=count)
 
 
 def _least_shape(counts):

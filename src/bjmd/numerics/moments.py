@@ -16,7 +16,13 @@ def pack(matrix):
 
 def pack_doubled(matrix):
     """The same with entries off the diagonal doubled: <A, B> = pack_doubled(A) @ pack(B)."""
-    return pack(2 * matrix - np.diag(np.diag(matrix)))
+    return doubled(pack(matrix), len(matrix))
+
+
+def doubled(vectors, size):
+    """Packed matrices with the entries off the diagonal doubled."""
+    k, p = np.tril_indices(size)
+    return vectors * np.where(k == p, 1.0, 2.0)
 
 
 def unpack(vectors, size):
@@ -66,6 +72,20 @@ def sums_over_places(starts, places, vectors, weights):
 
 
 @compiled
+def fill(w, h, scale, base, rows, columns, out):
+    """out[i, j] = base_i + scale w_i'h_j at the given places; returns the sum of (w_i'h_j)^2."""
+    total = 0.0
+    for place in range(len(rows)):
+        i, j = rows[place], columns[place]
+        value = 0.0
+        for k in range(w.shape[1]):
+            value += w[i, k] * h[j, k]
+        out[i, j] = base[i] + scale * value
+        total += value * value
+    return total
+
+
+@compiled
 def weighted_squares(z, shift, of_rows, of_columns, rows, columns):
     """Add q_j (z_ij - shift_i)^2 to rows[i] and phi_i (z_ij - shift_i)^2 to columns[j]; NaN counts as nothing."""
     for i in range(z.shape[0]):
@@ -79,7 +99,7 @@ def weighted_squares(z, shift, of_rows, of_columns, rows, columns):
 
 @compiled
 def downweighted(x, fit, precision, of_rows, of_columns, nu, z, spread_of_rows, spread_of_columns):
-    """Student's t by pseudo-data: v = nu / (nu + w r^2) with r = x - fit, w = precision phi_i u_j, and z = fit + v r.
+    """Student's t by pseudo-data: v = 1 / (1 + w r^2 / nu), r = x - fit, w = precision phi_i u_j, and z = fit + v r.
 
     Overwrites z, adds u_j v (1 - v) r^2 to spread_of_rows and phi_i v (1 - v) r^2 to spread_of_columns; NaN becomes the
     fit.  Returns the sums of v, of ln(1 + w r^2 / nu) and the number of entries.
