@@ -87,8 +87,8 @@ class StudentT:
     """q(v_ij) = Gamma((nu + 1)/2, (nu + 1 + w r^2)/2) at the residual r and precision w of every entry.
 
     The prior's rate is (nu + 1)/2, so that E[v] = 1 / (1 + w r^2 / (nu + 1)) is at most 1: the scale of the t is that
-    of the normal times `scale`.  The sweep runs on pseudo-data z = fit + v (x - fit) of full precision.  With y a latent
-    entry of the other 1 - v of the precision, filled in at the fit, x and y are one entry z and a constant.
+    of the normal times `scale`.  The sweep runs on pseudo-data z = fit + v (x - fit) of full precision.  With y a
+    latent entry of the other 1 - v of the precision, filled in at the fit, x and y are one entry z and a constant.
     """
 
     nu: float
