@@ -26,6 +26,7 @@ from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition
+from bjmd.inference.noise import weigh
 from bjmd.numerics import dirichlet, moments, simplex
 
 COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
@@ -166,7 +167,7 @@ class _Columns:
                 raise InputError("a robust fit weighs every single entry; give the new samples as a dense matrix")
             self.nu = _of_source(model.degrees_of_freedom, source)
             self.x = np.where(np.isnan(checked.matrices[0]), np.nan, checked.matrices[0] - shift[:, None])
-            self.view = View(self.x.copy(), checked.n_missing[0])
+            self.view = View(self.x.copy(), checked.n_missing[0], constant=False)
 
     def second_moments(self, result):
         """w_i w_i', or its expectation, of every row, packed."""
@@ -179,18 +180,17 @@ class _Columns:
         n_samples, counts = view.shape[1], view.counts_of_columns()
         columns = self.start(n_samples)
         u = np.ones(n_samples)
-        variance = self.noise_variance(view.squares_of_columns(self.phi).sum(), counts.sum()) if estimated else noise**2
-        linear, spread = view.times_components(self.wt), 0.0
+        linear, squares = view.times_components(self.wt), view.squares_of_columns(self.phi)
+        variance = self.noise_variance(squares.sum(), counts.sum()) if estimated else noise**2
         iterates = estimated or self.nu is not None or self.by_sample is not None
         for _ in range(ROUNDS):
             before = self.mean(columns)
             if self.nu is not None:
-                linear, spread = self.weighed(before, variance, u)
+                linear, squares = self.weighed(before, variance, u)
             columns = self.columns(linear, u / variance, columns)
             if not iterates:
                 return columns, float(noise)
-            errors = view.squares_of_columns(self.phi) + spread - 2 * self.explained(linear, columns)
-            errors = np.maximum(errors, 0.0)
+            errors = np.maximum(squares - 2 * self.explained(linear, columns), 0.0)
             if self.by_sample is not None:
                 a = self.by_sample
                 u = (a + 0.5 * counts) / (a + 0.5 * errors / variance)
@@ -203,12 +203,9 @@ class _Columns:
         raise FitError(f"the new samples did not settle in {ROUNDS} rounds; leave out those with few entries")
 
     def weighed(self, m, variance, u):
-        """b of the pseudo-data of a robust fit, and the spread of every column."""
-        phi = np.ones(self.view.shape[0]) if self.phi is None else self.phi
-        rows, columns = np.zeros(self.view.shape[0]), np.zeros(self.view.shape[1])
-        moments.downweighted(self.x, self.w @ m, 1 / variance, phi, u, self.nu + 1, self.view.matrix, rows, columns)
-        self.view.move(None)
-        return self.view.times_components(self.wt), columns
+        """b of the pseudo-data of a robust fit, and phi-weighted squares and spread of every column together."""
+        weighed = weigh(self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu)
+        return self.view.times_components(self.wt), weighed.spread_of_columns + weighed.squares_of_columns
 
     def explained(self, linear, columns):
         """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""
