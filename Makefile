@@ -13,7 +13,7 @@ help:
 	@echo "make paper       run the whole paper: CONFIG (default: config/paper.yaml) with all the data that can be had"
 	@echo "make plan        say what CONFIG (default: the paper) would submit to a cluster: jobs, CPU hours, longest chain"
 	@echo "make test        run the tests"
-	@echo "make lint        run ruff, snakefmt and snakemake --lint"
+	@echo "make lint        check style, types, spelling and configuration files"
 	@echo "make benchmark   measure speed and memory as ratios"
 	@echo "make lock        renew envs/requirements.txt from pyproject.toml"
 	@echo "make clean       remove .venv and everything the workflow wrote"
@@ -51,6 +51,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -66,5 +70,5 @@ benchmark: $(READY)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf .venv .snakemake .pytest_cache .ruff_cache build
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache build
 	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} +
