@@ -61,12 +61,7 @@ def test_the_library_knows_nothing_of_the_paper():
 
 
 def test_numerics_stands_alone():
-    assert not offenders(
-        lambda name: inside(name, "bjmd.numerics"), lambda other: not inside(other, "bjmd", "bjmd.numerics")
-    )
-    assert not offenders(
-        lambda name: inside(name, "bjmd.numerics"), lambda other: inside(other, "bjmd") and not inside(other, "bjmd.numerics")
-    )
+    assert not offenders(lambda name: inside(name, "bjmd.numerics"), lambda other: not inside(other, "bjmd.numerics"))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +90,7 @@ def loaded_after(statement):
 def test_importing_the_package_is_light():
     heavy = {"numpy", "scipy", "pandas", "sklearn", "numba", "matplotlib"}
     assert not heavy & loaded_after("import bjmd")
-    assert {"numpy", "numba"} <= loaded_after("import bjmd; bjmd.fit")  # on first use
+    assert "numpy" in loaded_after("import bjmd; bjmd.fit")  # on first use
 
 
 def test_a_fit_needs_no_plots_and_no_scipy_stats():

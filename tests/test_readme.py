@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from bjmd import cli
 
@@ -46,11 +47,12 @@ def test_every_link_leads_to_a_file_and_every_page_is_linked():
     assert {page.relative_to(ROOT).as_posix() for page in ROOT.glob("docs/*.md")} <= targets
 
 
-def test_every_make_target_and_subcommand_exists(capsys):
+def test_every_make_target_and_subcommand_exists():
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for target in re.findall(r"\bmake ([a-z]+)\b", SHELL) + re.findall(r"`make ([a-z]+)", TEXT):
+    for target in re.findall(r"^make ([a-z]+)", SHELL, re.MULTILINE) + re.findall(r"`make ([a-z]+)", TEXT):
         assert target in targets
-    assert cli.main(["--help"]) in (None, 0)
-    known = re.search(r"\{([\w,]+)\}", capsys.readouterr().out)[1].split(",")
     used = set(re.findall(r"^bjmd ([a-z]+)", SHELL, re.MULTILINE))
-    assert {"select", "show", "transform"} <= used <= set(known)
+    assert len(used) > 2
+    for subcommand in used:
+        with pytest.raises(SystemExit, match="^0$"):
+            cli.main([subcommand, "--help"])
