@@ -41,9 +41,9 @@ INTRODUCTION = """\
 
 `python docs/make_api.py` writes this page from the docstrings; do not edit it by hand.
 
-The six names below are the public interface. Most people only need `BJMD`, a scikit-learn estimator with samples in rows.
-Everything else has **features in rows and samples in columns**, as in the paper. Start with the [tutorial](tutorial.md);
-[methods.md](methods.md) describes the methods, and [options.md](options.md) says how to choose.
+The six names below are the public interface. Most people only need `BJMD`, a scikit-learn estimator with samples in
+rows. Everything else has **features in rows and samples in columns**, as in the paper. Start with the
+[tutorial](tutorial.md); [methods.md](methods.md) describes the methods, and [options.md](options.md) says how to choose.
 """
 
 BEHIND = """\

@@ -54,5 +54,5 @@ def test_every_make_target_and_subcommand_exists():
     used = set(re.findall(r"^bjmd ([a-z]+)", SHELL, re.MULTILINE))
     assert len(used) > 2
     for subcommand in used:
-        with pytest.raises(SystemExit, match="^0$"):
+        with pytest.raises(SystemExit, match=r"^0$"):
             cli.main([subcommand, "--help"])
