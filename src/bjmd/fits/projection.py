@@ -135,17 +135,17 @@ class _NewSamples:
         self.incomplete = np.zeros(self.matrix.shape[1], dtype=bool)
         """Which samples have missing entries."""
         if missing is not None:
-            self._find_gaps(result.components)
+            self._find_gaps(missing, result.components)
 
-    def _find_gaps(self, components):
+    def _find_gaps(self, missing, components):
         """C_j of every incomplete sample j, which is found at `_gap[_place[j]]`."""
-        empty = np.flatnonzero(self.missing.all(axis=0))
+        empty = np.flatnonzero(missing.all(axis=0))
         if len(empty):
             raise InputError(f"new sample {empty[0]} (counted from 0) has no observed entry; remove it")
-        self.n_observed -= int(self.missing.sum())
-        self.incomplete = self.missing.any(axis=0)
+        self.n_observed -= int(missing.sum())
+        self.incomplete = missing.any(axis=0)
         self._place = np.cumsum(self.incomplete) - 1
-        self._gap = _sums(self.missing[:, self.incomplete], lambda rows: _squares(components[rows]))
+        self._gap = _sums(missing[:, self.incomplete], lambda rows: _squares(components[rows]))
 
     def filled_in(self, which, m):
         """C_j m_j of the samples `which`, whose memberships are m: what their missing entries add to `linear`."""

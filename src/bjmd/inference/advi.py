@@ -17,8 +17,9 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -82,7 +83,7 @@ def fit(
         inference = pm.ADVI(random_seed=seed, start=_start(sources, n_components, priors, seed))
         approximation = _Approximation(inference, model, sources)
         centre = approximation.centre()
-        seen = []
+        seen: list[Mapping[str, Any]] = []
         converged, reason = False, f"stopped at max_iterations = {max_iterations}"
         done = 0
         while done < max_iterations:

@@ -65,8 +65,9 @@ def fit(
     The objective and the trace are minus the ELBO.
     """
     algorithm = ClosedForm(sources, n_components, Priors(alpha0, lambda_, a0, b0), np.random.default_rng(seed))
-    limits = {"tol": tol, "max_sweeps": max_sweeps}
-    return loop.run(algorithm, **limits, watch=watch, objective="ELBO", momentum_from=PLAIN_SWEEPS)
+    return loop.run(
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO", momentum_from=PLAIN_SWEEPS
+    )
 
 
 @dataclass(frozen=True)

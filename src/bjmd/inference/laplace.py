@@ -75,8 +75,7 @@ def fit(
     algorithm = LaplaceApproximation(
         sources, Priors(alpha0, lambda_), n_components, positive_number("smoothing", smoothing), seed
     )
-    limits = {"tol": tol, "max_sweeps": max_sweeps}
-    return loop.run(algorithm, **limits, watch=watch, objective="approximate ELBO", patience=2)
+    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2)
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class _Hierarchical:
         return (z / self.lambda_ + 0.5 * np.log(z) + 0.5 * wt**2 / z).sum()
 
 
-PRIORS_OF_W = {"laplace": _Laplace, "hierarchical": _Hierarchical}
+PRIORS_OF_W: dict[str, type[_Laplace] | type[_Hierarchical]] = {"laplace": _Laplace, "hierarchical": _Hierarchical}
 
 
 def update_components(sources, memberships, noise_variances, ridge_variance):
