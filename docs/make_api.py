@@ -43,7 +43,7 @@ INTRODUCTION = """\
 
 The six names below are the public interface. Most people only need `BJMD`, a scikit-learn estimator with samples in
 rows. Everything else has **features in rows and samples in columns**, as in the paper. Start with the
-[tutorial](tutorial.md); [methods.md](methods.md) describes the methods, and [options.md](options.md) says how to choose.
+[tutorial](tutorial.md); [methods.md](methods.md) describes the methods, [options.md](options.md) says how to choose.
 """
 
 BEHIND = """\
