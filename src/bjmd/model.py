@@ -4,7 +4,7 @@
     w_ik ~ Laplace(0, lambda),   columns of H^(c) ~ Dirichlet(alpha0),   s2_c ~ InverseGamma(a0, b0)
 
 This file holds the constants of the priors (`Priors`) and the negative log joint density that every point estimate
-reports as its objective.
+reports as its objective (docs/derivation.md, 1 and 2).
 """
 
 from collections.abc import Sequence

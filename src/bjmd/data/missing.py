@@ -1,4 +1,4 @@
-"""Missing entries (NaN) as unknowns of the model.
+"""Missing entries (NaN) as unknowns of the model (docs/derivation.md, 5).
 
 Let a missing x_ij of a source with noise variance s2 have the factor q(x_ij | s2) = N(v_ij, s2).  It adds
 

@@ -1,5 +1,7 @@
 """New samples in the coordinates of a fit: W stays as it is, the memberships of every new sample are inferred.
 
+The mathematics is in docs/derivation.md, 8.
+
     projection = project(result, matrix)                       # features x samples, NaN where an entry is missing
     projection.memberships, projection.noise, projection.dirichlet
 
@@ -251,7 +253,7 @@ class _Points:
         return simplex.minimise(self.gram, linear, noise_variance * (self.alpha0 - 1)).h
 
     def noise_variance(self, rss, n_observed):
-        """The mode, NOTES 2.7."""
+        """The mode (docs/derivation.md, 3.5)."""
         return (2 * self.priors.b0 + rss) / (2 * self.priors.a0 + n_observed + 2)
 
 

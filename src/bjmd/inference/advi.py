@@ -1,11 +1,11 @@
-"""The paper's VI-BJMD: mean-field ADVI on the model written in PyMC (NOTES 2.1).
+"""The paper's VI-BJMD: mean-field ADVI on the model written in PyMC (docs/derivation.md, 6).
 
 ADVI maps every unknown to the real line, approximates the posterior there by independent normals, and follows noisy
 gradients of the ELBO.  The ELBO never settles, so the paper stops when the memberships do:
 
     max_c ||H_new^(c) - H_old^(c)||_F^2 / ||H_old^(c)||_F^2 < tau,     looked at every L iterations.
 
-The likelihood enters through its sufficient statistics (NOTES 1).  With all samples side by side, s2_j the variance of
+The likelihood enters through its sufficient statistics.  With all samples side by side, s2_j the variance of
 sample j's source and V = diag(1/s2_j), it is
 
     sum_c RSS_c / s2_c = sum_c ||X^(c)||^2 / s2_c - 2 <X (VH), W> + <W'W, H'(VH)>      (H is samples x components here)

@@ -1,4 +1,4 @@
-"""Closed-form variational BJMD: coordinate ascent on an exact ELBO (NOTES 3).
+"""Closed-form variational BJMD: coordinate ascent on an exact ELBO (docs/derivation.md, 4).
 
 The posterior is approximated by independent factors
 

@@ -1,8 +1,8 @@
 """JMD, and GLAD when there is one source: variational inference by Laplace approximations.
 
-The model is that of NOTES section 1 without a prior on the noise: s2_c is a parameter.  q(W, H) is a product over rows
-w_i and columns h_j.  Each factor is the Gaussian at the mode of the expected log joint, with the inverse negative
-Hessian there as its covariance.
+The model is that of model.py without a prior on the noise: s2_c is a parameter.  q(W, H) is a product over rows w_i and
+columns h_j.  Each factor is the Gaussian at the mode of the expected log joint, with the inverse negative Hessian there
+as its covariance (docs/derivation.md, 7).
 
 Columns.  h = softmax(eta), and q is Gaussian in eta.  With G = E[W'W], b = E[W]'x, A = sum_k alpha0_k, the expected
 log joint as a density of eta (whose Jacobian turns the Dirichlet's alpha0 - 1 into alpha0) is
