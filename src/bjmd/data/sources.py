@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,11 @@ class Sources:
         self,
         matrices: Iterable[Any],
         *,
-        names: Sequence[str] | None = None,
-        feature_names: Sequence[str] | None = None,
-        sample_names: Sequence[Sequence[str] | None] | None = None,
+        names: Collection[str] | None = None,
+        feature_names: Collection[str] | None = None,
+        sample_names: Collection[Collection[str] | None] | None = None,
         labels: Sequence[Any] | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: Collection[str] | None = None,
     ) -> None:
         if getattr(matrices, "ndim", None) == 2:
             raise InputError("Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])")
