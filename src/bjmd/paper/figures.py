@@ -11,7 +11,7 @@ from bjmd.report.style import COLOURS, MARKERS, styled
 
 def families(fits):
     """Fits that differ only in whether they tell sources apart, together: {key: [names]} in the config's order."""
-    groups = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for name, fit in fits.items():
         key = (registry.get(fit["method"]).module, str(sorted(fit.get("options", {}).items())))
         groups.setdefault(key, []).append(name)

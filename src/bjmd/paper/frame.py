@@ -22,7 +22,7 @@ def run_script(main, snakemake):
         sys.exit(1)
 
 
-_HELD = []
+_HELD: list = []
 """Locks stay open until the process ends."""
 
 

@@ -71,13 +71,14 @@ def longest_chain(jobs):
     """The jobs, first to last, whose hours add up to the least time that the run can take."""
     maker = {path: job for job in jobs for path in job.outputs}
     needs = {job: {maker[path] for path in job.inputs if path in maker} for job in jobs}
-    until, before = {}, {}
+    until: dict[Job, float] = {}
+    before: dict[Job, Job | None] = {}
     for job in TopologicalSorter(needs).static_order():
-        before[job] = max(needs[job], key=until.get, default=None)
-        until[job] = job.hours + until.get(before[job], 0)
-    chain = [max(until, key=until.get)]
-    while before[chain[0]] is not None:
-        chain.insert(0, before[chain[0]])
+        before[job] = max(needs[job], key=until.__getitem__, default=None)
+        until[job] = job.hours + max((until[need] for need in needs[job]), default=0)
+    chain = [max(until, key=until.__getitem__)]
+    while (earlier := before[chain[0]]) is not None:
+        chain.insert(0, earlier)
     return chain
 
 

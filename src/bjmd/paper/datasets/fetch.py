@@ -166,7 +166,7 @@ class _Resuming:
 
 def _in_short(error):
     """A few words for a sentence; the text of a requests error is long and repeats the address."""
-    if isinstance(error, requests.HTTPError):
+    if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"{error.response.status_code} {error.response.reason}"
     if isinstance(error, requests.Timeout):
         return "no answer in time"

@@ -101,7 +101,8 @@ def read_expression(path, patients):
         # As many rows as there could be genes; those that stay empty take no memory because nothing touches them.
         n_rows = _count_lines(path)
         totals = [np.zeros((n_rows, len(group))) for group in columns]
-        row_of, n_probes, left_out = {}, np.zeros(n_rows), 0
+        row_of: dict[str, int] = {}
+        n_probes, left_out = np.zeros(n_rows), 0
         for genes, values in _pieces(path, file, leading, len(ids)):
             complete = np.isfinite(values[:, used]).all(axis=1)
             left_out += len(genes) - complete.sum()

@@ -22,7 +22,7 @@ _FILE = re.compile(r"(yaleB\d\d)_P00A([+-]\d{3})E([+-]\d\d)\.pgm")
 
 def prepare(folder):
     """The sources "center" and "side" from a folder of .pgm files, in any depth; classes are the people."""
-    chosen = {"center": [], "side": []}
+    chosen: dict[str, list[Path]] = {"center": [], "side": []}
     for path in sorted(Path(folder).rglob("yaleB*.pgm"), key=lambda path: path.name):
         lighting = _lighting(path.name)
         if lighting is not None:
@@ -49,7 +49,8 @@ def prepare(folder):
 def read_pgm(path):
     """The pixels of a binary 8-bit PGM file, height x width; `#` comments may stand anywhere in its header."""
     content = Path(path).read_bytes()
-    fields, position = [], 0
+    fields: list[bytes] = []
+    position = 0
     while len(fields) < 4:
         found = _HEADER_FIELD.match(content, position)
         if not found:
