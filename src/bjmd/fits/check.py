@@ -3,22 +3,21 @@
     for finding in check(sources, result):
         print(finding.alarm, finding.sentence)
 
-**Residuals.**  r_ij = x_ij - E[w_i]'E[h_j].  A fit follows its data, so residuals are smaller than the noise.  For a
-linear model y = Z b + e with a normal prior on b, the residual at the posterior mean is s2 (Z V Z' + s2 I)^-1 y, whose
-covariance, data drawn from the model, is
+**Residuals.**  r_ij = x_ij - E[w_i]'E[h_j].  A fit follows its data, so residuals are smaller than the noise.  In a
+linear model y = Z b + e with a normal prior on b, the residual at the posterior mean is s2 (Z V Z' + s2 I)^-1 y, and for
+data from the model its covariance is
 
-    s2 I - Z Cov[b | y] Z':   the noise's less that of the fit under the posterior.
+    s2 I - Z Cov[b | y] Z',   the noise's less that of the fit under the posterior.
 
-Here w_i'h_j takes the place of Zb, so z_ij = r_ij / sqrt(s2 - Var[w_i'h_j]) has variance 1, and so have sums of
-residuals over the samples of a source, divided by the root of N s2 - Var[sum_j w_i'h_j].  Degrees of freedom that the fit
-has used up are thereby counted where it has used them.
+With w_i'h_j in the place of Zb, z_ij = r_ij / sqrt(s2 - Var[w_i'h_j]) has variance 1, and a sum of residuals over the
+samples of a source has variance N s2 - Var[sum_j w_i'h_j].  So degrees of freedom are taken off where the fit used them.
 
-**Scales.**  y_ij = ln(z_ij^2 + SOFT) turns a factor on the noise into a sum and is hardly moved by wild entries.  Under the
-model the y_ij of a source are alike, whatever their distribution; an analysis of variance by feature and by sample tells
-whether some scales differ.  SOFT is the number for which y has no skewness under normal noise, so that few samples do.
+**Scales.**  y_ij = ln(z_ij^2 + SOFT) makes a sum of the factors on the noise, and wild entries hardly move it.  Under
+the model all y_ij of a source have one distribution, so an analysis of covariance (effects of features and samples,
+slope on the signal) tells whose noise differs, by F and t tests that hold for any shape of the noise.
 
-**Alarms.**  A finding raises the alarm where it is beyond chance (p at most LEVEL, after Bonferroni over sources) *and* its
-size is worth a word (statistic above threshold): with enough data every model is wrong beyond chance.
+**Alarms** are raised by what is beyond chance (p at most LEVEL after Bonferroni) *and* large enough to matter
+(statistic above threshold): with enough data every model is wrong beyond chance.
 """
 
 from __future__ import annotations
@@ -41,476 +40,402 @@ from bjmd.model import Priors
 from bjmd.numerics import dirichlet
 
 LEVEL = 0.01
-"""The chance of a false alarm that each check allows itself, should its size not keep it silent anyway."""
+"""The largest p that raises an alarm."""
 SPREAD = 0.15
-"""Sd of ln(noise sd) over features or samples; t, ignored, costs about 4 t^2 of the information, here a tenth."""
+"""Sd of ln(noise sd) over features or samples.  Ignoring a spread t costs about 4 t^2 of the information: a tenth."""
 GROWTH = 0.1
 """Change of ln(noise sd) for one sd of the signal."""
 SHIFT = 0.1
 """Root mean square of a source's shifts, as a share of its noise sd."""
-EVERY, HALF = 0.9, 0.6
-"""Shares of a source's samples that count as (nearly) all, and as no more than chance and a mixture give."""
-OWNED = 0.9
-"""Share of what a component explains that must be its owner's alone."""
-TELLING = 10.0
-"""Nats that a source would gain from a component, did it use it as the owner does, for its silence to mean something."""
-LARGE, OFF_CENTRE, PRIOR_NOISE, SMALL = 10.0, (5.0, 3.0), 0.05, 1e-3
-"""Data against fixed priors: size over lambda; means over lambda and over sd; b0's share of the noise; size over lambda."""
+OWNED, OWNED_BY_ALL = 0.9, 0.5
+"""Share of a component's use that is one source's alone: by some of its samples, or by nearly all, which is a shift."""
+NEARLY_ALL, TELLING = 0.8, 10.0
+"""Share of the samples of a source, and nats that another source must have at stake for its silence to tell."""
+LARGE, SMALL, PRIOR_NOISE = 10.0, 1e-3, 0.05
+"""The data's size over a fixed lambda, too large or too small; and b0 as a share of the sum of squares."""
+FAR, FAR_IN_SDS = 5.0, 3.0
+"""Feature means over a fixed lambda, and over the spread around them."""
 SOFT = 0.05
+"""With this number y has no skewness under normal noise, so few samples are enough for the tests."""
 CUTS = np.array([4.0, 4.5, 5.0, 6.0, 8.0, 12.0])
-"""Distances, in noise sds, beyond which entries are counted."""
+"""Distances from the fit, in noise sds, beyond which entries are counted."""
 LEEWAY = 1.05
-"""The noise sd may be so much larger than estimated before an entry counts as wild."""
-BLOCK = 2**20
+"""Noise sds may be that much larger than estimated before entries count as wild."""
+BLOCK = 2**18
 """Entries that are looked at at once."""
 
 ANSWERS = {
+    "unit": 'lambda_="auto" answers it, and until then the other findings say little',
+    "origin": "intercept=True answers it, and until then the other findings say little",
+    "growing noise": "transform the data first, counts by the square root or log(1 + x)",
+    "wild entries": 'noise="robust" answers it, and comes first: wild entries mislead the checks below',
     "feature noise": 'noise="feature" answers it',
     "sample noise": 'noise="sample" answers it',
-    "wild entries": 'noise="robust" answers it',
     "shifts": "offsets=True answers it",
-    "growing noise": "transform the data first: the square root or log(1 + x) for counts",
     "private component": 'alpha0="learned" answers it',
-    "unit": 'lambda_="auto" answers it',
-    "origin": "intercept=True answers it",
 }
-"""Which option answers which alarm."""
+"""What to do about each alarm."""
 
 _LOG_SCALES = np.linspace(-8, 8, 321)
-_EXPECTED_Y = np.mean(
-    [np.log(np.exp(2 * _LOG_SCALES) * z**2 + SOFT) for z in stats.norm.ppf((np.arange(2000) + 0.5) / 2000)], axis=0
-)
+_NORMAL = stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
+_MEAN_Y = np.log(np.exp(2 * _LOG_SCALES[:, None]) * _NORMAL**2 + SOFT).mean(axis=1)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One way in which data may contradict the model.
-
-    The alarm is raised where statistic > threshold and p_value (None where size alone decides) is at most LEVEL.  where
-    names the worst offenders, and data is what a picture needs.
-    """
+    """One way in which data may contradict the model; `data` is what its picture needs."""
 
     name: str
     statistic: float
     threshold: float
     p_value: float | None
+    """None where size alone decides."""
     where: list[str]
+    """The worst offenders; empty without alarm."""
     sentence: str
     data: dict[str, Any]
 
     @property
     def alarm(self) -> bool:
-        return bool(self.statistic > self.threshold and (self.p_value is None or self.p_value <= LEVEL))
+        return _raises(self.statistic, self.threshold, self.p_value)
 
 
 def check(sources: Sources, result: Decomposition) -> list[Finding]:
-    """Every finding about a fit of BJMD and its data, alarm or not; the data are read three times, block by block."""
+    """All findings about a fit of BJMD to its data, alarm or not; reads the data three times, block by block."""
     if not registry.get(result.method).infers_bjmd:
         able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
-        raise InputError(f"method {result.method!r} has no noise model of BJMD to check; fit with one of {able}")
+        raise InputError(f"method {result.method!r} has no noise model to check; fit with one of {able}")
     with threadpool_limits(1):
-        rows = _row_covariance(result)
-        surveys = [_Survey(sources, result, rows, c) for c in range(len(sources))]
-        gains = [_gains(survey) for survey in surveys]
-    return [
-        _uneven("feature noise", surveys, 0),
-        _uneven("sample noise", surveys, 1),
-        _wild(surveys),
-        _shifts(surveys, gains),
-        _growing(surveys),
-        _private(surveys, gains),
-        _unit(surveys, result),
-        _origin(surveys, result),
-    ]
+        covariance = _row_covariance(result)
+        squares = covariance + result.components[:, :, None] * result.components[:, None, :]
+        surveys = [_Survey(sources, result, c, covariance, squares) for c in range(len(sources))]
+        owned = _Ownership(surveys)
+    findings = [_unit(surveys), _origin(surveys), _growing(surveys), _wild(surveys), _uneven(surveys, 0)]
+    return [*findings, _uneven(surveys, 1), _shifts(surveys, owned), _private(surveys, owned)]
 
 
 def log_scale(y):
-    """ln of the factor on standard normal noise that gives y on average."""
-    return np.interp(y, _EXPECTED_Y, _LOG_SCALES)
+    """ln of the factor on standard normal noise with which ln(z^2 + SOFT) is y on average."""
+    return np.interp(y, _MEAN_Y, _LOG_SCALES)
 
 
-def _per_log_scale(y):
+def _rise(y):
     """dy / d(log scale)."""
-    return np.interp(log_scale(y), _LOG_SCALES, np.gradient(_EXPECTED_Y, _LOG_SCALES))
+    return np.interp(log_scale(y), _LOG_SCALES, np.gradient(_MEAN_Y, _LOG_SCALES))
 
 
 class _Survey:
-    """Sums over the residuals of one source.  Features without an entry there count nowhere."""
+    """Sums over the residuals of one source; a feature without an entry in it counts nowhere."""
 
-    def __init__(self, sources, result, row_covariance, c):
+    def __init__(self, sources, result, c, covariance, squares):
         self.sources, self.result, self.c, self.name = sources, result, c, sources.names[c]
-        self.rows, self.n_components = row_covariance, result.n_components
-        self.squares = row_covariance + result.components[:, :, None] * result.components[:, None, :]
+        self.priors, self.w, self.h = _priors(result), result.components, result.memberships[c]
         self.shape = sources.n_features, sources.n_samples[c]
-        self._sums()
-        self._variance_analysis()
-        self._growth()
-        self._tails()
+        self.covariance, self.squares = covariance, squares  # of the rows w_i, and E[w_i w_i']
+        self.size = np.sqrt(np.vdot(self.w.T @ self.w, self.h @ self.h.T) / np.prod(self.shape)) or 1.0
+        self._sum_up()
+        self._regress()
+        self._count_far_ones()
 
     def blocks(self):
-        """Columns, which entries are observed, x (0 where missing), E[WH], noise variance, its part left in residuals,
-        and the variance of w_i'h_j that stems from h_j."""
+        """Some samples at a time: columns, which entries are there, x (or what is expected), E[WH], s2, what the fit has
+        left of s2 in the residuals, and the part of Var[w_i'h_j] that samples do not share."""
         step = max(1, BLOCK // self.shape[0])
         for first in range(0, self.shape[1], step):
             columns = slice(first, min(first + step, self.shape[1]))
-            x = _columns(self.sources.matrices[self.c], columns)
-            seen = ~np.isnan(x)
-            h = self.result.memberships[self.c][:, columns]
-            variance = np.broadcast_to(expected_sd(self.result, self.c, columns) ** 2, x.shape)
+            x, mean = _columns(self.sources.matrices[self.c], columns), expected_mean(self.result, self.c, columns)
+            h, seen = self.h[:, columns], ~np.isnan(x)
+            s2 = np.broadcast_to(expected_sd(self.result, self.c, columns) ** 2, x.shape)
             own = _inner(self.squares, _column_covariance(self.result, self.c, columns))
-            of_fit = own + _inner(self.rows, h[:, None] * h)
-            # no entry is all the fit's: where the model fails badly, the posterior may claim so
-            left = np.maximum(variance - of_fit, 0.1 * variance)
-            yield columns, seen, np.where(seen, x, 0), expected_mean(self.result, self.c, columns), variance, left, own
+            # no entry is all the fit's, though a posterior may say so where the model fails
+            left = np.maximum(s2 - own - _inner(self.covariance, h[:, None] * h), 0.1 * s2)
+            yield columns, seen, np.where(seen, x, mean), mean, s2, left, own
 
-    def _sums(self):
-        """First pass."""
-        m, n = self.shape
-        h = self.result.memberships[self.c]
-        self.root_mean_square = np.sqrt(np.vdot(self.squares.sum(axis=0), h @ h.T) / (m * n))
-        by_row = np.zeros((10, m))
-        self.column = np.zeros((3, n))  # counts, y and signal
-        weight, self.linear = np.zeros((m, self.n_components)), np.zeros((self.n_components, n))
-        self.y_squared, self.x_squared, self.lowest, self.highest = 0.0, 0.0, np.inf, -np.inf
-        for columns, seen, x, mean, variance, left, own in self.blocks():
-            r = np.where(seen, x - mean, 0)
-            y = np.where(seen, np.log(r**2 / left + SOFT), 0)
-            signal = np.where(seen, self.signal(mean), 0)
-            parts = (seen, y, signal, r, r**2, seen * left, seen * variance, seen * own, seen / variance, x)
-            by_row += [part.sum(axis=1) for part in parts]
-            self.column[:, columns] = [part.sum(axis=0) for part in parts[:3]]
-            weight += seen @ h[:, columns].T
-            self.linear[:, columns] = self.result.components.T @ (np.where(seen, x, mean) / variance)
-            self.y_squared += np.vdot(y, y)
-            self.lowest, self.highest = min(self.lowest, mean.min()), max(self.highest, mean.max())
-            self.x_squared += np.vdot(x, x)
-        self.row = by_row[:3]
-        _, _, _, self.r_sum, self.r_squared, self.left, self.variance, own, precision, self.x_sum = by_row
-        self.precision = precision / np.maximum(self.row[0], 1)
-        self.of_fit = np.einsum("ik,ikl,il->i", weight, self.rows, weight) + own
-        """Var[sum_j w_i'h_j] over the observed entries of every feature."""
+    def _sum_up(self):
+        """Means of y and the signal by feature and sample, and sums by feature."""
+        rows, self.columns = np.zeros((10, self.shape[0])), np.zeros((3, self.shape[1]))
+        weight, self.linear, self.range = np.zeros_like(self.w), np.empty_like(self.h), [np.inf, -np.inf]
+        y_squared = self.x_squared = 0.0
+        for columns, seen, x, mean, s2, left, own in self.blocks():
+            y, r = np.log((x - mean) ** 2 / left + SOFT), x - mean
+            parts = [seen * part for part in (1.0, y, self.signal(mean), r, r**2, left, s2, own, 1 / s2, x)]
+            rows += [part.sum(axis=1) for part in parts]
+            self.columns[:, columns] = [part.sum(axis=0) for part in parts[:3]]
+            y_squared, self.x_squared = y_squared + np.vdot(parts[1], y), self.x_squared + np.vdot(parts[-1], x)
+            weight += seen @ self.h[:, columns].T
+            self.linear[:, columns] = self.w.T @ (x / s2)
+            self.range = [min(self.range[0], mean.min()), max(self.range[1], mean.max())]
+        self.rows, (self.r, self.r_squared, self.left, self.s2, own, precision, self.x) = rows[:3], rows[3:]
+        self.n, self.counts = rows[0].sum(), np.maximum(rows[0], 1)
+        self.gram = np.tensordot(precision / self.counts, self.squares, axes=1)
+        self.of_sum = np.einsum("ik,ikl,il->i", weight, self.covariance, weight) + own  # Var[sum_j w_i'h_j]
+        self.means = self.rows[1:].sum(axis=1) / self.n
+        for part in (self.rows, self.columns):
+            part[1:] = np.where(part[0] > 0, part[1:] / np.maximum(part[0], 1), self.means[:, None])
+        self.freedom = [(part[0] > 0).sum() - 1 for part in (self.rows, self.columns)]
+        effects = sum((part[0] * (part[1] - self.means[0]) ** 2).sum() for part in (self.rows, self.columns))
+        self.unexplained = y_squared - self.n * self.means[0] ** 2 - effects
 
-    def _variance_analysis(self):
-        """Row and column effects on y; scales[0] are ln factors by feature and scales[1] by sample, shrunk to 0."""
-        self.n = self.row[0].sum()
-        self.y, self.u = self.row[1:].sum(axis=1) / self.n
-        sums, self.freedom, self.scales, self.spreads = [], [], [], []
-        for part in (self.row, self.column):
-            part[1:] = np.where(part[0] > 0, part[1:] / np.maximum(part[0], 1), [[self.y], [self.u]])
-            sums.append((part[0] * (part[1] - self.y) ** 2).sum())
-            self.freedom.append((part[0] > 0).sum() - 1)
-        self.residual_freedom = max(self.n - sum(self.freedom) - 1, 1)
-        self.residual_y = max((self.y_squared - self.n * self.y**2 - sum(sums)) / self.residual_freedom, 1e-12)
-        self.ratios = [s / max(df, 1) / self.residual_y for s, df in zip(sums, self.freedom, strict=True)]
-        for part in (self.row, self.column):
-            raw = np.where(part[0] > 0, log_scale(part[1]) - log_scale(self.y), 0)
-            chance = self.residual_y / np.maximum(part[0], 1) / _per_log_scale(part[1]) ** 2
-            spread = max(np.mean(raw**2) - chance.mean(), 0)
-            self.scales.append(raw * spread / (spread + chance))
+    def _regress(self):
+        """The slope of y on the signal within features and samples, and their effects less what the signal explains."""
+        yu = uu = total = 0.0
+        for columns, seen, x, mean, _, left, _ in self.blocks():
+            values = np.stack([np.log((x - mean) ** 2 / left + SOFT), self.signal(mean)])
+            y, u = values - self.rows[1:, :, None] - self.columns[1:, None, columns] + self.means[:, None, None]
+            yu, uu = yu + np.vdot(seen * y, u), uu + np.vdot(seen * u, u)
+            total += np.vdot(seen * (values[1] - self.means[1]), values[1] - self.means[1])
+        # where there is hardly a signal but that of features and samples themselves, the slope is anything
+        self.signal_squared, self.slope = uu, yu / uu if uu > 1e-3 * total else 0.0
+        self.y_by_feature = self.rows[1].copy()
+        self.last_freedom = max(self.n - sum(self.freedom) - 2, 1)
+        self.y_variance = max((self.unexplained - self.slope**2 * uu) / self.last_freedom, 1e-12)
+        self.rise, self.scales, self.spreads, self.ratios = _rise(self.means[0]), [], [], []
+        for part, freedom in zip((self.rows, self.columns), self.freedom, strict=True):
+            part[1] -= self.slope * (part[2] - self.means[1])
+            self.ratios.append((part[0] * (part[1] - self.means[0]) ** 2).sum() / max(freedom, 1) / self.y_variance)
+            raw = log_scale(part[1]) - log_scale(self.means[0])
+            chance = self.y_variance / np.maximum(part[0], 1) / _rise(part[1]) ** 2
+            spread = max(np.mean(raw**2 - chance), 0.0)
+            self.scales.append(raw * spread / (spread + chance))  # drawn to 0 as far as they are chance
             self.spreads.append(np.sqrt(spread))
+        self.sd = np.sqrt(self.s2.sum() / self.n) * np.exp(log_scale(self.means[0]))  # that most entries have
+
+    def _count_far_ones(self):
+        """How many entries are how far out for their feature, sample and signal; and y by signal, for the picture."""
+        self.at, self.worst = np.concatenate([np.arange(0, 4, 0.1), CUTS]), []
+        self.edges, self.beyond = np.linspace(*self.range, 16), np.zeros(len(self.at))
+        self.by_signal = np.zeros((2, len(self.edges)))
+        for columns, seen, x, mean, _, left, _ in self.blocks():
+            z, u = np.where(seen, x - mean, 0) / np.sqrt(left), self.signal(mean) - self.means[1]
+            scale = self.scales[0][:, None] + self.scales[1][columns] + self.slope / self.rise * u
+            far = np.abs(z) * np.exp(-log_scale(self.means[0]) - scale)
+            self.beyond += seen.sum() - np.searchsorted(np.sort(far[seen]), self.at, side="right")
+            for place in np.argpartition(far.ravel(), -min(5, far.size))[-5:]:
+                i, j = np.unravel_index(place, far.shape)
+                self.worst.append((far[i, j], int(i), columns.start + int(j)))
+            bins = np.searchsorted(self.edges[1:-1], mean[seen], side="right")
+            for part, values in zip(self.by_signal, (None, np.log(z[seen] ** 2 + SOFT)), strict=True):
+                part += np.bincount(bins, values, minlength=len(self.edges))
+        self.worst = sorted(self.worst, reverse=True)[:5]
 
     def signal(self, mean):
-        """The fitted value, its extremes drawn in."""
-        return np.arcsinh(mean / (self.root_mean_square or 1))
-
-    def _centred(self, values, columns, which):
-        """Less the effects of feature and sample."""
-        grand = (self.y, self.u)[which - 1]
-        return values - self.row[which][:, None] - self.column[which][columns] + grand
-
-    def _growth(self):
-        """Second pass: the regression of y on the signal within features and samples."""
-        products = np.zeros(2)
-        for columns, seen, x, mean, _, left, _ in self.blocks():
-            y = self._centred(np.log((x - mean) ** 2 / left + SOFT), columns, 1)
-            u = seen * self._centred(self.signal(mean), columns, 2)
-            products += np.vdot(y, u), np.vdot(u, u)
-        self.signal_squared = max(products[1], 1e-300)
-        self.slope = products[0] / self.signal_squared
-
-    def _tails(self):
-        """Third pass: entries far out for their feature, sample and signal; and noise by signal, for the picture."""
-        edges = np.linspace(self.lowest, np.nextafter(self.highest, np.inf), 16)
-        self.by_signal = np.zeros((2, len(edges)))
-        self.tail_at = np.concatenate([np.arange(0, 4, 0.1), CUTS])
-        self.beyond, worst = np.zeros(len(self.tail_at)), []
-        for columns, seen, x, mean, _, left, _ in self.blocks():
-            z = np.where(seen, x - mean, 0) / np.sqrt(left)
-            u = self._centred(self.signal(mean), columns, 2)
-            ln_scale = log_scale(self.y) + self.scales[0][:, None] + self.scales[1][columns]
-            far = np.abs(z) * np.exp(-ln_scale - self.slope / _per_log_scale(self.y) * u)
-            sorted_far = np.sort(far[seen])
-            self.beyond += len(sorted_far) - np.searchsorted(sorted_far, self.tail_at, side="right")
-            top = np.argpartition(far.ravel(), -min(5, far.size))[-5:]
-            for i, j in zip(*np.unravel_index(top, far.shape), strict=True):
-                worst.append((far[i, j], int(i), columns.start + int(j)))
-            y = self._centred(np.log(z**2 + SOFT), columns, 1) + self.y
-            bins = np.clip(np.searchsorted(edges, mean, side="right") - 1, 0, len(edges) - 1)[seen]
-            for part, values in zip(self.by_signal, (None, y[seen]), strict=True):
-                part += np.bincount(bins, values, minlength=len(edges))
-        self.worst = sorted(worst, reverse=True)[:5]
-        self.signal_edges = edges
-
-    @property
-    def sd(self):
-        """The noise sd that most of the entries have."""
-        return np.sqrt(self.variance.sum() / self.n) * np.exp(log_scale(self.y))
+        """The fitted value with its extremes drawn in."""
+        return np.arcsinh(mean / self.size)
 
 
-def _worst(name, candidates, sentences):
-    """The finding about the source that raises the alarm, or else comes nearest to it.
-
-    candidates: statistic, threshold, p (Bonferroni comes here), where, alarm, details by source; sentences: what is said
-    with the alarm and without.
-    """
-
-
-def _p(value, tests):
-    return float(min(1.0, value * tests))
-
-
-def _uneven(name, surveys, axis):
-    """Noise that differs by feature (axis 0) or by sample (axis 1): the F test of the variance analysis of y."""
-    what = ("feature", "sample")[axis]
-    found = []
-    for s in surveys:
-        p = stats.f.sf(s.ratios[axis], max(s.freedom[axis], 1), s.residual_freedom)
-        sds = s.sd * np.exp(s.scales[axis])
-        low, high = np.quantile(sds, [0.05, 0.95])
-        names = (s.sources.feature_names, s.sources.sample_names[s.c])[axis]
-        order = np.argsort(-np.abs(s.scales[axis]), kind="stable")[:5]
-        alarm = (
-            f"The noise of {s.name} differs from {what} to {what}: nine in ten have an sd between {low:.3g} and {high:.3g}; "
-            f"{_listed([names[i] for i in order[:3]])} stand out"
-        )
-        found.append((s.spreads[axis], _p(p, len(surveys)), [f"{names[i]} in {s.name}" for i in order], alarm))
-    calm = f"The noise is about the same in all {what}s of a source"
-    data = {"sources": [s.name for s in surveys], "sd": [s.sd * np.exp(s.scales[axis]) for s in surveys]}
-    data["raw"] = [np.sort(log_scale((s.row, s.column)[axis][1]) - log_scale(s.y)) for s in surveys]
-    data["chance"] = [
-        np.sqrt(s.residual_y / s.n * len(s.scales[axis])) / _per_log_scale(s.y) for s in surveys
-    ]  # one sd of ln(scale) by chance, for a feature or sample of average size
-    return _finding(name, SPREAD, found, calm, data)
+def _raises(statistic, threshold, p_value):
+    return bool(statistic > threshold and (p_value is None or p_value <= LEVEL))
 
 
 def _finding(name, threshold, found, calm, data):
-    """The finding for the source that raises the alarm, or else has the smallest p; found: (size, p, where, sentence)."""
-    size, p, where, sentence = min(found, key=lambda one: (one[0] <= threshold, one[1], -one[0]))
-    raised = size > threshold and p <= LEVEL
-    return Finding(
-        name, float(size), threshold, p, where if raised else [], f"{sentence}; {ANSWERS[name]}." if raised else f"{calm}.", data
-    )
+    """From (statistic, p, where, sentence) of every source or test: what raises the alarm, or comes nearest to it."""
+    found = sorted(found, key=lambda one: (not _raises(one[0], threshold, one[1]), one[1] or 0, -one[0]))
+    statistic, p_value, where, sentence = found[0]
+    raised = _raises(statistic, threshold, p_value)
+    text = f"{sentence}; {ANSWERS[name]}." if raised else f"{calm}."
+    return Finding(name, float(statistic), threshold, p_value, where if raised else [], text, data)
+
+
+def _p(p_value, n_tests):
+    return float(min(1.0, p_value * n_tests))
+
+
+def _uneven(surveys, axis):
+    """Noise that differs by feature (axis 0) or sample (1): the F test of their effects on y."""
+    what, found, data = ("feature", "sample")[axis], [], {"sources": [], "raw": [], "chance": [], "sd": []}
+    for s in surveys:
+        names = (s.sources.feature_names, s.sources.sample_names[s.c])[axis]
+        p_value = stats.f.sf(s.ratios[axis], max(s.freedom[axis], 1), s.last_freedom)
+        top = np.argsort(-np.abs(s.scales[axis]), kind="stable")[:5]
+        low, high = s.sd * np.exp(np.quantile(s.scales[axis], [0.05, 0.95]))
+        sentence = (
+            f"The noise of {s.name} differs from {what} to {what}: nine in ten have an sd between {low:.3g} and "
+            f"{high:.3g}, and {names[top[0]]} has {s.sd * np.exp(s.scales[axis][top[0]]):.3g}"
+        )
+        where = [f"{names[i]} in {s.name}" for i in top]
+        found.append((s.spreads[axis], _p(p_value, len(surveys)), where, sentence))
+        part = (s.rows, s.columns)[axis]
+        for key, value in (
+            ("sources", s.name), ("sd", s.sd), ("raw", log_scale(part[1]) - log_scale(s.means[0])),
+            ("chance", np.sqrt(s.y_variance / np.maximum(part[0], 1)) / s.rise),
+        ):  # fmt: skip
+            data[key].append(value)
+    return _finding(f"{what} noise", SPREAD, found, f"The noise is about the same in all {what}s of a source", data)
 
 
 def _wild(surveys):
-    """Entries far from the fit: their number beyond each of CUTS against the Poisson number of normal noise."""
-    best = None
+    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of normal noise."""
+    found = []
     for s in surveys:
-        counts = s.beyond[-len(CUTS) :]
         expected = s.n * 2 * stats.norm.sf(CUTS / LEEWAY)
-        ps = stats.poisson.sf(counts - 1, expected)
-        k = int(np.argmin(ps))
-        one = (_p(ps[k], len(surveys) * len(CUTS)), -counts[k], expected[k], CUTS[k], s)
-        best = min(best or one, one, key=lambda o: o[:2])
-    p, count, expected, cut, s = best
-    where = [
-        f"{s.sources.feature_names[i]} of {s.sources.sample_names[s.c][j]} in {s.name} ({far:.3g} sds)"
-        for far, i, j in s.worst if far > cut
-    ]
-    sentence = (
-        f"{-count:,.0f} of {s.n:,.0f} entries of {s.name} lie more than {cut:g} noise sds from the fit, where normal noise "
-        f"has {expected:.2g}; the farthest is {s.worst[0][0]:.3g} away"
-    )
-    calm = "No more entries lie far from the fit than normal noise puts there"
-    data = {"sources": [s.name for s in surveys], "at": s.tail_at, "share": [s.beyond / s.n for s in surveys]}
-    raised = -count > expected and p <= LEVEL
-    text = f"{sentence}; {ANSWERS['wild entries']}." if raised else f"{calm}."
-    return Finding("wild entries", float(-count), float(expected), p, where if raised else [], text, data)
-
-
-def _shifts(surveys, gains):
-    """A source whose features are shifted.
-
-    What the fit could not absorb is seen in the mean residual of every feature in a source, in units of its own row's
-    scale.  The part that a combination of the components explains is projected out, because it is the same as another
-    mix of samples, and because memberships of noisy sources, drawn to the middle, leave such a part behind: T, the
-    squared length of the rest, is chi-square with M - K degrees of freedom.  What the fit could absorb, it puts into a
-    component that (nearly) all samples of the shifted source need and no more of the others than noise makes.
-    """
-    found, estimates = [], []
-    for s in surveys:
-        n = s.row[0]
-        used = n > 2
-        factor = np.where(used, (s.r_squared - s.r_sum**2 / np.maximum(n, 1)) / np.where(used, s.left, 1), 1)
-        # the mean of a source that outweighs the others is nearly all the fit's, and what is left badly known
-        kept = np.maximum(1 - s.of_fit / np.where(used, s.variance, 1), 0.05)
-        sd = np.sqrt(np.maximum(factor, 1e-300) * kept * np.where(used, s.variance, 1))
-        z = np.where(used, s.r_sum / sd, 0)
-        basis = np.linalg.qr(s.result.components * (used * n / sd)[:, None])[0]
-        z -= basis @ (basis.T @ z)
-        freedom = max(used.sum() - s.n_components, 1)
-        p = stats.chi2.sf(z @ z, freedom)
-        # the shift that would leave such a residual, once the components have followed it in part
-        one_sd = sd / np.maximum(n, 1) / kept
-        size = np.sqrt(max(np.mean(((z * one_sd)[used]) ** 2) - np.mean(one_sd[used] ** 2), 0))
-        order = np.argsort(-np.abs(z), kind="stable")[:5]
+        counts = s.beyond[-len(CUTS) :]
+        p_values = stats.poisson.sf(counts - 1, expected)
+        best = int(np.argmin(p_values))
+        where = [
+            f"{s.sources.feature_names[i]} of {s.sources.sample_names[s.c][j]} in {s.name}"
+            for far, i, j in s.worst if far > CUTS[best]
+        ]  # fmt: skip
         sentence = (
-            f"The features of {s.name} are shifted against the other sources by about {size:.2g} (root mean square; its "
-            f"noise sd is {s.sd:.2g})"
+            f"Of {s.n:,.0f} entries of {s.name}, {counts[best]:,.0f} lie more than {CUTS[best]:g} noise sds from the fit, "
+            f"where normal noise puts {expected[best]:.2g}, and the farthest lies {s.worst[0][0]:.3g} away"
         )
-        names = [f"{s.sources.feature_names[i]} in {s.name}" for i in order]
-        found.append((size / s.sd if len(surveys) > 1 else 0.0, _p(p, len(surveys)), names, sentence))
-        estimates.append(z)
-    data = {"sources": [s.name for s in surveys], "z": estimates}
-    finding = _finding("shifts", SHIFT, found, "No source is shifted against the others", data)
-    if finding.alarm or len(surveys) == 1:
-        return finding
-    needing = np.array([(gain > 0).mean(axis=1) for gain in gains])
-    data["needing"] = needing
-    c, k = np.unravel_index(np.argmax(needing - _largest_other(needing)), needing.shape)
-    if needing[c, k] < EVERY or _largest_other(needing)[c, k] > HALF:
-        return finding
-    share = f"{100 * needing[c, k]:.0f} % of the samples of {surveys[c].name} need component C{k + 1}"
-    sentence = f"{share}, and no source else needs it so: a shift, or samples of another kind; if a shift, {ANSWERS['shifts']}."
-    return Finding("shifts", needing[c, k], EVERY - 1e-9, None, [f"C{k + 1} in {surveys[c].name}"], sentence, data)
-
-
-def _largest_other(values):
-    """For every source the largest value among the other sources, sources x components."""
-    return np.array([np.delete(values, c, axis=0).max(axis=0) for c in range(len(values))])
+        found.append((counts[best] / expected[best], _p(p_values[best], len(surveys) * len(CUTS)), where, sentence))
+    data = {"sources": [s.name for s in surveys], "at": s.at, "share": [s.beyond / s.n for s in surveys]}
+    return _finding("wild entries", 1.0, found, "No more entries lie far out than normal noise puts there", data)
 
 
 def _growing(surveys):
-    """Noise that grows or falls with the signal, within features and samples, or from feature to feature."""
+    """Noise that changes with the signal: within features and samples (the slope of y), or from feature to feature."""
     found = []
     for s in surveys:
-        per = _per_log_scale(s.y)
-        within = s.slope * np.sqrt(s.signal_squared / s.n) / per
-        p_within = 2 * stats.norm.sf(abs(s.slope) * np.sqrt(s.signal_squared / s.residual_y))
-        # between features: the rank of the mean against the scale; squares of the terms give their own variance
-        rank = stats.rankdata(s.x_sum / np.maximum(s.row[0], 1))
-        rank = (rank - rank.mean()) / (rank.std() or 1)
-        terms = rank * (s.row[1] - s.row[1].mean())
-        between = terms.mean() / per
-        p_between = 2 * stats.t.sf(abs(terms.sum()) / np.sqrt(max((terms**2).sum(), 1e-300)), max(len(rank) - 1, 1))
-        for change, p, where in ((within, p_within, "entries"), (between, p_between, "features")):
-            verb = "grows" if change > 0 else "falls"
-            times = np.exp(2 * abs(change))
+        within = s.slope * np.sqrt(s.signal_squared / s.n) / s.rise
+        t = abs(s.slope) * np.sqrt(s.signal_squared / s.y_variance)
+        # means that are noise are as often low as high: the terms' own squares give the variance of their sum
+        rank = stats.rankdata(s.x / s.counts)
+        terms = (rank - rank.mean()) / (rank.std() or 1) * (s.y_by_feature - s.y_by_feature.mean()) / s.rise
+        self_normed = abs(terms.sum()) / np.sqrt((terms**2).sum() or 1)
+        p_values = 2 * stats.norm.sf(t), 2 * stats.t.sf(self_normed, max(len(terms) - 1, 1))
+        for change, p_value, what in zip((within, terms.mean()), p_values, ("entries", "features"), strict=True):
             sentence = (
-                f"The noise of {s.name} {verb} with the signal: from {where} one sd below the mean of the signal to those one "
-                f"sd above, its sd changes {times:.2g}-fold"
+                f"The noise of {s.name} {'grows' if change > 0 else 'falls'} with the signal: its sd changes "
+                f"{np.exp(2 * abs(change)):.2g}-fold from {what} one sd below the mean signal to those one sd above"
             )
-            found.append((abs(change), _p(p, 2 * len(surveys)), [s.name], sentence))
-    data = {
-        "sources": [s.name for s in surveys],
-        "signal": [s.signal_edges for s in surveys],
-        "n": [s.by_signal[0] for s in surveys],
-        "sd": [
-            np.sqrt(s.variance.sum() / s.n) * np.exp(log_scale(s.by_signal[1] / np.maximum(s.by_signal[0], 1)))
-            for s in surveys
-        ],
-    }
+            found.append((abs(change), _p(p_value, 2 * len(surveys)), [s.name], sentence))
+    data = {"sources": [s.name for s in surveys], "signal": [s.edges for s in surveys]}
+    data["n"] = [s.by_signal[0, :-1] for s in surveys]
+    data["sd"] = [
+        np.sqrt(s.s2.sum() / s.n) * np.exp(log_scale(s.by_signal[1, :-1] / np.maximum(s.by_signal[0, :-1], 1)))
+        for s in surveys
+    ]
     return _finding("growing noise", GROWTH, found, "The noise does not depend on the signal", data)
 
 
-def _gains(survey):
-    """Nats by which every sample is better described with a component than without it, components x samples.
+def _shifts(surveys, owned):
+    """A source whose features are shifted against the others.
 
-    The bound on ln p(x_j) with memberships integrated out (projection.log_evidence), W as it is, once with all
-    components and once with each of them left out.
+    What the fit cannot follow stays in the mean residual of each feature in a source.  Divided by their sds these are
+    standard normal; combinations of components are projected out, for they are another mix of samples, and the squares
+    of the rest sum to chi-square with M - K degrees of freedom.  The shift is larger than the residual, because W has
+    followed it by the share Var[sum_j w_i'h_j] / (N s2).  What the fit can follow makes a component that nearly all
+    samples of the shifted source need, and hardly any of another.
     """
-    s, size = survey, survey.n_components
-    gram = np.tensordot(s.precision, s.squares, axes=1)
-    alpha0 = _priors(s.result).dirichlet(size)
-    start = alpha0[:, None] + 10 * s.result.memberships[s.c]
+    found, data = [], {"sources": [s.name for s in surveys], "z": []}
+    for s in surveys:
+        used = s.rows[0] > 2
+        n, r, s2 = s.counts, np.where(used, s.r, 0), np.where(used, s.s2, 1)
+        factor = np.where(used, (s.r_squared - s.r**2 / n) / np.where(used, s.left, 1), 1)  # the feature's own scale
+        kept = np.maximum(1 - s.of_sum / s2, 0.05)  # of a source that outweighs the others little is left, badly known
+        sd = np.sqrt(np.maximum(factor, 1e-12) * kept * s2)
+        basis = np.linalg.qr(s.w * (used * n / sd)[:, None])[0]
+        z = r / sd - basis @ (basis.T @ (r / sd))
+        p_value = stats.chi2.sf(z @ z, max(used.sum() - s.w.shape[1], 1))
+        one_sd = sd / n / kept
+        size = np.sqrt(max(np.mean(((z**2 - 1) * one_sd**2)[used]), 0)) if len(surveys) > 1 else 0.0
+        top = [f"{s.sources.feature_names[i]} in {s.name}" for i in np.argsort(-np.abs(z), kind="stable")[:5]]
+        sentence = (
+            f"The features of {s.name} are shifted against the other sources, by about {size:.2g} (root mean square; "
+            f"its noise sd is {s.sd:.2g})"
+        )
+        found.append((size / s.sd, _p(p_value, len(surveys)), top, sentence))
+        data["z"].append(z[used])
+    finding = _finding("shifts", SHIFT, found, "No source is shifted against the others", data)
+    alone = np.where(owned.by_all, owned.alone, 0)
+    if finding.alarm or alone.max() <= OWNED_BY_ALL:
+        return finding
+    c, k = np.unravel_index(np.argmax(alone), alone.shape)
+    sentence = (
+        f"Nearly all samples of {surveys[c].name} are in component C{k + 1}, and the other sources have at most "
+        f"{100 * (1 - alone[c, k]):.0f} % of its use for it; unless they are samples of another kind, it is shifted"
+    )
+    where = [f"C{k + 1} in {surveys[c].name}"]
+    return _finding("shifts", OWNED_BY_ALL, [(alone[c, k], None, where, sentence)], "", data)
 
-    def evidence(keep):
-        kept = [np.ascontiguousarray(part[keep]) for part in (s.linear, alpha0, start)]
-        best = dirichlet.maximise(gram[np.ix_(keep, keep)], kept[0], 1.0, *kept[1:], tol=1e-4, max_steps=100)
-        return best.value + dirichlet.log_normaliser(kept[1])
 
-    everything = np.arange(size)
-    if size == 1:
-        return np.zeros((1, s.shape[1]))
-    full = evidence(everything)
-    return np.array([full - evidence(np.delete(everything, k)) for k in everything])
+class _Ownership:
+    """How far a component belongs to one source.
 
-
-def _private(surveys, gains):
-    """A component that one source owns.
-
-    What a source gains from a component goes with its number of samples and, for the same memberships, with 1/s2.  So
-    gain s2 / N compares sources of different noise.  A component is owned where the others have next to nothing of what
-    they would have if they used it as its owner does, and that would be TELLING: a source too noisy to tell is no witness.
+    gains are nats by which a sample is better described with a component than without: differences of the bound on
+    ln p(x_j) with memberships integrated out (projection.py), W as it is.  With the same memberships a source gains as
+    N / s2.  alone is 1 less the largest share that another source has of what it would gain if it used the component as
+    this one does; 0 where it would not gain enough to tell.  by_all says that nearly all samples gain, not some.
     """
-    total = np.array([gain.sum(axis=1) for gain in gains])
-    weight = np.array([s.shape[1] / s.sd**2 for s in surveys])[:, None]
-    data = {"sources": [s.name for s in surveys], "gain": total / np.array([[s.shape[1]] for s in surveys])}
-    calm = "No component belongs to one source alone."
-    lone, owner, component = 0.0, 0, 0
-    for c in range(len(surveys)) if len(surveys) > 1 else ():
-        like_owner = weight * (total[c] / weight[c])
-        use = np.delete(total, c, axis=0) / np.maximum(np.delete(like_owner, c, axis=0), TELLING)
-        constant = (gains[c] > 0).mean(axis=1) >= EVERY
-        witnessed = (like_owner >= TELLING).all(axis=0) & ~constant
-        share = np.where(witnessed, 1 - np.maximum(use.max(axis=0), 0), 0)
-        if share.max() > lone:
-            lone, owner, component = float(share.max()), c, int(share.argmax())
-    name = surveys[owner].name
-    if lone <= OWNED:
-        return Finding("private component", lone, OWNED, None, [], calm, data)
+
+    def __init__(self, surveys):
+        gains = [self._gains(s) for s in surveys]
+        total = np.array([gain.sum(axis=1) for gain in gains])
+        n = np.array([[s.shape[1]] for s in surveys])
+        weight = n / np.array([[s.sd**2] for s in surveys])
+        self.mean_gain, self.alone = total / n, np.zeros_like(total)
+        for c in range(len(surveys) if len(surveys) > 1 else 0):
+            stake = np.delete(weight, c, axis=0) / weight[c] * total[c]
+            use = np.delete(total, c, axis=0) / np.maximum(stake, TELLING)
+            self.alone[c] = np.where((stake > TELLING).all(axis=0), 1 - np.maximum(use.max(axis=0), 0), 0)
+        large = [(gain > mean[:, None] / 4).mean(axis=1) for gain, mean in zip(gains, self.mean_gain, strict=True)]
+        self.by_all = np.array(large) > NEARLY_ALL
+
+    @staticmethod
+    def _gains(s):
+        alpha0, everything = s.priors.dirichlet(len(s.h)), np.arange(len(s.h))
+        start = alpha0[:, None] + 10 * s.h
+
+        def bound(keep):
+            linear, first = np.ascontiguousarray(s.linear[keep]), np.ascontiguousarray(start[keep])
+            gram = s.gram[np.ix_(keep, keep)]
+            best = dirichlet.maximise(gram, linear, 1.0, alpha0[keep], first, tol=1e-4, max_steps=100)
+            return best.value + dirichlet.log_normaliser(alpha0[keep])
+
+        if len(everything) == 1:
+            return np.zeros_like(s.h)
+        full = bound(everything)
+        return np.array([full - bound(np.delete(everything, k)) for k in everything])
+
+
+def _private(surveys, owned):
+    """A component that one source owns, but not nearly all of its samples."""
+    alone = np.where(owned.by_all, 0, owned.alone)
+    c, k = np.unravel_index(np.argmax(alone), alone.shape)
     sentence = (
-        f"Component C{component + 1} belongs to {name} alone: the other sources have {100 * (1 - lone):.0f} % of the use "
-        f"for it that {name} has; {ANSWERS['private component']}."
+        f"Component C{k + 1} belongs to {surveys[c].name} alone: the other sources have at most "
+        f"{100 * (1 - alone[c, k]):.0f} % of its use for it"
     )
-    return Finding("private component", lone, OWNED, None, [f"C{component + 1} in {name}"], sentence, data)
+    data = {"sources": [s.name for s in surveys], "gain": owned.mean_gain}
+    found = [(alone[c, k], None, [f"C{k + 1} in {surveys[c].name}"], sentence)]
+    return _finding("private component", OWNED, found, "No component belongs to one source alone", data)
 
 
-def _unit(surveys, result):
-    """Data whose size is not that which fixed priors expect; the source of the smallest spread counts."""
-    priors = _priors(result)
-    sizes = np.array(
-        [np.sqrt(max(s.x_squared - (s.x_sum**2 / np.maximum(s.row[0], 1)).sum(), 0) / s.n) for s in surveys]
-    )
-    smallest = max(sizes.min(), 1e-300)
-    prior_noise = max(2 * priors.b0 / (s.n * size**2) for s, size in zip(surveys, np.maximum(sizes, 1e-300), strict=True))
-    ratio = smallest / priors.lambda_
-    size = max(ratio / LARGE, SMALL / ratio, prior_noise / PRIOR_NOISE)
-    side = "larger" if ratio > 1 else "smaller"
-    factor = max(ratio, 1 / ratio)
+def _unit(surveys):
+    """Data larger or smaller than fixed priors expect; the source of the least spread decides."""
+    lambda_, b0 = surveys[0].priors.lambda_, surveys[0].priors.b0
+    squares = np.array([max(s.x_squared - (s.x**2 / s.counts).sum(), 1e-300) for s in surveys])
+    sizes = np.sqrt(squares / [s.n for s in surveys])
+    ratio = sizes.min() / lambda_
+    statistic = max(ratio / LARGE, SMALL / ratio, 2 * b0 / squares.min() / PRIOR_NOISE)
     sentence = (
-        f"The data are {factor:.3g} times {side} than the prior expects: their root mean square around feature means is "
-        f"{smallest:.3g}, and lambda_ is {priors.lambda_:g}; {ANSWERS['unit']}."
+        f"The data vary by {sizes.min():.3g} around the means of features, {ratio:.2g} times the size that the prior expects "
+        f"(lambda_ = {lambda_:g})"
     )
-    calm = f"The size of the data ({smallest:.3g}) suits the prior (lambda_ = {priors.lambda_:g})."
-    data = {"sources": [s.name for s in surveys], "size": sizes, "lambda_": priors.lambda_}
-    return Finding("unit", float(size), 1.0, None, [], sentence if size > 1 else calm, data)
+    data = {"sources": [s.name for s in surveys], "size": sizes, "lambda_": lambda_}
+    return _finding("unit", 1.0, [(statistic, None, [], sentence)], "The unit of the data suits the prior", data)
 
 
-def _origin(surveys, result):
-    """Feature means far from zero, around which the prior of the components sits."""
-    lambda_ = _priors(result).lambda_
-    n = sum(s.row[0] for s in surveys)
-    means = sum(s.x_sum for s in surveys) / n
-    sd = np.sqrt(max((sum(s.x_squared for s in surveys) - (n * means**2).sum()) / n.sum(), 0))
-    far = np.sqrt(np.mean(means**2))
-    size = far / max(OFF_CENTRE[0] * lambda_, OFF_CENTRE[1] * sd)
-    order = np.argsort(-np.abs(means), kind="stable")[:5]
+def _origin(surveys):
+    """Feature means far from zero, where the prior of the components has its middle."""
+    lambda_, n = surveys[0].priors.lambda_, sum(s.rows[0] for s in surveys)
+    means = sum(s.x for s in surveys) / n
+    spread = np.sqrt(max(sum(s.x_squared for s in surveys) - (n * means**2).sum(), 0) / n.sum())
+    size = np.sqrt(np.mean(means**2))
+    statistic = size / max(FAR * lambda_, FAR_IN_SDS * spread)
+    top = [surveys[0].sources.feature_names[i] for i in np.argsort(-np.abs(means), kind="stable")[:5]]
     sentence = (
-        f"The data lie far from zero: feature means are {far:.3g} (root mean square), spread around them is {sd:.3g} and "
-        f"lambda_ {lambda_:g}; {ANSWERS['origin']}."
+        f"The data lie far from zero, where the prior expects them: the means of features are {size:.3g} (root mean "
+        f"square), the spread around them is {spread:.3g}, and lambda_ {lambda_:g}"
     )
-    calm = f"Feature means ({far:.3g}) are near enough to zero for the prior (lambda_ = {lambda_:g})."
-    where = [surveys[0].sources.feature_names[i] for i in order] if size > 1 else []
-    data = {"means": means, "sd": sd, "lambda_": lambda_}
-    return Finding("origin", float(size), 1.0, None, where, sentence if size > 1 else calm, data)
+    data = {"means": means, "spread": spread, "lambda_": lambda_}
+    calm = "The means of the features are near enough to zero"
+    return _finding("origin", 1.0, [(statistic, None, top, sentence)], calm, data)
 
 
-def _listed(names):
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
-
-
-# What the checks need to know of a result.
+# What the checks need to know of a result
 
 
 def expected_mean(result, c, columns):
@@ -519,7 +444,7 @@ def expected_mean(result, c, columns):
 
 
 def expected_sd(result, c, columns):
-    """The noise sd of every entry of some samples of source c, in a shape that broadcasts to features x samples."""
+    """The noise sd of the entries of some samples of source c, in a shape that broadcasts to features x samples."""
     return np.full((1, 1), result.noise[c])
 
 
@@ -529,42 +454,37 @@ def _priors(result):
 
 
 def _row_covariance(result):
-    """Cov[w_i], features x K x K; after MAP that of the ridge in its last step."""
+    """Cov[w_i], features x K x K; for MAP the inverse of its last ridge problem."""
     if result.posterior is not None:
         return result.posterior.components.covariance()
     precision = sum(h @ h.T / sd**2 for h, sd in zip(result.memberships, result.noise, strict=True))
     root = np.sqrt(_priors(result).lambda_ * np.abs(result.components))
-    size = len(precision)
-    whitened = root[:, :, None] * precision * root[:, None, :] + np.eye(size)  # stays invertible where w is 0
-    return root[:, :, None] * np.linalg.inv(whitened) * root[:, None, :]
+    scale = root[:, :, None] * root[:, None, :]
+    return scale * np.linalg.inv(scale * precision + np.eye(len(precision)))  # can be inverted where w is 0, too
 
 
 def _column_covariance(result, c, columns):
-    """Cov[h_j] of some samples, K x K x samples; after MAP the inverse curvature there, along the simplex."""
+    """Cov[h_j] of some samples, K x K x samples; for MAP the inverse curvature along the simplex."""
     h = result.memberships[c][:, columns]
     if result.posterior is not None:
-        factor = result.posterior.memberships[c]
-        diagonal = np.eye(len(h))[:, :, None]
+        factor, diagonal = result.posterior.memberships[c], np.eye(len(h))[:, :, None]
         if not isinstance(factor, DirichletColumns):
             return diagonal * factor.sd[:, columns] ** 2
         return (diagonal * h - h[:, None] * h) / (factor.parameters[:, columns].sum(axis=0) + 1)
-    w = result.components
-    weight = np.maximum(_priors(result).dirichlet(len(h)) - 1, 1e-6)
+    gram = result.components.T @ result.components / result.noise[c] ** 2
+    pull = np.diag(np.maximum(_priors(result).dirichlet(len(h)) - 1, 1e-6))
     scale = h.T[:, :, None] * h.T[:, None, :]
-    # with D = diag(h): (G / s2 + D^-1 a D^-1)^-1 = D (D G D / s2 + a)^-1 D
-    inverse = scale * np.linalg.inv(scale * (w.T @ w) / result.noise[c] ** 2 + np.diag(weight))
-    along = inverse.sum(axis=2)
-    inverse -= along[:, :, None] * along[:, None, :] / along.sum(axis=1)[:, None, None]
-    return np.moveaxis(inverse, 0, 2)
+    inverse = scale * np.linalg.inv(scale * gram + pull)  # of gram + diag(pull / h^2)
+    total = inverse.sum(axis=2)
+    return np.moveaxis(inverse - total[:, :, None] * total[:, None, :] / total.sum(axis=1)[:, None, None], 0, 2)
 
 
 def _inner(rows, columns):
-    """<rows_i, columns_j> of M x K x K and K x K x N: M x N."""
+    """<A_i, B_j> of M x K x K and K x K x N."""
     return rows.reshape(len(rows), -1) @ columns.reshape(-1, columns.shape[2])
 
 
 def _columns(x, columns):
-    """Some columns of a matrix, dense."""
     if scipy.sparse.issparse(x):
         return x[:, columns].toarray()
     if isinstance(x, Streamed):
