@@ -2,7 +2,7 @@
 
     python benchmarks/check.py [draws [method]]         # 200 draws of the model, 40 of every broken case, cavi-bjmd
 
-The data are the paper's small synthetic data with sigma3 = 4 unless the name says otherwise, fitted with five components
+The data are the paper's small synthetic data, sigma3 = 4 unless the name says otherwise, fitted with five components
 and the better of two starts.  Every row is a case, every column a check, every number a percentage of draws; the alarm
 that should be raised is in bold.
 """

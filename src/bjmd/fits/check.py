@@ -4,13 +4,14 @@
         print(finding.alarm, finding.sentence)
 
 **Residuals.**  r_ij = x_ij - E[w_i]'E[h_j].  A fit follows its data, so residuals are smaller than the noise.  In a
-linear model y = Z b + e with a normal prior on b, the residual at the posterior mean is s2 (Z V Z' + s2 I)^-1 y, and for
-data from the model its covariance is
+linear model y = Z b + e with b ~ N(0, V), the residual at the posterior mean is s2 (Z V Z' + s2 I)^-1 y, and for data
+from the model its covariance is
 
     s2 I - Z Cov[b | y] Z',   the noise's less that of the fit under the posterior.
 
 With w_i'h_j in the place of Zb, z_ij = r_ij / sqrt(s2 - Var[w_i'h_j]) has variance 1, and a sum of residuals over the
-samples of a source has variance N s2 - Var[sum_j w_i'h_j].  So degrees of freedom are taken off where the fit used them.
+samples of a source has variance N s2 - Var[sum_j w_i'h_j].  So degrees of freedom are taken off where the fit has used
+them.
 
 **Scales.**  y_ij = ln(z_ij^2 + SOFT) makes a sum of the factors on the noise, and wild entries hardly move it.  Under
 the model all y_ij of a source have one distribution, so an analysis of covariance (effects of features and samples,
@@ -138,8 +139,8 @@ class _Survey:
         self._count_far_ones()
 
     def blocks(self):
-        """Some samples at a time: columns, which entries are there, x (or what is expected), E[WH], s2, what the fit has
-        left of s2 in the residuals, and the part of Var[w_i'h_j] that samples do not share."""
+        """Some samples at a time: columns, which entries are there, x (or what is expected), E[WH], s2, what the fit
+        has left of s2 in the residuals, and the part of Var[w_i'h_j] that samples do not share."""
         step = max(1, BLOCK // self.shape[0])
         for first in range(0, self.shape[1], step):
             columns = slice(first, min(first + step, self.shape[1]))
@@ -276,8 +277,8 @@ def _wild(surveys):
             for far, i, j in s.worst if far > CUTS[best]
         ]  # fmt: skip
         sentence = (
-            f"Of {s.n:,.0f} entries of {s.name}, {counts[best]:,.0f} lie more than {CUTS[best]:g} noise sds from the fit, "
-            f"where normal noise puts {expected[best]:.2g}, and the farthest lies {s.worst[0][0]:.3g} away"
+            f"Of {s.n:,.0f} entries of {s.name}, {counts[best]:,.0f} lie more than {CUTS[best]:g} noise sds from the "
+            f"fit, where normal noise puts {expected[best]:.2g}, and the farthest lies {s.worst[0][0]:.3g} away"
         )
         found.append((counts[best] / expected[best], _p(p_values[best], len(surveys) * len(CUTS)), where, sentence))
     data = {"sources": [s.name for s in surveys], "at": s.at, "share": [s.beyond / s.n for s in surveys]}
@@ -342,10 +343,12 @@ def _shifts(surveys, owned):
     alone = np.where(owned.by_all, owned.alone, 0)
     if finding.alarm or alone.max() <= OWNED_BY_ALL:
         return finding
+    data["gain"] = owned.comparable
     c, k = np.unravel_index(np.argmax(alone), alone.shape)
     sentence = (
-        f"Nearly all samples of {surveys[c].name} are in component C{k + 1}, and the other sources have at most "
-        f"{100 * (1 - alone[c, k]):.0f} % of its use for it; unless they are samples of another kind, it is shifted"
+        f"Component C{k + 1} is in nearly all samples of {surveys[c].name}, while the other sources gain from it at "
+        f"most {100 * (1 - alone[c, k]):.0f} % of what they would if they used it so: unless its samples are of another "
+        f"kind, {surveys[c].name} is shifted"
     )
     where = [f"C{k + 1} in {surveys[c].name}"]
     return _finding("shifts", OWNED_BY_ALL, [(alone[c, k], None, where, sentence)], "", data)
@@ -358,19 +361,19 @@ class _Ownership:
     ln p(x_j) with memberships integrated out (projection.py), W as it is.  With the same memberships a source gains as
     N / s2.  alone is 1 less the largest share that another source has of what it would gain if it used the component as
     this one does; 0 where it would not gain enough to tell.  by_all says that nearly all samples gain, not some.
+    comparable are gains a sample as they would be with the noise of the least noisy source.
     """
 
     def __init__(self, surveys):
         gains = [self._gains(s) for s in surveys]
         total = np.array([gain.sum(axis=1) for gain in gains])
-        n = np.array([[s.shape[1]] for s in surveys])
-        weight = n / np.array([[s.sd**2] for s in surveys])
-        self.mean_gain, self.alone = total / n, np.zeros_like(total)
+        weight = np.array([[s.shape[1] / s.sd**2] for s in surveys])
+        self.alone, self.comparable = np.zeros_like(total), total / weight / min(s.sd**2 for s in surveys)
         for c in range(len(surveys) if len(surveys) > 1 else 0):
             stake = np.delete(weight, c, axis=0) / weight[c] * total[c]
             use = np.delete(total, c, axis=0) / np.maximum(stake, TELLING)
             self.alone[c] = np.where((stake > TELLING).all(axis=0), 1 - np.maximum(use.max(axis=0), 0), 0)
-        large = [(gain > mean[:, None] / 4).mean(axis=1) for gain, mean in zip(gains, self.mean_gain, strict=True)]
+        large = [(gain > gain.mean(axis=1, keepdims=True) / 4).mean(axis=1) for gain in gains]
         self.by_all = np.array(large) > NEARLY_ALL
 
     @staticmethod
@@ -395,10 +398,10 @@ def _private(surveys, owned):
     alone = np.where(owned.by_all, 0, owned.alone)
     c, k = np.unravel_index(np.argmax(alone), alone.shape)
     sentence = (
-        f"Component C{k + 1} belongs to {surveys[c].name} alone: the other sources have at most "
-        f"{100 * (1 - alone[c, k]):.0f} % of its use for it"
+        f"Component C{k + 1} belongs to {surveys[c].name} alone: the other sources gain from it at most "
+        f"{100 * (1 - alone[c, k]):.0f} % of what they would if they used it as {surveys[c].name} does"
     )
-    data = {"sources": [s.name for s in surveys], "gain": owned.mean_gain}
+    data = {"sources": [s.name for s in surveys], "gain": owned.comparable}
     found = [(alone[c, k], None, [f"C{k + 1} in {surveys[c].name}"], sentence)]
     return _finding("private component", OWNED, found, "No component belongs to one source alone", data)
 
@@ -411,8 +414,8 @@ def _unit(surveys):
     ratio = sizes.min() / lambda_
     statistic = max(ratio / LARGE, SMALL / ratio, 2 * b0 / squares.min() / PRIOR_NOISE)
     sentence = (
-        f"The data vary by {sizes.min():.3g} around the means of features, {ratio:.2g} times the size that the prior expects "
-        f"(lambda_ = {lambda_:g})"
+        f"The data vary by {sizes.min():.3g} around the means of features, {ratio:.3g} times the size that the prior "
+        f"expects (lambda_ = {lambda_:g})"
     )
     data = {"sources": [s.name for s in surveys], "size": sizes, "lambda_": lambda_}
     return _finding("unit", 1.0, [(statistic, None, [], sentence)], "The unit of the data suits the prior", data)
