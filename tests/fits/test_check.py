@@ -8,9 +8,8 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import check as module
-from bjmd.fits import registry
-from bjmd.fits.check import check, log_scale
+from bjmd.fits import registry, residuals
+from bjmd.fits.check import ANSWERS, check
 from bjmd.paper.datasets import synthetic
 
 
@@ -24,9 +23,9 @@ def fit(sources, n_components=5, method="cavi-bjmd", **options):
 
 
 def survey(sources, result, c=0):
-    covariance = module._row_covariance(result)
+    covariance = residuals.row_covariance(result)
     squares = covariance + result.components[:, :, None] * result.components[:, None, :]
-    return module._Survey(sources, result, c, covariance, squares)
+    return residuals.Survey(sources, result, c, covariance, squares)
 
 
 def alarms(sources, result):
@@ -71,7 +70,7 @@ def test_variance_of_a_sum_of_fitted_values(clean):
 def test_covariance_of_map_memberships_is_the_inverse_curvature_on_the_simplex(clean):
     data, _ = clean
     result = fit(data.sources, method="map-bjmd")
-    found_there = module._column_covariance(result, 2, slice(7, 8))[:, :, 0]
+    found_there = residuals._column_covariance(result, 2, slice(7, 8))[:, :, 0]
     h, w = result.memberships[2][:, 7], result.components
     curvature = w.T @ w / result.noise[2] ** 2 + np.diag(0.1 / h**2)
     along = np.linalg.svd(np.ones((1, 5)))[2][1:].T  # a basis of the directions that keep the sum
@@ -84,13 +83,15 @@ def test_covariance_of_map_components_is_the_inverse_of_its_ridge_problem(clean)
     precision = sum(h @ h.T / sd**2 for h, sd in zip(result.memberships, result.noise, strict=True))
     i = int(np.abs(result.components).min(axis=1).argmax())  # a row without an entry near 0
     expected = np.linalg.inv(precision + np.diag(1 / (2.0 * np.abs(result.components[i]))))
-    np.testing.assert_allclose(module._row_covariance(result)[i], expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(residuals.row_covariance(result)[i], expected, rtol=1e-6, atol=1e-12)
 
 
 def test_log_scale_finds_the_factor_on_normal_noise(rng):
     z = rng.standard_normal(400_000)
     for factor in (0.05, 1.0, 30.0):
-        assert log_scale(np.mean(np.log((factor * z) ** 2 + module.SOFT))) == pytest.approx(np.log(factor), abs=0.02)
+        assert residuals.log_scale(np.mean(np.log((factor * z) ** 2 + residuals.SOFT))) == pytest.approx(
+            np.log(factor), abs=0.02
+        )
 
 
 @pytest.mark.parametrize("method", ["cavi-bjmd", "map-bjmd"])
@@ -172,13 +173,22 @@ def test_the_right_alarm_on_broken_data(name):
             sources = change(draw(seed), np.random.default_rng(seed))
             finding = found(name, sources, fit(sources, n_components))
             assert finding.alarm, finding
-            assert module.ANSWERS[name] in finding.sentence
+            assert ANSWERS[name] in finding.sentence
 
 
 def test_a_shift_or_a_private_pattern_is_not_taken_for_the_other():
     for change, n_components, name in ((shifted, 6, "shifts"), (private, 6, "private component")):
         sources = change(draw(3), np.random.default_rng(3))
         assert alarms(sources, fit(sources, n_components)) == {name}
+
+
+def test_effects_of_a_graver_alarm_are_put_in_doubt():
+    sources = times(1e-4)(draw(3), None)
+    first, *others = [finding for finding in check(sources, fit(sources)) if finding.alarm]
+    assert first.name == "unit"
+    assert "answer that first" not in first.sentence
+    assert others
+    assert all("no more than an effect of: unit; answer that first" in one.sentence for one in others)
 
 
 def test_another_mix_of_samples_is_no_shift():
@@ -206,10 +216,10 @@ def test_offenders_are_named():
 def test_the_expected_noise_is_that_of_the_result(clean, monkeypatch):
     """What a fit says of the noise of features is no contradiction."""
     data, result = clean
-    factor = np.exp(0.7 * np.random.default_rng(0).standard_normal((105, 1)))
+    factor = 1 + 3 * np.random.default_rng(0).random((105, 1))
     sources = with_noise(data, lambda noise, signal: factor * noise)
     assert "feature noise" in alarms(sources, result)
-    monkeypatch.setattr(module, "expected_sd", lambda result, c, columns: result.noise[c] * factor)
+    monkeypatch.setattr(residuals, "expected_sd", lambda result, c, columns: result.noise[c] * factor)
     assert not {"feature noise", "wild entries"} & alarms(sources, result)
 
 
@@ -227,7 +237,7 @@ def test_sparse_streamed_and_small_blocks_give_the_same(tmp_path, monkeypatch):
     sources = Sources(dense)
     result = fit(sources, 3)
     expected = check(sources, result)
-    monkeypatch.setattr(module, "BLOCK", 60 * 7)
+    monkeypatch.setattr(residuals, "BLOCK", 60 * 7)
     same(expected, check(sources, result))
     same(expected, check(Sources([scipy.sparse.csr_array(x) for x in dense]), result))
     for c, x in enumerate(dense):

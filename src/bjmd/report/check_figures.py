@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
+from bjmd.fits.check import FAR, LARGE, SMALL
 from bjmd.report.figures import WIDTH, short
 from bjmd.report.style import COLOURS, MARKERS, styled
 
@@ -115,8 +116,8 @@ def unit(finding):
     data = finding.data
     picture = Figure(figsize=(WIDTH, 0.25 * len(data["sources"]) + 1.2), layout="constrained")
     ax = picture.subplots()
-    ax.axvspan(1e-3 * data["lambda_"], 10 * data["lambda_"], color=BAND, label="suits the prior")
-    ax.axvline(data["lambda_"], color="black", linewidth=1, label=r"lambda_")
+    ax.axvspan(SMALL * data["lambda_"], LARGE * data["lambda_"], color=BAND, label="suits the prior")
+    ax.axvline(data["lambda_"], color="black", linewidth=1, label="lambda_")
     ax.plot(data["size"], np.arange(len(data["sources"])), "o", color=COLOURS[0])
     ax.set_yticks(np.arange(len(data["sources"])), short(data["sources"], 30))
     ax.set_ylim(len(data["sources"]) - 0.5, -0.5)
@@ -130,7 +131,7 @@ def origin(finding):
     """Means of the features, with the prior's middle and width."""
     data = finding.data
     picture, (ax,) = _panels([""])
-    ax.axvspan(-5 * data["lambda_"], 5 * data["lambda_"], color=BAND, label="suits the prior")
+    ax.axvspan(-FAR * data["lambda_"], FAR * data["lambda_"], color=BAND, label="suits the prior")
     ax.hist(data["means"], 40, color=COLOURS[5], label="features")
     ax.axvline(0, color="black", linewidth=1)
     ax.set(xlabel="Mean of the feature", ylabel="Features")
