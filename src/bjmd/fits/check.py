@@ -29,7 +29,7 @@ LEVEL = 0.01
 """The largest p that raises an alarm."""
 SPREAD = 0.15
 """Sd of ln(noise sd) over features or samples.  Ignoring a spread t costs about 4 t^2 of the information: a tenth."""
-GROWTH = 0.1
+GROWTH = 0.15
 """Change of ln(noise sd) for one sd of the signal."""
 SHIFT = 0.1
 """Root mean square of a source's shifts, as a share of its noise sd."""

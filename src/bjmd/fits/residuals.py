@@ -42,8 +42,8 @@ def log_scale(y):
 
 
 def _rise(y):
-    """dy / d(log scale)."""
-    return np.interp(log_scale(y), _LOG_SCALES, np.gradient(_MEAN_Y, _LOG_SCALES))
+    """dy / d(log scale), but for scales so small that SOFT hides them."""
+    return np.maximum(np.interp(log_scale(y), _LOG_SCALES, np.gradient(_MEAN_Y, _LOG_SCALES)), 0.3)
 
 
 class Survey:
