@@ -1,6 +1,6 @@
 """What a run would submit to a cluster, from Snakemake's dry run:
 
-    snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd.paper.submission
+    BJMD_PLAN=1 snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd.paper.submission
 
 prints the number of jobs of each rule, their CPU hours, and the longest chain of jobs that wait for each other.
 """
@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from bjmd.errors import InputError
+
+LOCAL_SECONDS = 5
+"""What a job takes on average that runs beside Snakemake."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ def read_jobs(text):
                     inputs=_files(fields.get("input", "")),
                     outputs=_files(fields["output"]),
                     threads=int(fields.get("threads", 1)),
-                    hours=int(resources.get("node_s") or resources["local_s"]) / 3600,
-                    submitted="node_s" in resources,
+                    hours=int(resources.get("expected_s", LOCAL_SECONDS)) / 3600,
+                    submitted="expected_s" in resources,
                 )
             )
     if not jobs:
