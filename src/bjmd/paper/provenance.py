@@ -11,16 +11,16 @@ from bjmd.paper.tables import Table, text_cells
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pymc", "pytensor", "matplotlib", "snakemake")
 
 
-def provenance(runs, families, fits, seed):
-    """Versions, the fits with their options, and the processor time of each; `families` are those of the `runs`."""
+def provenance(runs, datasets, fits_table, seed):
+    """Versions, the fits with their options, and the processor time of each; `datasets` has the family of each run."""
     settings = {"seed": seed, "bjmd": __version__, "python": platform.python_version()}
     settings |= {name: version(name) for name in PACKAGES}
-    minutes = times(zip(families, runs, strict=True))
+    minutes = times(zip(datasets.values(), runs, strict=True))
     return Table(
         minutes,
         [
             "The fits:",
-            text_cells(pd.DataFrame(fits)),
+            text_cells(pd.DataFrame(fits_table)),
             "Processor time of all restarts of each fit, in minutes:",
             text_cells(minutes.round(2)),
             "The seed and the versions:",

@@ -63,14 +63,14 @@ def printed():
     return pd.DataFrame(rows, columns=["data", "row", "source", "auc", "seconds", "noise"])
 
 
-def performance(runs, family, fits):
+def performance(runs, family, rows):
     """How well each fit finds the classes of one data set, ours beside the printed numbers of the paper.
 
-    `fits` maps a fit to its label and, as paper_row, to the row of the paper's table that it stands for.
+    `rows` maps a fit to its label and, as paper_row, to the row of the paper's table that it stands for.
     """
     table = scores.summary(runs)
-    table.insert(1, "label", [fits[fit]["label"] for fit in table["fit"]])
-    table.insert(2, "row", [fits[fit].get("paper_row", "") for fit in table["fit"]])
+    table.insert(1, "label", [rows[fit]["label"] for fit in table["fit"]])
+    table.insert(2, "row", [rows[fit].get("paper_row", "") for fit in table["fit"]])
     paper = printed()
     paper = paper[paper["data"] == family].rename(columns={"auc": "paper_auc", "seconds": "paper_seconds"})
     table = table.merge(paper[["row", "source", "paper_auc", "paper_seconds"]], on=["row", "source"], how="left")
@@ -79,12 +79,12 @@ def performance(runs, family, fits):
     return Table(table, [_wide(table)])
 
 
-def noise_levels(runs, families, fits):
+def noise_levels(runs, real_families, rows):
     """Noise sd per data set, fit and source, ours beside the printed one; fits without a noise model are left out."""
-    table = pd.concat([scores.summary(one).assign(data=name) for name, one in zip(families, runs, strict=True)])
+    table = pd.concat([scores.summary(one).assign(data=name) for name, one in zip(real_families, runs, strict=True)])
     table = table.dropna(subset="noise")
-    table["row"] = [fits[fit].get("paper_row", "") for fit in table["fit"]]
-    table["algorithm"] = [fits[fit]["label"] for fit in table["fit"]]
+    table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
+    table["algorithm"] = [rows[fit]["label"] for fit in table["fit"]]
     paper = printed().rename(columns={"noise": "paper"})
     table = table.merge(paper[["data", "row", "source", "paper"]], on=["data", "row", "source"], how="left")
     table["difference (%)"] = 100 * (table["noise"] / table["paper"] - 1)

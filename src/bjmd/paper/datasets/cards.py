@@ -6,9 +6,9 @@ from bjmd.paper.datasets import catalogue
 from bjmd.paper.tables import Table, text_cells
 
 
-def card(sources, name):
+def card(sources, family):
     """The whole card: where the data come from, how they compare with the paper's, and the size of every class."""
-    dataset = catalogue.get(name)
+    dataset = catalogue.get(family)
     facts = {
         "data": dataset.title,
         "version": dataset.version,
@@ -18,7 +18,7 @@ def card(sources, name):
     }
     several = sum(int((labels.sum(axis=0) > 1).sum()) for labels in sources.labels)
     more = f" ({several} samples have more than one class)" if several else ""
-    compared = comparison(name, sources).rename_axis("").reset_index()
+    compared = comparison(family, sources).rename_axis("").reset_index()
     return Table(
         compared,
         [
@@ -81,9 +81,9 @@ def class_counts(sources):
     return table
 
 
-def picture(sources, name):
+def picture(sources, family):
     """What the data look like."""
-    dataset = catalogue.get(name)
+    dataset = catalogue.get(family)
     return dataset.draw(sources, dataset.title)
 
 

@@ -1,15 +1,17 @@
 """What is known about the data sets, each of which says it in its own file.
 
-A real data set is a file in `real/` that defines DATASET, an instance of the class `Dataset` below.  The catalogue
-finds it there; the command, the config, the tables, the card, the picture and the report ask the catalogue.
+A real data set is a module in `real/`, a file or a folder, that defines DATASET, an instance of the class `Dataset`
+below.  The catalogue finds it there; the command, the config, the tables, the card and the report ask the catalogue.
 """
 
 import difflib
 import importlib
 import pkgutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 
 from bjmd.errors import InputError
 
@@ -105,6 +107,20 @@ class Dataset:
         if self.paper is None:
             return {}
         return self.paper.printed_filtered if self.filtered else self.paper.printed
+
+
+def described_beside(file, **functions):
+    """The data set that the file dataset.toml in the folder of `file` describes, with its reader and its picture."""
+    fields = tomllib.loads((Path(file).parent / "dataset.toml").read_text(encoding="utf-8"))
+    members = tuple(Member(**_frozen(member)) for member in fields.pop("members"))
+    paper = fields.pop("paper")
+    for rows in ("printed", "printed_filtered"):
+        paper[rows] = {row: Printed(**_frozen(numbers)) for row, numbers in paper.get(rows, {}).items()}
+    return Dataset(**_frozen(fields), members=members, paper=Paper(**paper), **functions)
+
+
+def _frozen(fields):
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
 
 
 def names():

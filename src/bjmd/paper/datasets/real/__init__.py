@@ -1,1 +1,1 @@
-"""The real data sets, a file each.  A file here that defines DATASET is all it takes to add one; see docs/data.md."""
+"""The real data sets, a folder or a file each.  A module here that defines DATASET adds one; see docs/data.md."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import Dataset, Member, Paper, Printed
+from bjmd.paper.datasets.catalogue import described_beside
 
 WIDTH, HEIGHT = 42, 48
 """The size of a prepared image; one feature a pixel, row by row."""
@@ -124,45 +124,4 @@ def draw_faces(sources, title, n_people=9, n_lights=3):
     return figure
 
 
-DATASET = Dataset(
-    name="yale-b",
-    title="Extended Yale Face Database B",
-    version="cropped images, 38 people, 2414 images without the 18 marked bad",
-    page="http://vision.ucsd.edu/~leekc/ExtYaleDatabase/ExtYaleB.html",
-    terms="Free for research; publications cite the two papers.",
-    citation="A. Georghiades, P. Belhumeur and D. Kriegman, From few to many, IEEE PAMI 23(6), 2001; K. Lee, J. Ho and "
-    "D. Kriegman, Acquiring linear subspaces for face recognition under variable lighting, IEEE PAMI 27(5), 2005.",
-    sources=read,
-    n_classes=38,
-    folder="yaleb",
-    archive="CroppedYale.zip",
-    addresses=(
-        "http://vision.ucsd.edu/extyaleb/CroppedYaleBZip/CroppedYale.zip",
-        "https://www.dropbox.com/s/nqyqe406eh5m04k/CroppedYale.zip?dl=1",
-    ),
-    most_bytes=200_000_000,
-    members=(
-        Member(
-            ("yaleB[0-9][0-9]_P00A[+-][0-9][0-9][0-9]E[+-][0-9][0-9].pgm",),
-            32_271,
-            list_sha256="f4feceb1190cbb8402374507eb869b9e9b5005916bb9f2b98f2890a4f2ad2f9b",
-        ),
-    ),
-    draw=draw_faces,
-    paper=Paper(
-        n_features=2016,
-        groups={"center": 567, "side": 677},
-        printed={
-            "K-means": Printed((61.97, 55.77), 6.05),
-            "Joint-NMF": Printed((93.69, 83.37), 3.91),
-            "Semi-NMF": Printed((96.81, 91.98), 53.79),
-            "BNMF": Printed((94.63, 85.50), 189.55),
-            "VI-BJMD": Printed((97.11, 90.56), 1444.34, noise=(0.1186, 0.1804)),
-            "MAP-BJMD": Printed((97.47, 92.58), 112.20, noise=(0.1106, 0.1790)),
-        },
-        why_lower={
-            "cavi-bjmd": "run to its optimum the closed form explains more than the paper's VI, with lower noise, but "
-            "tells people apart a little less"
-        },
-    ),
-)
+DATASET = described_beside(__file__, sources=read, draw=draw_faces)

@@ -15,7 +15,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import Dataset, Member, Paper, Printed
+from bjmd.paper.datasets.catalogue import described_beside
 
 SOURCES = {"BBC": "bbc", "Guardian": "guardian", "Reuters": "reuters"}
 """The sources in the paper's order, and what their files are called."""
@@ -120,57 +120,4 @@ def draw_terms(sources, title, n_terms=20):
     return figure
 
 
-DATASET = Dataset(
-    name="3sources",
-    title="3Sources",
-    version="948 articles of February to April 2009, raw term counts",
-    page="http://mlg.ucd.ie/datasets/3sources.html",
-    terms="Non-commercial and research purposes only; rights in the articles stay with their authors.",
-    citation="D. Greene and P. Cunningham, A matrix factorization approach for integrating multiple data views, "
-    "ECML PKDD 2009.",
-    sources=read,
-    n_classes=6,
-    folder="3sources",
-    archive="3sources.zip",
-    addresses=("http://mlg.ucd.ie/files/datasets/3sources.zip",),
-    most_bytes=10_000_000,
-    members=(
-        Member(
-            ("3sources.overlap.clist",), 1_924, ("8ed624049d276a3445fc879e50991ce6f103d2ea518c6535ee131c6ab68ccf78",)
-        ),
-        Member(("3sources_bbc.docs",), 1_408, ("4a1090ea173194d35cc8c3e3372e047bed7f3efb5ef3146e9f8563cea1222f87",)),
-        Member(("3sources_bbc.mtx",), 725_173, ("1a5c78fbf34b885769c55b965c75cf60c83ff26f8822f6684e0a592a7b99b918",)),
-        Member(("3sources_bbc.terms",), 23_800, ("08b56df9a41e4f102712c79d5278112947e46809b0923906f259ff2f01dd778b",)),
-        Member(
-            ("3sources_guardian.docs",), 1_208, ("b7c4dd740e85d3ffd02c8d3a45af40894de31cfd83dd52c2723543915acc1343",)
-        ),
-        Member(
-            ("3sources_guardian.mtx",), 706_181, ("4d116076e905919727e494833c36cf42a81caca2937b3ae23a49de1c7dc1b56a",)
-        ),
-        Member(
-            ("3sources_guardian.terms",), 24_336, ("ea903a64e56b71e7003d872a2ea526b9da7669ac57217dc104cb4e2f9998172f",)
-        ),
-        Member(
-            ("3sources_reuters.docs",), 1_176, ("30fafd04987ccd2625e541587c4e01f9f36c35e438f01cb105fd04b891cc50eb",)
-        ),
-        Member(
-            ("3sources_reuters.mtx",), 548_365, ("88e128379e62223023781b8c1ab1268d1841b9f91ea959fbe2231602a950285e",)
-        ),
-        Member(
-            ("3sources_reuters.terms",), 20_220, ("90d76e7bdf961f13d0dbf066a201bc8d9006b1e02ea49e0fc7514ec552287a25",)
-        ),
-    ),
-    draw=draw_terms,
-    paper=Paper(
-        n_features=4750,
-        groups={"BBC": 352, "Guardian": 302, "Reuters": 294},
-        printed={
-            "K-means": Printed((65.60, 66.14, 65.60), 4.40),
-            "Joint-NMF": Printed((80.95, 80.61, 80.94), 0.65),
-            "Semi-NMF": Printed((76.42, 73.70, 76.42), 41.99),
-            "BNMF": Printed((82.84, 83.51, 82.87), 77.37),
-            "VI-BJMD": Printed((90.25, 90.78, 90.33), 2274.80, noise=(0.3226, 0.3390, 0.2922)),
-            "MAP-BJMD": Printed((90.57, 88.82, 89.46), 6.55, noise=(0.3210, 0.3370, 0.2909)),
-        },
-    ),
-)
+DATASET = described_beside(__file__, sources=read, draw=draw_terms)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import Dataset, Member, Paper, Printed
+from bjmd.paper.datasets.catalogue import described_beside
 
 log = logging.getLogger(__name__)
 
@@ -242,86 +242,4 @@ def draw_expression(sources, title, n_genes=40):
     return figure
 
 
-PAPER_GROUPS = {"low": 214, "moderate": 735, "high": 962}
-_CLAUDIN_LOW = (
-    "The study has {all} patients of this group with a subtype other than NC, the paper {paper}{apart}. {claudin} of "
-    "the {all} are called claudin-low in place of a PAM50 class, have none of the five classes, and are left out."
-)
-_APART = ", one patient apart (perhaps another set of NC calls in the early release)"
-WITHOUT_CLAUDIN_LOW = "See the groups: patients called claudin-low have none of the five classes."
-
-DATASET = Dataset(
-    name="metabric",
-    title="METABRIC",
-    version="cBioPortal study brca_metabric, archive of 2026; files of earlier releases are accepted too",
-    page="https://www.cbioportal.org/study/summary?id=brca_metabric",
-    terms="Distributed publicly by cBioPortal under its data-use terms (ODbL unless a study says otherwise).",
-    citation="C. Curtis et al., Nature 486, 2012; B. Pereira et al., Nature Communications 7, 2016; "
-    "O. Rueda et al., Nature 567, 2019.",
-    sources=read,
-    n_classes=5,
-    folder="metabric",
-    archive="brca_metabric.tar.gz",
-    addresses=(
-        "https://datahub.assets.cbioportal.org/brca_metabric.tar.gz",
-        "https://cbioportal-datahub.s3.amazonaws.com/brca_metabric.tar.gz",
-        "http://download.cbioportal.org/brca_metabric.tar.gz",
-    ),
-    most_bytes=3_000_000_000,
-    sha256=("6d4683477d6b37a2d7edbedc0df610f67bc456f99e5e1bef6219f37b633a55f7",),
-    members=(
-        Member(
-            EXPRESSION_FILES,
-            689_254_853,
-            sha256=(
-                "4470069455a4ed38ffed5d12513e468bbf5b9a57d66fa1162e7bd9a64889ab7a",
-                "61e5930d1fef5bde93e8f5870088443f595e555e321550f7a9b6f72979991003",
-                "b8aa84ea4d205483e4b2c2794a5eac6e73d4644e0f13e74c940f8e3d81d93dd6",
-                "5f8a209b657b2b3b8c4b53028cd8324732d53065987e15a1409745215587e00e",
-                "ecddab04110a14392377ce521aee69fe450bae5af87849686a959e60e452fbae",
-                "b2d863d746512460750d1839c64ed14fad017030f8135ecb0b8707823d6d2a6e",
-                "ac9d2576735f561cb49fe44217c6514b8c676f64b06bb444cbe5f6cf11349f2b",
-            ),
-        ),
-        Member(
-            ("data_clinical_patient.txt",),
-            408_387,
-            sha256=(
-                "2a6bbadc6e4b2b07c0505559d438da959fc5c9aba55c7194abc394e2d6454995",
-                "f01fde122007c133af67fc92e2b50d569c63295fe9b8e7d65ea8e89afe5dc47f",
-                "a057bf73b373c85902e5748984e0fa4ad9b3f32eeee75162f176ee2e08021262",
-                "c0fffa0e294aca542b2278be1b160af37ce2717dd26989c26cd459fa777e3340",
-                "76085f4de94900e531fb5e88c01124583927a4c283fe384711eb5405acf08a7c",
-            ),
-        ),
-    ),
-    draw=draw_expression,
-    feature_test=True,
-    paper=Paper(
-        n_features=19466,
-        groups=PAPER_GROUPS,
-        differences={
-            "features": "The paper does not say from which release, or by which mapping of probes, it has 19466 genes; "
-            "here they are all genes of the release that have a value in every patient.",
-            "samples": WITHOUT_CLAUDIN_LOW,
-            "samples of low": _CLAUDIN_LOW.format(all=213, paper=214, apart=_APART, claudin=50),
-            "samples of moderate": _CLAUDIN_LOW.format(all=736, paper=735, apart=_APART, claudin=86),
-            "samples of high": _CLAUDIN_LOW.format(all=962, paper=962, apart=" too", claudin=64),
-        },
-        printed={
-            "K-means": Printed((62.99, 66.82, 72.73), 24.74),
-            "Joint-NMF": Printed((65.81, 71.85, 75.07), 45.58),
-            "Semi-NMF": Printed((58.90, 55.02, 53.48), 311.24),
-            "BNMF": Printed((64.56, 66.27, 68.59), 423.15),
-            "MAP-BJMD": Printed((82.22, 79.05, 81.45), 27.17, noise=(0.3455, 0.3454, 0.3684)),
-        },
-        printed_filtered={
-            "K-means": Printed((67.01, 70.16, 78.85), 5.53),
-            "Joint-NMF": Printed((82.70, 79.93, 82.51), 18.76),
-            "Semi-NMF": Printed((63.18, 62.89, 59.89), 76.28),
-            "BNMF": Printed((82.71, 80.32, 85.43), 101.96),
-            "VI-BJMD": Printed((84.93, 81.81, 85.16), 3623.24, noise=(0.5987, 0.5998, 0.6348)),
-            "MAP-BJMD": Printed((84.34, 79.55, 84.03), 20.70, noise=(0.5987, 0.5987, 0.6346)),
-        },
-    ),
-)
+DATASET = described_beside(__file__, sources=read, draw=draw_expression)

@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import Dataset, Member, Paper
+from bjmd.paper.datasets.catalogue import described_beside
 from bjmd.paper.datasets.real.metabric import (
     GROUPS,
-    PAPER_GROUPS,
-    WITHOUT_CLAUDIN_LOW,
     by_group,
     draw_expression,
     first_existing,
@@ -54,46 +52,4 @@ def _read_table(path):
     return table[genes].to_numpy(float).T, [gene.upper() for gene in genes], ids, cellularity, subtype
 
 
-_NO_EXPRESSION = (
-    "Only 1904 patients are in the public table. It has {all} of this group with a subtype other than NC (the paper: "
-    "{paper}); {claudin} of them are called claudin-low, have none of the five classes, and are left out."
-)
-
-DATASET = Dataset(
-    name="metabric-489",
-    title="METABRIC, 489 genes only (z-scores)",
-    version="public table of 1904 patients, 489 genes",
-    page="https://www.kaggle.com/datasets/raghadalharbi/breast-cancer-gene-expression-profiles-metabric",
-    terms="A public excerpt of the METABRIC study; its terms are those of the study.",
-    citation="C. Curtis et al., Nature 486, 2012; B. Pereira et al., Nature Communications 7, 2016.",
-    sources=read,
-    n_classes=5,
-    folder="metabric",
-    # no address: the page asks for an account, so this one is always fetched by hand
-    members=(
-        Member(
-            FILES,
-            20_000_000,
-            sha256=(
-                "318e2b4ad3506f509b7fc73a43050a7261f1638fc96f3eea1ee8a916242f60ae",
-                "5a6b2b2183ecc48a23f87dd385a32c89c51501655d9329681d103253ada79c87",
-            ),
-            # The page's own file is known by its git blob; the others hold the same values without rounding tails.
-            git_blob=("22457106cc7282fdddd3ecd4c79a4130aa100e06",),
-        ),
-    ),
-    draw=draw_expression,
-    nonnegative="shift",
-    feature_test=True,
-    paper=Paper(
-        n_features=19466,
-        groups=PAPER_GROUPS,
-        differences={
-            "features": "Only 489 genes, as z-scores: a public excerpt for those who do not have the whole study.",
-            "samples": WITHOUT_CLAUDIN_LOW,
-            "samples of low": _NO_EXPRESSION.format(all=198, paper=214, claudin=43),
-            "samples of moderate": _NO_EXPRESSION.format(all=710, paper=735, claudin=80),
-            "samples of high": _NO_EXPRESSION.format(all=936, paper=962, claudin=61),
-        },
-    ),
-)
+DATASET = described_beside(__file__, sources=read, draw=draw_expression)
