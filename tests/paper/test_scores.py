@@ -14,7 +14,7 @@ FITS = {"a": {"label": "A & co", "paper_row": "A"}, "b": {"label": "B"}, "truth"
 
 def run(seed, objective, h, noise=2.0):
     return Decomposition(
-        np.ones((3, 2)), [h], np.array([noise]), objective, np.array([9.0, objective]), True, "", 1.5, seed=seed
+        np.ones((3, 2)), [h], np.array([noise]), objective, np.array([9.0, objective]), True, "", seconds=1.5, seed=seed
     )
 
 

@@ -67,7 +67,7 @@ def test_metabric_489(prepared, data, tmp_path):
     assert sum(sources.n_samples) == 1660
     table = cards.comparison("metabric-489", sources)
     assert not table["difference"].str.contains("Not explained").any()
-    assert "489 genes only" in cards.markdown("metabric-489", sources)
+    assert cards.card(sources, "metabric-489").shown[0].iloc[0, 1].startswith("METABRIC, 489 genes only")
     npz = data / "metabric/metabric_489genes_zscores.npz"
     if npz.exists():
         (tmp_path / npz.name).symlink_to(npz)

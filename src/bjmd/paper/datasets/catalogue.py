@@ -115,8 +115,13 @@ def described_beside(file, **functions):
     members = tuple(Member(**_frozen(member)) for member in fields.pop("members"))
     paper = fields.pop("paper")
     for rows in ("printed", "printed_filtered"):
-        paper[rows] = {row: Printed(**_frozen(numbers)) for row, numbers in paper.get(rows, {}).items()}
+        paper[rows] = printed_rows(paper.get(rows, {}))
     return Dataset(**_frozen(fields), members=members, paper=Paper(**paper), **functions)
+
+
+def printed_rows(rows):
+    """Rows of the paper's tables as they stand in a TOML file."""
+    return {row: Printed(**_frozen(numbers)) for row, numbers in rows.items()}
 
 
 def _frozen(fields):

@@ -1,13 +1,15 @@
 """The paper's synthetic data: overlapping blocks as components, Bernoulli memberships, one source of varying noise."""
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
-from bjmd.paper.datasets.catalogue import Printed
+from bjmd.paper.datasets.catalogue import Printed, printed_rows
 
 SIGMA3 = tuple(np.arange(1.5, 6.0, 0.5).tolist())
 """The noise levels of source 3 in the paper's sweep."""
@@ -37,38 +39,8 @@ class Scale:
 
 
 SCALES = {
-    "small": Scale(
-        title="the small synthetic data",
-        a=2.0,
-        n_components=5,
-        L=30,
-        coh=5,
-        samples_per_source=120,
-        p=0.3,
-        printed={
-            "GLAD": Printed((85.25, 74.32, 66.35), 5068.10),
-            "JMD": Printed((90.23, 80.96, 72.06), 5709.29),
-            "VI-catBJMD": Printed((86.99, 78.51, 72.79), 84.44),
-            "VI-BJMD": Printed((99.66, 90.87, 79.16), 230.21),
-            "MAP-catBJMD": Printed((92.04, 82.98, 69.79), 5.81),
-            "MAP-BJMD": Printed((99.67, 90.31, 77.85), 4.20),
-        },
-    ),
-    "large": Scale(
-        title="the large synthetic data",
-        a=1.5,
-        n_components=10,
-        L=120,
-        coh=10,
-        samples_per_source=1000,
-        p=0.1,
-        printed={
-            "VI-catBJMD": Printed((89.46, 84.26, 77.97), 1461.89),
-            "VI-BJMD": Printed((99.84, 96.96, 91.85), 1154.06),
-            "MAP-catBJMD": Printed((89.79, 80.16, 72.45), 27.26),
-            "MAP-BJMD": Printed((98.20, 94.29, 89.09), 43.16),
-        },
-    ),
+    name: Scale(**{**fields, "printed": printed_rows(fields["printed"])})
+    for name, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 
 
