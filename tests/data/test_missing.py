@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from bjmd.data.missing import CompletedSources
 from scipy.optimize import linear_sum_assignment
 
-from bjmd.data.missing import CompletedSources
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry

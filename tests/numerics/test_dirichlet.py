@@ -18,7 +18,7 @@ def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):
 
 
 def f(g, gram, b, precision, alpha0):
-    """One column's part of the ELBO in the form of NOTES 3, through the moments of h."""
+    """One column's part of the ELBO in the form of docs/derivation.md, 4.4, through the moments of h."""
     s = g.sum()
     m = g / s
     explained = b @ m - (s * m @ gram @ m + np.diag(gram) @ m) / (2 * (s + 1))

@@ -1,4 +1,4 @@
-"""Closed-form variational BJMD: coordinate ascent on the ELBO (docs/derivation.md, section 4; docs/model.md).
+"""Closed-form variational BJMD: coordinate ascent on the ELBO (docs/derivation.md, 4, and docs/model.md).
 
 The posterior is approximated by independent factors
 
