@@ -54,6 +54,10 @@ class Streamed:
         """||X||^2; not finite where an entry is not."""
         raise NotImplementedError
 
+    def columns(self, part):
+        """A slice of the samples, in memory."""
+        raise NotImplementedError
+
     def not_finite(self):
         """The number of NaN or infinite entries, and the feature and the sample of the first, row by row."""
         raise NotImplementedError
@@ -100,6 +104,9 @@ class Mapped(Streamed):
 
     def squared_norm(self):
         return float(sum(np.einsum("ij,ij->", block, block) for *_, block in self._blocks()))
+
+    def columns(self, part):
+        return self.array[:, part].astype(float)
 
     def not_finite(self):
         count, first = 0, None
@@ -153,6 +160,9 @@ class Chunked(Streamed):
 
         return float(dask.array.einsum("ij,ij->", self.array, self.array).compute())
 
+    def columns(self, part):
+        return self.array[:, part].compute()
+
     def not_finite(self):
         import dask.array
 
@@ -190,6 +200,12 @@ class SideBySide(Streamed):
 
     def squared_norm(self):
         return sum(part.squared_norm() for part in self.parts)
+
+    def columns(self, part):
+        first, last, _ = part.indices(self.shape[1])
+        starts = self.ends - [x.shape[1] for x in self.parts]
+        cuts = [(max(first - at, 0), min(last - at, x.shape[1])) for at, x in zip(starts, self.parts, strict=True)]
+        return np.hstack([x.columns(slice(a, b)) for x, (a, b) in zip(self.parts, cuts, strict=True) if a < b])
 
     def not_finite(self):
         starts = self.ends - [part.shape[1] for part in self.parts]
