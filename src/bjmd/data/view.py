@@ -12,12 +12,15 @@ copied, and its missing entries are set to whatever makes z zero.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 
 from bjmd.data import products
 from bjmd.data.streamed import Streamed
 from bjmd.numerics import moments
+from bjmd.numerics.moments import Places
 
 
 class View:
@@ -26,10 +29,12 @@ class View:
     def __init__(self, x, n_missing, unit=1.0, origin=None, constant=True):
         self.shape, self.n_observed = x.shape, x.shape[0] * x.shape[1] - n_missing
         self.unit, self.origin, self.shift, self.constant = unit, origin, None, constant
-        self.missing = np.isnan(x) if n_missing else None
-        self.matrix = np.where(self.missing, 0.0, x) if n_missing else x
+        self.matrix: Any = x
+        self.missing: np.ndarray | None = None
         if n_missing:
-            self.by_row, self.by_column = moments.places(self.missing), moments.places(self.missing.T)
+            self.missing = np.isnan(x)
+            self.matrix = np.where(self.missing, 0.0, x)
+            self.by_row, self.by_column = Places.of(self.missing), Places.of(self.missing.T)
             self._places = np.nonzero(self.missing)
         self._known: dict[str, np.ndarray] = {}
         self.move(None)
@@ -37,9 +42,9 @@ class View:
     def move(self, shift):
         """Set the shift, in units of z."""
         self.shift = shift
-        self.base = None  # in units of x
-        if self.origin is not None or shift is not None:
-            self.base = (0.0 if self.origin is None else self.origin) + (0.0 if shift is None else self.unit * shift)
+        self.base: np.ndarray | None = self.origin  # in units of x
+        if shift is not None:
+            self.base = self.unit * shift if self.origin is None else self.origin + self.unit * shift
         if self.missing is not None:
             rows, columns = self._places
             self.matrix[rows, columns] = 0.0 if self.base is None else self.base[rows]

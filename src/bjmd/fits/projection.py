@@ -14,6 +14,7 @@ noise), and samples with a precision of their own (noise by sample), are weighed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.inference.noise import weigh
 from bjmd.numerics import dirichlet, moments, simplex
 
@@ -84,7 +85,8 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
     with threadpool_limits(1):
         x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
         missing = np.isnan(x)
-        shift = 0.0 if result.model.offsets is None or source is None else result.model.offsets[source][:, None]
+        offsets = _known(result).offsets
+        shift = 0.0 if offsets is None or source is None else offsets[source][:, None]
         if projection.dirichlet is None:
             return np.where(missing, result.components @ projection.memberships + shift, x), None
         mean, variance = product_moments(result, projection.dirichlet)
@@ -94,7 +96,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
 
 def _feature_variance(result):
     """The noise variance of every feature, over that of its source."""
-    phi = result.model.feature_precision
+    phi = _known(result).feature_precision
     return np.ones(len(result.components)) if phi is None else 1 / phi
 
 
@@ -112,7 +114,7 @@ def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, n
     variance = np.maximum((result.components**2) @ m - mean**2, 0) / (s + 1)
     second_moment = (s * m[:, None] * m + np.eye(size)[:, :, None] * m) / (s + 1)
     for rows in _blocks(len(mean), size**2):
-        covariance = result.posterior.components.covariance(rows)
+        covariance = result.posterior.components.covariance(rows)  # type: ignore[union-attr]
         variance[rows] += covariance.reshape(-1, size**2) @ second_moment.reshape(size**2, -1)
     return mean, variance
 
@@ -122,6 +124,14 @@ def _noise(result, source, noise):
     if noise is not None:
         return positive_number("noise", noise)
     return None if source is None or result.noise is None else float(result.noise[source])
+
+
+def _known(result: Decomposition) -> FittedModel:
+    """What the fit knows of the model; refused where it has none."""
+    if result.model is None:
+        able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
+        raise InputError(f"method {result.method!r} has no way to place new samples; fit with one of {able}")
+    return result.model
 
 
 def _of_source(values, source):
@@ -136,10 +146,13 @@ def _problem(result, matrix, source):
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
+    mean: Callable[[np.ndarray], np.ndarray]
+    packed_moments: Callable[[np.ndarray], np.ndarray]
+    start: Callable[[int], np.ndarray]
+    columns: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    noise_variance: Callable[[float, float], float]
+
     def __init__(self, result, matrix, source):
-        if not registry.get(result.method).infers_bjmd:
-            able = ", ".join(other.name for other in registry.METHODS.values() if other.infers_bjmd)
-            raise InputError(f"method {result.method!r} has no way to place new samples; fit with one of {able}")
         checked = Sources([matrix], names=["new samples"])
         if checked.n_features != len(result.components):
             raise InputError(
@@ -149,7 +162,8 @@ class _Columns:
         # memberships sum to 1, so W and the data may be seen from any origin; from the mean of W little is lost
         self.origin = result.components.mean(axis=1)
         self.w = result.components - self.origin[:, None]
-        model, self.phi = result.model, result.model.feature_precision
+        model = _known(result)
+        self.phi = model.feature_precision
         shift = self.origin if model.offsets is None or source is None else self.origin + model.offsets[source]
         self.view = View(checked.matrices[0], checked.n_missing[0], origin=shift)
         self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
@@ -159,7 +173,7 @@ class _Columns:
         self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
         self.gaps = None
         if self.view.missing is not None:
-            self.gaps = np.ascontiguousarray(moments.sums_over_places(*self.view.by_column, second, weights).T)
+            self.gaps = np.ascontiguousarray(moments.sums_over(self.view.by_column, second, weights).T)
         self.by_sample = None if model.sample_shape is None else _of_source(model.sample_shape, source)
         self.nu = None
         if model.degrees_of_freedom is not None:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -38,7 +39,7 @@ from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 from bjmd.inference import noise as noise_models
-from bjmd.inference.noise import Gammas, StudentT
+from bjmd.inference.noise import Gammas, StudentT, Weighed
 from bjmd.inference.offsets import Offsets
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, learned_dirichlet
@@ -194,7 +195,7 @@ class ClosedForm:
     def start(self):
         n_features, priors = self.views[0].shape[0], self.priors
         alpha0 = priors.dirichlet(self.n_components)
-        learned = {}
+        learned: dict[str, Any] = {}
         if "feature" in self.factors:
             learned["feature"] = Gammas.start(sum(view.counts_of_rows() for view in self.views))
         if "sample" in self.factors:
@@ -231,7 +232,7 @@ class ClosedForm:
 
     def look(self, state):
         """Bring the views to the offsets of a state and, where entries are weighed, to its fit; q(v) by source."""
-        seen = []
+        seen: list[Weighed | None] = []
         for c, view in enumerate(self.views):
             shift = None if state.offsets is None else state.offsets.mean[c]
             if state.nus is None:
@@ -278,7 +279,7 @@ class ClosedForm:
         view = self.views[c]
         if view.missing is None:
             return 0.0
-        return moments.sums_over_places(*view.by_row, moments.column_moments(state.columns[c]), state.u(c))
+        return moments.sums_over(view.by_row, moments.column_moments(state.columns[c]), state.u(c))
 
     def update_feature(self, state, seen, precisions, sums, products, gaps):
         """q(phi) from R_ci = sum_j u_j E[(z_ij - w_i h_j)^2] of every source and feature."""
@@ -383,7 +384,7 @@ class ClosedForm:
         view = self.views[c]
         if view.missing is None:
             return None
-        return np.ascontiguousarray(moments.sums_over_places(*view.by_column, state.rows.moments, state.phi()).T)
+        return np.ascontiguousarray(moments.sums_over(view.by_column, state.rows.moments, state.phi()).T)
 
     def explained(self, projection, gram, gaps, g):
         """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""

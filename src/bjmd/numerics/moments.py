@@ -1,8 +1,10 @@
 """Second moments of many rows or columns, packed, and what is summed over single entries of the data.
 
 A symmetric K x K matrix is packed as its K(K+1)/2 entries on and below the diagonal (lanes.packed).  Sums over missing
-entries go through lists of places: those of row i are places[starts[i] : starts[i + 1]].
+entries go through lists of places: those of row i are columns[starts[i] : starts[i + 1]].
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,10 +35,15 @@ def unpack(vectors, size):
     return out
 
 
-def places(present):
-    """(starts, places) of the true entries of every row of a boolean matrix."""
-    counts = present.sum(axis=1)
-    return np.concatenate([[0], np.cumsum(counts)]), np.nonzero(present)[1]
+class Places(NamedTuple):
+    """Where the true entries of every row of a boolean matrix are."""
+
+    starts: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def of(cls, present):
+        return cls(np.concatenate([[0], np.cumsum(present.sum(axis=1))]), np.nonzero(present)[1])
 
 
 @compiled
@@ -58,13 +65,13 @@ def column_moments(g):
     return out
 
 
-def sums_over_places(starts, places, vectors, weights=None):
+def sums_over(places: Places, vectors: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """out[i] = sum of weights[j] vectors[j] over the places j of row i."""
-    return _sums_over_places(starts, places, vectors if weights is None else vectors * weights[:, None])
+    return _sums_over(places.starts, places.columns, vectors if weights is None else vectors * weights[:, None])
 
 
 @compiled
-def _sums_over_places(starts, places, vectors):
+def _sums_over(starts, places, vectors):
     n_rows, width = len(starts) - 1, vectors.shape[1]
     out = np.zeros((n_rows, width))
     for i in range(n_rows):

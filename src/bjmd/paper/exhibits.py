@@ -166,7 +166,7 @@ def report(introduction, parts, left_out):
                 "docs/data.md says what to fetch by hand and where to put it."
             )
         )
-    sections = {}
+    sections: dict[str, list[str]] = {}
     for section, title, caption, path in parts:
         if path.endswith(".png"):
             shown = pages.picture(Path(path).read_bytes(), title, caption)
