@@ -134,6 +134,20 @@ def _known(result: Decomposition) -> FittedModel:
     return result.model
 
 
+def _split_off_missing(matrix):
+    """The matrix with 0 for what is missing, and where that is; None if nothing is."""
+    if scipy.sparse.issparse(matrix):
+        return matrix, None
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or not np.isnan(matrix).any():
+        return matrix, None
+    missing = np.isnan(matrix)
+    empty = np.flatnonzero(missing.all(axis=0))
+    if len(empty):
+        raise InputError(f"new sample {empty[0]} (counted from 0) has no observed entry; remove it")
+    return np.where(missing, 0, matrix), missing
+
+
 def _of_source(values, source):
     """The entry of a source, or the mean over the sources where none is named."""
     return values.mean(axis=0) if source is None else values[source]
@@ -153,6 +167,7 @@ class _Columns:
     noise_variance: Callable[[float, float], float]
 
     def __init__(self, result, matrix, source):
+        matrix, missing = _split_off_missing(matrix)
         checked = Sources([matrix], names=["new samples"])
         if checked.n_features != len(result.components):
             raise InputError(
@@ -165,7 +180,10 @@ class _Columns:
         model = _known(result)
         self.phi = model.feature_precision
         shift = self.origin if model.offsets is None or source is None else self.origin + model.offsets[source]
-        self.view = View(checked.matrices[0], checked.n_missing[0], origin=shift)
+        x, n_missing = checked.matrices[0], 0
+        if missing is not None:
+            x, n_missing = np.where(missing, np.nan, x), int(missing.sum())
+        self.view = View(x, n_missing, origin=shift)
         self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
         weights = np.ones(len(self.w)) if self.phi is None else self.phi
         second = self.second_moments(result)
@@ -180,8 +198,8 @@ class _Columns:
             if scipy.sparse.issparse(matrix):
                 raise InputError("a robust fit weighs every single entry; give the new samples as a dense matrix")
             self.nu = _of_source(model.degrees_of_freedom, source)
-            self.x = np.where(np.isnan(checked.matrices[0]), np.nan, checked.matrices[0] - shift[:, None])
-            self.view = View(self.x.copy(), checked.n_missing[0], constant=False)
+            self.x = x - shift[:, None]
+            self.view = View(self.x.copy(), n_missing, constant=False)
 
     def second_moments(self, result):
         """w_i w_i', or its expectation, of every row, packed."""
