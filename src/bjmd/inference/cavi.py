@@ -235,19 +235,21 @@ class ClosedForm:
             weighed = None
             if state.nus is not None:
                 robust, precision = StudentT(state.nus[c]), self.shapes[c] / state.rates[c]
-                if state.rows is None:
-                    fit = np.zeros(view.shape)  # the origin: the medians of the features
-                    precision = 1.0
-                else:
-                    fit = state.rows.mean.T @ dirichlet.mean(state.columns[c])
-                    fit += 0.0 if shift is None else shift[:, None]
                 weighed = noise_models.downweight(
-                    view, self.standard[c], fit, precision, state.phi(), state.u(c), robust
-                )
+                    view, self.standard[c], self.fitted(state, c), 1.0 if state.rows is None else precision,
+                    state.phi(), state.u(c), robust,
+                )  # fmt: skip
             if shift is not None or state.nus is not None:
                 view.move(shift)
             seen.append(weighed)
         return seen
+
+    def fitted(self, state, c):
+        """E[w_i h_j] + E[o_ci] of every entry of a source; before the first sweep the origin, 0."""
+        if state.rows is None:
+            return np.zeros(self.views[c].shape)
+        fit = state.rows.mean.T @ dirichlet.mean(state.columns[c])
+        return fit if state.offsets is None else fit + state.offsets.mean[c][:, None]
 
     def update_rows(self, state, seen):
         """q(W), and before it phi, whose errors need no more than the product that W needs."""
@@ -296,7 +298,12 @@ class ClosedForm:
                 error += seen[c][0]
             errors = errors + precisions[c] * np.maximum(error, 0.0)
             counts = counts + view.counts_of_rows()
-        return replace(state, feature=state.feature.updated(counts, errors))
+        state = replace(state, feature=state.feature.updated(counts, errors))
+        if state.sample is not None and state.nus is not None:  # the spread of columns is weighted by phi
+            for c, (view, x) in enumerate(zip(self.views, self.standard, strict=True)):
+                spread = (view.matrix - self.fitted(state, c)) * (x - view.matrix)
+                seen[c] = (seen[c][0], np.nansum(spread * state.phi()[:, None], axis=0), seen[c][2])
+        return state
 
     def update_columns(self, state, seen, *, tol, max_steps):
         """q(H), offsets, and then the noise, with q(W) as it is; and the ELBO at the end of it."""
@@ -324,9 +331,10 @@ class ClosedForm:
                 by_column = self.explained(projection, gram, gaps, best.g)
                 explained = by_column.sum()
                 inside = t * (by_column.sum() if u is None else u @ by_column)
-            spread = 0.0 if seen[c] is None else seen[c][1]
             if state.sample is not None:
-                errors = view.squares_of_columns(phi) + spread - 2 * by_column
+                errors = view.squares_of_columns(phi) - 2 * by_column
+                if seen[c] is not None:
+                    errors = errors + seen[c][1]
                 if offsets is not None:
                     errors = errors + self.observed_sum(view, _weighted(offsets.variance[c], phi))
                 counts = view.counts_of_columns()
@@ -335,7 +343,9 @@ class ClosedForm:
                 elbo += samples[c].elbo(counts)
                 u = samples[c].mean
             else:
-                error = self.norm(c, view, phi) + np.sum(spread) - 2 * explained
+                error = self.norm(c, view, phi) - 2 * explained
+                if seen[c] is not None:
+                    error += _weighted(seen[c][0], phi).sum()
                 if offsets is not None:
                     error += _weighted(view.counts_of_rows() * offsets.variance[c], phi).sum()
             if offsets is not None:
@@ -347,6 +357,8 @@ class ClosedForm:
                 value = dirichlet.prior_part(best.g, alpha)
                 alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
                 elbo += dirichlet.prior_part(best.g, alpha) - value
+            if self.priors.learns_alpha:
+                elbo -= alpha.sum()  # ln of its prior
             alphas.append(alpha)
             normalisers = len(best.value) * dirichlet.log_normaliser(alpha)
             elbo += best.value.sum() - inside + normalisers
