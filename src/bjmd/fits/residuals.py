@@ -1,0 +1,200 @@
+"""Residuals of a fit, block by block, and the sums over them that `check` asks about.
+
+A fit follows its data, so residuals r_ij = x_ij - E[w_i]'E[h_j] are smaller than the noise.  In a linear model
+y = Z b + e with b ~ N(0, V), the residual at the posterior mean is s2 (Z V Z' + s2 I)^-1 y, and for data from the model
+its covariance is
+
+    s2 I - Z Cov[b | y] Z',   the noise's less that of the fit under the posterior.
+
+With w_i'h_j in the place of Zb, z_ij = r_ij / sqrt(s2 - Var[w_i'h_j]) has variance 1, and a sum of residuals over the
+samples of a source has variance N s2 - Var[sum_j w_i'h_j].  So degrees of freedom are taken off where the fit has used
+them.
+
+y_ij = ln(z_ij^2 + SOFT) makes a sum of the factors on the noise, and wild entries hardly move it.  Under the model all
+y_ij of a source have one distribution, so an analysis of covariance (effects of features and samples, slope on the
+signal) tells whose noise differs, by F and t tests that hold for any shape of the noise.
+"""
+
+import numpy as np
+import scipy.sparse
+from scipy import stats
+
+from bjmd.data.streamed import Streamed
+from bjmd.fits import registry
+from bjmd.fits.posterior import DirichletColumns
+from bjmd.model import Priors
+
+SOFT = 0.05
+"""With this number y has no skewness under normal noise, so few samples are enough for the tests."""
+CUTS = np.array([4.0, 4.5, 5.0, 6.0, 8.0, 12.0])
+"""Distances from the fit, in noise sds, beyond which entries are counted."""
+BLOCK = 2**18
+"""Entries that are looked at at once."""
+
+_LOG_SCALES = np.linspace(-8, 8, 321)
+_NORMAL = stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
+_MEAN_Y = np.log(np.exp(2 * _LOG_SCALES[:, None]) * _NORMAL**2 + SOFT).mean(axis=1)
+
+
+def log_scale(y):
+    """ln of the factor on standard normal noise with which ln(z^2 + SOFT) is y on average."""
+    return np.interp(y, _MEAN_Y, _LOG_SCALES)
+
+
+def _rise(y):
+    """dy / d(log scale), but for scales so small that SOFT hides them."""
+    return np.maximum(np.interp(log_scale(y), _LOG_SCALES, np.gradient(_MEAN_Y, _LOG_SCALES)), 0.3)
+
+
+class Survey:
+    """Sums over the residuals of one source; a feature without an entry in it counts nowhere."""
+
+    def __init__(self, sources, result, c, covariance, squares):
+        self.sources, self.result, self.c, self.name = sources, result, c, sources.names[c]
+        self.priors, self.w, self.h = priors_of(result), result.components, result.memberships[c]
+        self.shape = sources.n_features, sources.n_samples[c]
+        self.covariance, self.squares = covariance, squares  # of the rows w_i, and E[w_i w_i']
+        self.size = np.sqrt(np.vdot(self.w.T @ self.w, self.h @ self.h.T) / np.prod(self.shape)) or 1.0
+        self._sum_up()
+        self._regress()
+        self._count_far_ones()
+
+    def blocks(self):
+        """Some samples at a time: columns, which entries are there, x (or what is expected), E[WH], s2, what the fit
+        has left of s2 in the residuals, and the part of Var[w_i'h_j] that samples do not share."""
+        step = max(1, BLOCK // self.shape[0])
+        for first in range(0, self.shape[1], step):
+            columns = slice(first, min(first + step, self.shape[1]))
+            x, mean = _columns(self.sources.matrices[self.c], columns), expected_mean(self.result, self.c, columns)
+            h, seen = self.h[:, columns], ~np.isnan(x)
+            s2 = np.broadcast_to(expected_sd(self.result, self.c, columns) ** 2, x.shape)
+            own = _inner(self.squares, _column_covariance(self.result, self.c, columns))
+            # no entry is all the fit's, though a posterior may say so where the model fails
+            left = np.maximum(s2 - own - _inner(self.covariance, h[:, None] * h), 0.1 * s2)
+            yield columns, seen, np.where(seen, x, mean), mean, s2, left, own
+
+    def _sum_up(self):
+        """Means of y and the signal by feature and sample, and sums by feature."""
+        rows, self.columns = np.zeros((10, self.shape[0])), np.zeros((3, self.shape[1]))
+        weight, self.linear, self.range = np.zeros_like(self.w), np.empty_like(self.h), [np.inf, -np.inf]
+        y_squared = self.x_squared = 0.0
+        for columns, seen, x, mean, s2, left, own in self.blocks():
+            y, r = np.log((x - mean) ** 2 / left + SOFT), x - mean
+            parts = [seen * part for part in (1.0, y, self.signal(mean), r, r**2, left, s2, own, 1 / s2, x)]
+            rows += [part.sum(axis=1) for part in parts]
+            self.columns[:, columns] = [part.sum(axis=0) for part in parts[:3]]
+            y_squared, self.x_squared = y_squared + np.vdot(parts[1], y), self.x_squared + np.vdot(parts[-1], x)
+            weight += seen @ self.h[:, columns].T
+            self.linear[:, columns] = self.w.T @ (x / s2)
+            self.range = [min(self.range[0], mean.min()), max(self.range[1], mean.max())]
+        self.rows, (self.r, self.r_squared, self.left, self.s2, own, precision, self.x) = rows[:3], rows[3:]
+        self.n, self.counts = rows[0].sum(), np.maximum(rows[0], 1)
+        self.gram = np.tensordot(precision / self.counts, self.squares, axes=1)
+        self.of_sum = np.einsum("ik,ikl,il->i", weight, self.covariance, weight) + own  # Var[sum_j w_i'h_j]
+        self.means = self.rows[1:].sum(axis=1) / self.n
+        for part in (self.rows, self.columns):
+            part[1:] = np.where(part[0] > 0, part[1:] / np.maximum(part[0], 1), self.means[:, None])
+        self.freedom = [(part[0] > 0).sum() - 1 for part in (self.rows, self.columns)]
+        effects = sum((part[0] * (part[1] - self.means[0]) ** 2).sum() for part in (self.rows, self.columns))
+        self.unexplained = y_squared - self.n * self.means[0] ** 2 - effects
+
+    def _regress(self):
+        """The slope of y on the signal within features and samples, and their effects less what the signal explains."""
+        yu = uu = total = 0.0
+        for columns, seen, x, mean, _, left, _ in self.blocks():
+            values = np.stack([np.log((x - mean) ** 2 / left + SOFT), self.signal(mean)])
+            y, u = values - self.rows[1:, :, None] - self.columns[1:, None, columns] + self.means[:, None, None]
+            yu, uu = yu + np.vdot(seen * y, u), uu + np.vdot(seen * u, u)
+            total += np.vdot(seen * (values[1] - self.means[1]), values[1] - self.means[1])
+        # where there is hardly a signal but that of features and samples themselves, the slope is anything
+        self.signal_squared, self.slope = uu, yu / uu if uu > 1e-3 * total else 0.0
+        self.y_by_feature = self.rows[1].copy()
+        self.last_freedom = max(self.n - sum(self.freedom) - 2, 1)
+        self.y_variance = max((self.unexplained - self.slope**2 * uu) / self.last_freedom, 1e-12)
+        self.rise, self.scales, self.spreads, self.ratios = _rise(self.means[0]), [], [], []
+        for part, freedom in zip((self.rows, self.columns), self.freedom, strict=True):
+            part[1] -= self.slope * (part[2] - self.means[1])
+            self.ratios.append((part[0] * (part[1] - self.means[0]) ** 2).sum() / max(freedom, 1) / self.y_variance)
+            raw = log_scale(part[1]) - log_scale(self.means[0])
+            chance = self.y_variance / np.maximum(part[0], 1) / _rise(part[1]) ** 2
+            spread = max(np.mean(raw**2 - chance), 0.0)
+            self.scales.append(raw * spread / (spread + chance))  # drawn to 0 as far as they are chance
+            self.spreads.append(np.sqrt(spread))
+        self.sd = np.sqrt(self.s2.sum() / self.n) * np.exp(log_scale(self.means[0]))  # that most entries have
+
+    def _count_far_ones(self):
+        """How many entries are how far out for their feature, sample and signal; and y by signal, for the picture."""
+        self.at, self.worst = np.concatenate([np.arange(0, 4, 0.1), CUTS]), []
+        self.edges, self.beyond = np.linspace(*self.range, 16), np.zeros(len(self.at))
+        self.by_signal = np.zeros((2, len(self.edges)))
+        for columns, seen, x, mean, _, left, _ in self.blocks():
+            z, u = np.where(seen, x - mean, 0) / np.sqrt(left), self.signal(mean) - self.means[1]
+            scale = self.scales[0][:, None] + self.scales[1][columns] + self.slope / self.rise * u
+            far = np.abs(z) * np.exp(-log_scale(self.means[0]) - scale)
+            self.beyond += seen.sum() - np.searchsorted(np.sort(far[seen]), self.at, side="right")
+            for place in np.argpartition(far.ravel(), -min(5, far.size))[-5:]:
+                i, j = np.unravel_index(place, far.shape)
+                self.worst.append((far[i, j], int(i), columns.start + int(j)))
+            bins = np.searchsorted(self.edges[1:-1], mean[seen], side="right")
+            for part, values in zip(self.by_signal, (None, np.log(z[seen] ** 2 + SOFT)), strict=True):
+                part += np.bincount(bins, values, minlength=len(self.edges))
+        self.worst = sorted(self.worst, reverse=True)[:5]
+
+    def signal(self, mean):
+        """The fitted value with its extremes drawn in."""
+        return np.arcsinh(mean / self.size)
+
+
+def expected_mean(result, c, columns):
+    """E[WH] of some samples of source c."""
+    return result.components @ result.memberships[c][:, columns]
+
+
+def expected_sd(result, c, columns):
+    """The noise sd of the entries of some samples of source c, in a shape that broadcasts to features x samples."""
+    return np.full((1, 1), result.noise[c])
+
+
+def priors_of(result):
+    options = registry.get(result.method).options() | result.options
+    return Priors(**{name: options[name] for name in ("alpha0", "lambda_", "a0", "b0")})
+
+
+def row_covariance(result):
+    """Cov[w_i], features x K x K; for MAP the inverse of its last ridge problem."""
+    if result.posterior is not None:
+        return result.posterior.components.covariance()
+    precision = sum(h @ h.T / sd**2 for h, sd in zip(result.memberships, result.noise, strict=True))
+    root = np.sqrt(priors_of(result).lambda_ * np.abs(result.components))
+    scale = root[:, :, None] * root[:, None, :]
+    return scale * np.linalg.inv(scale * precision + np.eye(len(precision)))  # can be inverted where w is 0, too
+
+
+def _column_covariance(result, c, columns):
+    """Cov[h_j] of some samples, K x K x samples; for MAP the inverse curvature along the simplex."""
+    h = result.memberships[c][:, columns]
+    if result.posterior is not None:
+        factor, diagonal = result.posterior.memberships[c], np.eye(len(h))[:, :, None]
+        if not isinstance(factor, DirichletColumns):
+            return diagonal * factor.sd[:, columns] ** 2
+        return (diagonal * h - h[:, None] * h) / (factor.parameters[:, columns].sum(axis=0) + 1)
+    gram = result.components.T @ result.components / result.noise[c] ** 2
+    pull = np.diag(np.maximum(priors_of(result).dirichlet(len(h)) - 1, 1e-6))
+    scale = h.T[:, :, None] * h.T[:, None, :]
+    inverse = scale * np.linalg.inv(scale * gram + pull)  # of gram + diag(pull / h^2)
+    total = inverse.sum(axis=2)
+    return np.moveaxis(inverse - total[:, :, None] * total[:, None, :] / total.sum(axis=1)[:, None, None], 0, 2)
+
+
+def _inner(rows, columns):
+    """<A_i, B_j> of M x K x K and K x K x N."""
+    return rows.reshape(len(rows), -1) @ columns.reshape(-1, columns.shape[2])
+
+
+def _columns(x, columns):
+    if scipy.sparse.issparse(x):
+        return x[:, columns].toarray()
+    if isinstance(x, Streamed):
+        part = x.array[:, columns]
+        return np.asarray(part.compute() if hasattr(part, "compute") else part, dtype=float)
+    return x[:, columns]
