@@ -1,6 +1,6 @@
 """What a fit expects of an entry: x_ij of source c has
 
-    mean E[w_i h_j] + E[o_ci],   variance of the fit Var[w_i h_j] + Var[o_ci],   variance of the noise s2_c / (phi_i u_cj)
+    mean E[w_i h_j] + E[o_ci],   variance of the fit Var[w_i h_j] + Var[o_ci],   noise variance s2_c / (phi_i u_cj)
 
 with o, phi and u those of its noise model and offsets (docs/model.md), 0 and 1 where it has none.  A MAP fit, which has
 no posterior, has no variance of the fit.  The predictive density is normal with the sum of both variances; after a
