@@ -10,10 +10,10 @@ CONFIG ?= config/config.yaml
 
 help:
 	@echo "make reproduce   run everything that needs no download and write the HTML report"
-	@echo "make paper       run the whole paper: CONFIG (default: config/paper.yaml) with all the data that can be had"
+	@echo "make paper       run the whole paper: CONFIG (default: config/paper.yaml) with all the data at hand or online"
 	@echo "make plan        say what CONFIG (default: the paper) would submit to a cluster: jobs, CPU hours, longest chain"
 	@echo "make test        run the tests"
-	@echo "make lint        run ruff, snakefmt and snakemake --lint"
+	@echo "make lint        check style, types, spelling and configuration files"
 	@echo "make benchmark   measure speed and memory as ratios"
 	@echo "make lock        renew envs/requirements.txt from pyproject.toml"
 	@echo "make clean       remove .venv and everything the workflow wrote"
@@ -30,7 +30,7 @@ reproduce: $(READY)
 	$(SNAKEMAKE) --cores $(CORES) --configfile $(CONFIG)
 	@echo "The report is $(CURDIR)/results/report.html"
 
-# Data that cannot be had are reported by the first step, and left out by the second, which says so in the report.
+# The first step reports the data that it cannot get; the second leaves them out, and the report says so.
 paper: CONFIG = config/paper.yaml
 paper: $(READY)
 	-$(BIN)/snakemake downloads --cores 1 --keep-going --configfile $(CONFIG)
@@ -40,7 +40,7 @@ paper: $(READY)
 # --cores keeps a dry run from scaling every job down to one thread
 plan: CONFIG = config/paper.yaml
 plan: $(READY)
-	@$(BIN)/snakemake --dry-run --profile workflow/profiles/slurm --cores 1000 --configfile $(CONFIG) | $(BIN)/python -m bjmd.paper.submission
+	@BJMD_PLAN=1 $(BIN)/snakemake --dry-run --profile workflow/profiles/slurm --cores 1000 --configfile $(CONFIG) | $(BIN)/python -m bjmd.paper.submission
 
 # one file at a time in as many processes as there are cores
 test: $(READY)
@@ -51,6 +51,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -66,5 +70,5 @@ benchmark: $(READY)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf .venv .snakemake .pytest_cache .ruff_cache build
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache build
 	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} +

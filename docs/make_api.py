@@ -2,12 +2,11 @@
 
     python docs/make_api.py
 
-A new public module is one line in MODULES.
+A name that joins the public interface is one word in PUBLIC.
 """
 
 import ast
 import importlib
-import importlib.util
 import inspect
 import re
 import textwrap
@@ -18,59 +17,68 @@ from bjmd.fits import registry
 
 PAGE = Path(__file__).parent / "api.md"
 
-MODULES = {
-    "Data": (
-        "model",
-        "chunked",
-        "alignment",
-        "files.readers",
-        "preparation",
-        "datasets.synthetic",
-        "datasets.catalogue",
-    ),
-    "Fits": ("methods", "restarts", "components", "decomposition", "posterior", "projection"),
-    "Results": ("matching", "metrics", "selection", "files.outputs", "storage", "views"),
-    "Errors": ("errors",),
-}
-"""Public modules, in the order of the page; those that this version does not have are left out."""
+PUBLIC = ("BJMD", "Sources", "fit", "method_names", "select", "Decomposition")
+"""The names that are promised, most wanted first."""
+
+MODULES = (
+    "fits.posterior",
+    "fits.restarts",
+    "fits.projection",
+    "fits.number_of_components",
+    "fits.matching",
+    "fits.storage",
+    "data.alignment",
+    "data.preparation",
+    "files.readers",
+    "files.outputs",
+    "paper.metric",
+    "errors",
+)
+"""What the pages in docs/ use beyond the public names."""
 
 INTRODUCTION = """\
 # The Python interface
 
-Made from the docstrings by `python docs/make_api.py`; do not edit it by hand. Most people need `BJMD` only, a
-scikit-learn estimator with samples in rows. The functions below it are what the estimator, the command and the workflow
-are made of; they have **features in rows and samples in columns**, as the paper does. Start with the
-[tutorial](tutorial.md); [methods.md](methods.md) describes the methods and [options.md](options.md) how to choose.
+`python docs/make_api.py` writes this page from the docstrings; do not edit it by hand.
+
+The six names below are the public interface. Most people only need `BJMD`, a scikit-learn estimator with samples in
+rows. Everything else has **features in rows and samples in columns**, as in the paper. Start with the
+[tutorial](tutorial.md); [methods.md](methods.md) describes the methods, [options.md](options.md) says how to choose.
+"""
+
+BEHIND = """\
+## Behind them
+
+The parts of which the estimator, the command and the workflow are made, as far as other pages use them. They are not
+promised: names and arguments may change from one version to the next.
 """
 
 
 def page():
-    parts = [INTRODUCTION, "## Most of it\n", "### bjmd\n", f"{_prose(bjmd.__doc__)}\n"]
-    for name in sorted(bjmd._LAZY):
-        parts += _described(f"bjmd.{name}", getattr(bjmd, name))
-    for title, names in MODULES.items():
-        parts.append(f"## {title}\n")
-        for name in names:
-            if importlib.util.find_spec(f"bjmd.{name}"):
-                parts += _module(importlib.import_module(f"bjmd.{name}"))
+    parts = [INTRODUCTION, "## The public names\n"]
+    for name in PUBLIC:
+        parts += _described(f"bjmd.{name}", getattr(bjmd, name), "###")
+        if name == "fit":
+            parts += _options_table()
+    parts.append(BEHIND)
+    for name in MODULES:
+        parts += _module(importlib.import_module(f"bjmd.{name}"))
     return "\n".join(parts)
 
 
 def _module(module):
     yield f"### {module.__name__}\n"
     yield f"{_prose(module.__doc__)}\n"
-    if module is registry:
-        yield from _options_table()
     own = [
         thing
         for name, thing in vars(module).items()
         if not name.startswith("_")
         and getattr(thing, "__module__", None) == module.__name__
         and (inspect.isclass(thing) or inspect.isroutine(thing))
-        and thing not in [getattr(bjmd, lazy) for lazy in bjmd._LAZY]
+        and thing not in [getattr(bjmd, public) for public in PUBLIC]
     ]
     for thing in own:
-        yield from _described(f"{module.__name__.removeprefix('bjmd.')}.{thing.__name__}", thing)
+        yield from _described(f"{module.__name__}.{thing.__name__}", thing)
 
 
 def _options_table():
@@ -82,9 +90,9 @@ def _options_table():
     yield ""
 
 
-def _described(name, thing):
+def _described(name, thing, heading="####"):
     """Heading, signature, docstring; for a class also its documented attributes and its public methods."""
-    yield f"#### {name}\n"
+    yield f"{heading} {name}\n"
     yield f"```text\n{_signature(name, thing)}\n```\n"
     yield f"{_prose(_docstring(thing))}\n"
     if not inspect.isclass(thing):

@@ -76,3 +76,18 @@ def test_every_link_leads_somewhere(page):
         if anchor:
             headings = re.findall(r"^#+ (.*)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
             assert anchor in [re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings], (target, anchor)
+
+
+def test_docstrings_cite_pages_and_sections_that_exist():
+    """`docs/derivation.md, 3.4` and the like; `docs/derivation.md, 4.4 and 4.5` cites two sections."""
+    headings = re.findall(r"^#+ (\d+(?:\.\d+)?)\b", (DOCS / "derivation.md").read_text(encoding="utf-8"), re.MULTILINE)
+    cited = []
+    for folder in ("src", "tests", "benchmarks", "workflow"):
+        for path in sorted((DOCS.parent / folder).rglob("*.py")):
+            text = " ".join(path.read_text(encoding="utf-8").split())
+            for page in re.findall(r"docs/[\w-]+\.md", text):
+                assert (DOCS.parent / page).is_file(), f"{path} cites {page}"
+            for sections in re.findall(r"docs/derivation\.md, (\d+(?:\.\d+)?(?:(?:, | and )\d+(?:\.\d+)?)*)", text):
+                cited += [(path, section) for section in re.split(", | and ", sections)]
+    assert len(cited) > 10
+    assert not [(path, section) for path, section in cited if section not in headings]

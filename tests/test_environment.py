@@ -1,6 +1,8 @@
-"""The two descriptions of the environment name the same versions, and the lock names no index."""
+"""The descriptions of the environment agree: pyproject, the lock, conda's file, the hooks and GitHub's workflow."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -8,6 +10,10 @@ import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
+
+
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def locked():
@@ -29,19 +35,44 @@ def test_conda_names_the_versions_of_the_lock():
 
 
 def test_conda_has_all_that_the_package_and_the_workflow_ask_for():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    wanted = {Requirement(line).name for line in [*project["dependencies"], *extras["advi"], *extras["workflow"]]}
+    extras = project()["optional-dependencies"]
+    wanted = {Requirement(line).name for line in [*project()["dependencies"], *extras["advi"], *extras["workflow"]]}
     conda = (ROOT / "envs/environment.yaml").read_text()
     assert not [name for name in wanted if f"- {name}" not in conda]
 
 
 def test_the_lock_satisfies_pyproject_and_has_hashes_but_no_index():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pins = locked()
-    for line in [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]:
+    extras = project()["optional-dependencies"].values()
+    for line in [*project()["dependencies"], *(requirement for extra in extras for requirement in extra)]:
         requirement = Requirement(line)
         assert requirement.specifier.contains(pins[requirement.name]), line
     text = (ROOT / "envs/requirements.txt").read_text()
     assert "://" not in text
     assert text.count("--hash=sha256:") > len(pins)
+
+
+def test_github_tests_every_python_that_is_promised():
+    """`make lint` checks the file against GitHub's own schema."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    job = workflow["jobs"]["test"]
+    promised = [line.rpartition(" ")[2] for line in project()["classifiers"] if re.search(r"Python :: 3\.\d", line)]
+    assert job["strategy"]["matrix"]["python"] == promised
+    assert project()["requires-python"] == f">={promised[0]}"
+    assert {system.partition("-")[0] for system in job["strategy"]["matrix"]["os"]} == {"ubuntu", "macos"}
+    assert {"make test", "make lint"} <= {step.get("run") for step in job["steps"]}
+
+
+def test_hooks_run_the_tools_of_the_lock():
+    config = ROOT / ".pre-commit-config.yaml"
+    subprocess.run([sys.executable, "-m", "pre_commit", "validate-config", config], check=True)
+    (local,) = yaml.safe_load(config.read_text())["repos"]
+    tools = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in local["hooks"]}
+    assert tools == {"ruff", "snakefmt", "codespell"}
+    assert tools <= locked().keys()
+
+
+def test_the_package_ships_its_types():
+    assert (ROOT / "src/bjmd/py.typed").is_file()
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert "py.typed" in settings["package-data"]["bjmd"]

@@ -4,7 +4,7 @@
     w_ik ~ Laplace(0, lambda),   columns of H^(c) ~ Dirichlet(alpha0),   s2_c ~ InverseGamma(a0, b0)
 
 This file holds the constants of the priors (`Priors`) and the negative log joint density that every point estimate
-reports as its objective.
+reports as its objective (docs/derivation.md, 1 and 2).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
 
 LEARNED = "learned"
-SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 2.0, 0.01
+SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.0, 0.01
 """Priors in the unit of the data: lambda in root mean squares around the origin, b0 in mean squares."""
 
 

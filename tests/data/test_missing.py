@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from bjmd.data.missing import CompletedSources
 from bjmd.data.sources import Sources
+from bjmd.data.view import View
 from bjmd.errors import InputError
 from bjmd.fits import registry
 from bjmd.inference import cavi
@@ -31,21 +31,20 @@ def test_sources_count_what_is_missing(holed):
     np.testing.assert_allclose(holed.squared_norms, [np.nansum(x**2) for x in holed.matrices])
 
 
-def test_guesses_begin_at_the_mean_of_the_feature_and_follow_the_fit(holed, rng):
-    completed = CompletedSources(holed)
-    mean = np.nanmean(np.hstack(holed.matrices), axis=1)
+def test_a_point_estimate_fills_in_its_fit(holed, rng):
     wt, h = rng.standard_normal((3, 40)), [rng.random((3, n)) for n in holed.n_samples]
-    for guesses in ([np.tile(mean[:, None], n) for n in holed.n_samples], [wt.T @ block for block in h]):
-        for c, x in enumerate(holed.matrices):
-            np.testing.assert_allclose(completed.matrices[c], np.where(np.isnan(x), guesses[c], x))
-            np.testing.assert_allclose(completed.squared_norms[c], (completed.matrices[c] ** 2).sum())
-        completed.fill(wt, h)
-    assert all(np.isnan(x).any() for x in holed.matrices), "the user's data must stay as they are"
+    for x, n, block in zip(holed.matrices, holed.n_missing, h, strict=True):
+        view = View(x, n, unit=2.0, origin=np.arange(40.0))
+        added = view.fill(wt, block)
+        z = np.where(np.isnan(x), wt.T @ block, (x - np.arange(40.0)[:, None]) / 2)
+        np.testing.assert_allclose(view.times_components(wt), wt @ z)
+        np.testing.assert_allclose(added, ((wt.T @ block)[np.isnan(x)] ** 2).sum())
+        assert np.isnan(x).any(), "the user's data must stay as they are"
 
 
 def test_complete_sources_are_not_copied(make_sources):
-    sources = make_sources()
-    assert CompletedSources(sources).matrices is sources.matrices
+    x = make_sources().matrices[0]
+    assert View(x, 0).matrix is x
 
 
 @pytest.mark.parametrize("method", ABLE)
@@ -57,8 +56,8 @@ def test_the_objective_never_rises(holed, method, monkeypatch):
     assert result.converged
 
 
-def test_the_noise_counts_observed_entries_and_the_spread_at_the_others(holed):
-    """With q(W) and q(H) at hand, q(s2) can be put together from observed and missing entries apart."""
+def test_the_noise_counts_observed_entries_only(holed):
+    """With q(W) and q(H) at hand, q(s2) can be put together entry by entry."""
     result = registry.fit("cavi-bjmd", holed, 3, tol=1e-10)
     covariance = result.posterior.components.covariance()
     for c, x in enumerate(holed.matrices):
@@ -71,8 +70,8 @@ def test_the_noise_counts_observed_entries_and_the_spread_at_the_others(holed):
             "ik,il,klj->ij", *2 * (result.components,), spread
         )
         mean = result.components @ m
-        expected = np.where(np.isnan(x), 0, (x - mean) ** 2) + variance
-        rate = Priors().b0 + 0.5 * expected.sum()
+        expected = np.where(np.isnan(x), 0, (x - mean) ** 2 + variance)
+        rate = result.model.noise_prior[1] + 0.5 * expected.sum()
         np.testing.assert_allclose(result.posterior.noise.rate[c], rate, rtol=1e-6)
         np.testing.assert_allclose(result.posterior.noise.shape[c], Priors().a0 + 0.5 * (~np.isnan(x)).sum())
 

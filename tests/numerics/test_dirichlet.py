@@ -18,7 +18,7 @@ def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):
 
 
 def f(g, gram, b, precision, alpha0):
-    """One column's part of the ELBO in the form of NOTES 3, through the moments of h."""
+    """One column's part of the ELBO in the form of docs/derivation.md, 4.4, through the moments of h."""
     s = g.sum()
     m = g / s
     explained = b @ m - (s * m @ gram @ m + np.diag(gram) @ m) / (2 * (s + 1))
@@ -32,12 +32,13 @@ def derivatives(gram, linear, precision, alpha0, g):
     size, n = g.shape
     point, functions, state = np.vstack([g, np.empty(n)]), np.empty((4, size + 1, n)), np.empty((size + 2, n))
     value, gradient, matrix = np.empty(n), np.empty((size, n)), np.empty((size, size, n))
-    dirichlet._evaluate(gram, linear, precision, alpha0, point, functions, state, value)
+    gap, precision = np.empty((0, n)), np.full(n, precision)
+    dirichlet._evaluate(gram, gap, linear, precision, alpha0, point, functions, state, value)
     dirichlet._gradient(linear, precision, alpha0, point, functions, state, gradient)
-    dirichlet._curvature(gram, linear, precision, alpha0, point, functions, state, gradient, matrix)
+    dirichlet._curvature(gram, gap, linear, precision, alpha0, point, functions, state, gradient, matrix)
     natural = np.empty_like(matrix)
     everywhere = np.ones(n, dtype=bool)
-    dirichlet._natural_curvature(gram, precision, point, functions, state, everywhere, natural)
+    dirichlet._natural_curvature(gram, gap, precision, point, functions, state, everywhere, natural)
     return value, gradient, symmetric(matrix), symmetric(natural)
 
 

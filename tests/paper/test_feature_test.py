@@ -5,7 +5,7 @@ from scipy.stats import chi2
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.feature_test import filtered, select, threshold
+from bjmd.paper.feature_test import feature_table, filtered, threshold
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def sources(rng):
 
 
 def test_by_hand(sources):
-    table = select(sources, [2.0, 3.0])
+    table = feature_table(sources, [2.0, 3.0])
     x = sources.matrices[0][7]
     statistic = 59 * ((x - x.mean()) ** 2).sum() / 59 / 4
     assert table.loc[7, "statistic a"] == pytest.approx(statistic)
@@ -28,40 +28,42 @@ def test_by_hand(sources):
 
 
 def test_all_and_any(sources):
-    np.testing.assert_array_equal(np.flatnonzero(select(sources, [2.0, 3.0])["kept"]), range(5))
-    np.testing.assert_array_equal(np.flatnonzero(select(sources, [2.0, 3.0], rule="any")["kept"]), range(6))
+    np.testing.assert_array_equal(np.flatnonzero(feature_table(sources, [2.0, 3.0])["kept"]), range(5))
+    np.testing.assert_array_equal(np.flatnonzero(feature_table(sources, [2.0, 3.0], rule="any")["kept"]), range(6))
 
 
 def test_the_threshold_is_where_the_decision_turns(sources):
     limits = threshold(sources, [2.0, 3.0], 0.05)
-    table = select(sources, [2.0, 3.0])
+    table = feature_table(sources, [2.0, 3.0])
     for name, limit in zip(("a", "b"), limits, strict=True):
         np.testing.assert_array_equal(table[f"passes {name}"], table[f"variance {name}"] > limit)
 
 
 def test_false_alarms_are_as_rare_as_promised(rng):
     """Noise alone: at level 0.5 about 40 % of the data sets (1 - exp(-0.5)) have a feature that passes by chance."""
-    alarms = [select(Sources([rng.standard_normal((30, 20))]), [1.0], level=0.5)["kept"].any() for _ in range(400)]
+    alarms = [
+        feature_table(Sources([rng.standard_normal((30, 20))]), [1.0], level=0.5)["kept"].any() for _ in range(400)
+    ]
     assert abs(np.mean(alarms) - (1 - np.exp(-0.5))) < 0.1
 
 
 def test_sparse_equals_dense(sources):
     sparse = Sources([scipy.sparse.csr_array(x) for x in sources.matrices], names=["a", "b"])
-    dense_table, sparse_table = select(sources, [2.0, 3.0]), select(sparse, [2.0, 3.0])
+    dense_table, sparse_table = feature_table(sources, [2.0, 3.0]), feature_table(sparse, [2.0, 3.0])
     np.testing.assert_allclose(dense_table["variance b"], sparse_table["variance b"], rtol=1e-10)
     assert scipy.sparse.issparse(filtered(sparse, sparse_table["kept"]).matrices[0])
 
 
 def test_filtered_keeps_rows_and_names(sources):
-    small = filtered(sources, select(sources, [2.0, 3.0])["kept"])
+    small = filtered(sources, feature_table(sources, [2.0, 3.0])["kept"])
     np.testing.assert_array_equal(small.matrices[1], sources.matrices[1][:5])
     assert small.feature_names == sources.feature_names[:5]
 
 
 def test_bad_input(sources):
     with pytest.raises(InputError, match="rule is 'most'; it must be one of all, any"):
-        select(sources, [2.0, 3.0], rule="most")
+        feature_table(sources, [2.0, 3.0], rule="most")
     with pytest.raises(InputError, match="level is 5"):
-        select(sources, [2.0, 3.0], level=5)
+        feature_table(sources, [2.0, 3.0], level=5)
     with pytest.raises(InputError, match="no feature passes"):
         filtered(sources, np.zeros(40))

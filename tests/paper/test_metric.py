@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from bjmd.errors import InputError
-from bjmd.paper.metric import UndefinedAUCWarning, auc_during_a_fit, auc_per_class, auc_per_source, auc_table
+from bjmd.paper.metric import UndefinedAUCWarning, auc_per_class, auc_per_source, auc_table, auc_watch
 
 
 @pytest.mark.parametrize("decimals", [12, 1, 0], ids=["no ties", "many ties", "almost all tied"])
@@ -37,7 +37,7 @@ def test_a_class_without_an_auc_is_left_out_and_named():
     np.testing.assert_array_equal(scores, [1.0, 1.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        np.testing.assert_array_equal(auc_during_a_fit([h, h], [labels[:1], labels]), scores)
+        np.testing.assert_array_equal(auc_watch([labels[:1], labels])([h, h])["auc"], scores)
 
 
 def test_a_source_without_any_class_has_no_score():

@@ -30,7 +30,7 @@ def overlaid(base, top):
 def test_the_default_config_needs_no_download_and_has_every_method(config):
     plan = Plan(config, SCHEMA)
     assert plan.families() == ["small", "large"]
-    assert {plan.method(fit) for fit in config["fits"]} == set(registry.method_names())
+    assert {fit["method"] for fit in plan.fits.values()} == set(registry.method_names())
 
 
 def test_the_paper_config_has_all_data_and_twenty_restarts(config):
@@ -48,13 +48,30 @@ def test_the_paper_config_has_all_data_and_twenty_restarts(config):
     assert {plan.n_best(fit) for fit in paper["fits"]} == {5}
     assert "advi-bjmd" in plan.fits_on("large-4.0")
     assert plan.n_components("metabric-489-filtered") == 5
-    assert plan.nonnegative("metabric-489-filtered", "jnmf") == "shift"
-    assert plan.nonnegative("metabric-489-filtered", "map-bjmd") is None
+    assert plan.job("metabric-489-filtered", "jnmf")["nonnegative"] == "shift"
+    assert plan.job("small-4.0", "jnmf")["nonnegative"] == "clip"
+    assert plan.job("metabric-489-filtered", "map-bjmd")["nonnegative"] is None
+
+
+def test_kinds_stand_for_all_data_of_a_kind(config):
+    plan = Plan(config | {"real": ["3sources", "metabric-489"]}, SCHEMA)
+    on = {fit: [family for family in plan.families() if fit in plan.fits_on(plan.shown(family))] for fit in plan.fits}
+    assert on["map-bjmd"] == ["small", "large", "3sources", "metabric-489", "metabric-489-filtered"]
+    assert on["map-catbjmd"] == ["small", "large"]
+    assert on["jnmf"] == ["small", "3sources", "metabric-489", "metabric-489-filtered"]
+    config["fits"]["jnmf"]["data"] = ["filtered"]
+    assert "jnmf" not in Plan(config | {"real": ["metabric-489"]}, SCHEMA).fits_on("metabric-489")
+
+
+def test_a_config_can_leave_out_a_fit_of_the_one_below(config):
+    plan = Plan(overlaid(config, {"fits": {"jmd": None}}), SCHEMA)
+    assert set(config["fits"]) - set(plan.fits) == {"jmd"}
+    assert "jmd" not in plan.fits_on("small-4.0")
 
 
 def test_sweeps_and_families(config):
     plan = Plan(config, SCHEMA)
-    assert plan.sweep("small")[0] == "small-1.5"
+    assert plan.sweep("small")[1.5] == "small-1.5"
     assert plan.shown("small") == "small-4.0"
     assert (plan.family("small-1.5"), plan.family("yale-b"), plan.family("metabric-489")) == (
         "small",
@@ -68,7 +85,7 @@ def test_sweeps_and_families(config):
 
 def test_chunks(config):
     config["fits"]["jnmf"] |= {"restarts": 5, "chunk": 2}
-    assert Plan(config, SCHEMA).chunks("jnmf") == [(0, 1), (2, 3), (4, 4)]
+    assert [Path(path).stem for path in Plan(config, SCHEMA).chunks("small-4.0", "jnmf")] == ["0-1", "2-3", "4-4"]
 
 
 def test_missing_data_are_left_out_on_request(config, tmp_path):
@@ -84,9 +101,9 @@ def test_missing_data_are_left_out_on_request(config, tmp_path):
     assert Plan(config, SCHEMA).real == ["3sources"]
 
 
-def test_selection_needs_its_fit(config):
-    config |= {"real": ["3sources"], "selection": {**config["selection"], "fit": "map"}}
-    with pytest.raises(InputError, match=r"selection\.fit is 'map', which is not an entry of fits"):
+def test_the_feature_test_needs_its_fit(config):
+    config |= {"real": ["metabric-489"], "feature_test": {**config["feature_test"], "fit": "map"}}
+    with pytest.raises(InputError, match=r"feature_test\.fit is 'map', which is not an entry of fits"):
         Plan(config, SCHEMA)
 
 
@@ -99,14 +116,14 @@ def own(config, monkeypatch):
 def test_own_data_are_the_whole_run(own):
     plan = Plan(own, SCHEMA)
     assert plan.families() == []
-    assert (plan.method("own"), plan.options("own"), plan.n_components("own-example")) == ("cavi-bjmd", {}, 5)
-    assert plan.chunks("own") == [(0, 4), (5, 9), (10, 14), (15, 19)]
+    job = {"method": "cavi-bjmd", "options": {}, "n_components": 5, "nonnegative": None}
+    assert plan.job("own-example", "own") == job
+    assert [Path(path).stem for path in plan.chunks("own-example", "own")] == ["0-4", "5-9", "10-14", "15-19"]
     assert plan.own_files()[-1] == "config/example/labels.tsv"
-    assert plan.nonnegative("own-example", "own") is None
 
 
 def test_fewer_restarts_than_the_paper_averages_are_enough_for_own_data(own):
-    assert Plan({**own, "restarts": 1}, SCHEMA).chunks("own") == [(0, 0)]
+    assert len(Plan({**own, "restarts": 1}, SCHEMA).chunks("own-example", "own")) == 1
 
 
 BAD_OWN = {

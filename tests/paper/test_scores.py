@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ FITS = {"a": {"label": "A & co", "paper_row": "A"}, "b": {"label": "B"}, "truth"
 
 def run(seed, objective, h, noise=2.0):
     return Decomposition(
-        np.ones((3, 2)), [h], np.array([noise]), objective, np.array([9.0, objective]), True, "", 1.5, seed=seed
+        np.ones((3, 2)), [h], np.array([noise]), objective, np.array([9.0, objective]), True, "", seconds=1.5, seed=seed
     )
 
 
@@ -34,13 +36,18 @@ def test_the_best_by_objective_are_chosen_and_averaged(runs):
     assert summary.loc["truth", "auc"] == 100
 
 
-def test_the_table_shows_the_printed_number_and_the_difference(runs):
-    printed = pd.DataFrame({"row": ["A"], "source": [1], "auc": [80.0], "seconds": [7.0]})
-    table = tables.performance(runs, printed, FITS)
-    assert table.set_index("fit").loc["a", "difference"] == -5
-    markdown = tables.render(table, "markdown").splitlines()
+def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, monkeypatch):
+    printed = {"data": ["toy"], "row": ["A"], "source": [1], "auc": [80.0], "seconds": [7.0], "noise": [1.0]}
+    monkeypatch.setattr(tables, "printed", lambda: pd.DataFrame(printed))
+    table = tables.performance(runs, "toy", FITS)
+    assert table.data.set_index("fit").loc["a", "difference"] == -5
+    output = SimpleNamespace(**{kind: tmp_path / kind for kind in ("csv", "markdown", "latex", "fragment", "html")})
+    tables.write(table, "Toy", "About toys.", output)
+    markdown = output.markdown.read_text().splitlines()
     assert markdown[0].startswith("| Algorithm | only AUC | only paper | only diff.")
     assert markdown[2] == "| A & co | 75.00 ± 35.36 | 80.00 | -5.00 | 1.5 | 7.0 | 100 % | 2 of 3 |"
     assert markdown[3].startswith("| B | 50.00 | – | – |")
-    assert r"A \& co" in tables.render(table, "latex")
-    assert "A &amp; co" in tables.render(table, "html")
+    assert r"A \& co" in output.latex.read_text()
+    fragment = output.fragment.read_text()
+    assert "<th colspan=3>only</th>" in fragment and "<td>A &amp; co</td>" in fragment
+    assert fragment in output.html.read_text()

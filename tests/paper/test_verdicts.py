@@ -36,7 +36,7 @@ def sweep(**lines):
 
 
 PRINTED = pd.DataFrame(
-    {"table": "yale-b", "row": ["MAP-BJMD", "MAP-BJMD", "K-means"], "source": [1, 2, 1], "auc": [97.0, 93.0, 99.0]}
+    {"data": "yale-b", "row": ["MAP-BJMD", "MAP-BJMD", "K-means"], "source": [1, 2, 1], "auc": [97.0, 93.0, 99.0]}
 )
 
 CASES = {
@@ -75,8 +75,8 @@ CASES = {
         Evidence({"yale-b": shown(map_bjmd=[97, 93], jnmf=[94, 83], kmeans=[98, 60])}, {}),
         Evidence({"yale-b": shown(map_bjmd=[90, 80], jnmf=[94, 83], kmeans=[98, 60])}, {}),
     ),
-    "selection": (
-        verdicts.selection_helps,
+    "feature test": (
+        verdicts.the_feature_test_helps,
         Evidence({"metabric": shown(bnmf=[64, 66]), "metabric-filtered": shown(bnmf=[82, 80])}, {}),
         Evidence({"metabric": shown(bnmf=[64, 66]), "metabric-filtered": shown(bnmf=[62, 60])}, {}),
     ),
@@ -95,4 +95,4 @@ def test_the_table_says_each_of_the_three():
     table = verdicts.judge(evidence).set_index("claim")["verdict"]
     assert table[verdicts.telling_noise_apart_helps.__doc__] == "holds"
     assert table[verdicts.bjmd_beats_jmd_and_glad.__doc__] == "does not hold"
-    assert table[verdicts.selection_helps.__doc__] == "cannot be tested here"
+    assert table[verdicts.the_feature_test_helps.__doc__] == "cannot be tested here"

@@ -10,24 +10,8 @@ import yaml
 
 ROOT = Path(__file__).parent.parent.parent
 
-TINY = {
-    "seed": 3,
-    "restarts": 3,
-    "best": 2,
-    "chunk": 2,
-    "synthetic": {"scales": ["small"], "sigma3": [2.0, 4.0], "table_sigma3": 4.0},
-    "real": [],
-    "skip_missing": False,
-    "mirror": None,
-    "cache": None,
-    "nonnegative": {"small": "clip"},
-    "selection": {"data": [], "fit": "map-bjmd", "level": 0.05, "rule": "all"},
-    "fits": {
-        "map-bjmd": {"method": "map-bjmd", "label": "MAP-BJMD", "paper_row": "MAP-BJMD", "options": {"tol": 1e-4}},
-        "map-catbjmd": {"method": "map-catbjmd", "label": "MAP-catBJMD", "options": {"tol": 1e-4}},
-        "jnmf": {"method": "jnmf", "label": "Joint NMF", "restarts": 1, "best": 1, "sweep": []},
-    },
-}
+TINY = yaml.safe_load((ROOT / ".test/config/config.yaml").read_text())
+"""Every step on tiny data; `snakemake --directory .test` runs the same."""
 
 
 class Workflow:

@@ -2,6 +2,7 @@ import copy
 import fcntl
 import os
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_the_table_has_the_printed_numbers_beside_ours(finished):
     ours = table.loc[("map-bjmd", 3)]
     assert ours["difference"] == pytest.approx(ours["auc"] - 77.85)
     latex = (finished.folder / "results/tables/performance-small.tex").read_text()
-    assert latex.count(r"\\") == 6, "two lines of header, three fits and the truth"
+    assert latex.count(r"\\") == 7, "two lines of header, four fits and the truth"
 
 
 def test_the_truth_scores_100(finished):
@@ -89,24 +90,48 @@ def test_a_label_does_not_rerun_a_fit(finished):
         finished.configure(before)
 
 
-def test_one_rule_can_be_rerun_alone(finished):
-    jobs = finished.jobs("--forcerun", "auc_figure", "--until", "auc_figure")
-    assert jobs == {"auc_figure": 1, "total": 1}
+def test_an_exhibit_can_be_made_again_alone_by_its_file_name(finished):
+    assert finished.jobs("--force", "results/figures/auc-small.png") == {"figure": 1, "total": 1}
+    assert finished.jobs("--force", "results/tables/verdicts.md") == {"table": 1, "total": 1}
 
 
-def test_the_report_is_one_file_with_every_table_figure_and_caption(finished):
+def test_only_the_exhibits_that_show_a_changed_file_are_made_again(finished):
+    path = finished.folder / "results/scores/small-2.0.csv"
+    before = path.read_text(), path.stat()
+    try:
+        path.write_text(before[0].replace("True", "False", 1))
+        lines = finished.run("--dry-run", BJMD_PLAN="1").stdout
+        made = set(re.findall(r"^    output: results/(?:tables|figures)/([a-z-]+)\.", lines, re.MULTILINE))
+        assert made == {"verdicts", "auc-small", "provenance"}, "those that show the sweep"
+    finally:
+        path.write_text(before[0])
+        os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+
+
+def test_the_report_is_one_file_that_begins_with_what_was_found(finished):
     html = (finished.folder / "results/report.html").read_text()
     titles = re.findall("<h2>(.*?)</h2>", html)
     assert titles == [
-        "What was run", "The paper&#x27;s claims", "The model", "Data", "Performance", "Noise", "Convergence"
+        "What was found", "Performance", "Noise", "Convergence", "The data", "The model", "How it was run"
     ]  # fmt: skip
-    assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png")))
-    assert html.count("<table") >= len(list(finished.folder.glob("results/tables/*.html")))
+    assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png"))) == 5
+    fragments = [path.read_text() for path in finished.folder.glob("results/tables/*.fragment.html")]
+    assert len(fragments) == 4 and all(fragment in html for fragment in fragments)
     text = " ".join(html.split())
-    assert "classes of the data set small (synthetic, noise sd of source 3: 4.0): for each class" in text
-    assert "The objective after each iteration, on the data set small." in text
-    assert "{{" not in html and "{%" not in html
+    assert "the known classes of the small synthetic data (noise sd 4.0 in source 3; the paper made its own" in text
+    assert "The objective after each iteration on the small synthetic data." in text
+    assert not re.search(r"\{\w+\}", html.split("</style>")[1]), "every field of a caption is filled in"
     assert not re.search(r'(src|href)="(?!data:)', html), "a page that needs nothing else"
+
+
+def test_snakemakes_own_report_has_every_exhibit(finished):
+    finished.run("--report", "report.zip")
+    with zipfile.ZipFile(finished.folder / "report.zip") as archive:
+        page = "".join(
+            archive.read(name).decode(errors="ignore") for name in archive.namelist() if "data/raw" not in name
+        )
+    for text in ("What was found", "AUC against the noise of source 3", "The claims that the paper makes in its text"):
+        assert text in page, text
 
 
 def test_the_report_says_what_was_left_out(finished):
@@ -115,7 +140,7 @@ def test_the_report_says_what_was_left_out(finished):
         finished.configure({**before, "real": ["metabric-489"], "cache": "empty", "skip_missing": True})
         finished.run("results/report.html")
         html = (finished.folder / "results/report.html").read_text()
-        assert "Left out, because the files could not be had: metabric-489." in html
+        assert "nor could be downloaded: metabric-489." in html
     finally:
         finished.configure(before)
         finished.run("results/report.html")
@@ -131,7 +156,10 @@ BAD_CONFIGS = {
     ),
     "seed": (lambda c: c.update(seed="one"), "'one' is not of type 'integer' at seed"),
     "best": (lambda c: c.update(best=9), "fits.map-bjmd: 3 restarts are fewer than best = 9"),
-    "family": (lambda c: c["fits"]["map-bjmd"].update(data=["smal"]), "fits.map-bjmd: there is no data 'smal'"),
+    "family": (
+        lambda c: c["fits"]["map-bjmd"].update(data=["smal"]),
+        "fits.map-bjmd: there is no data 'smal'; did you",
+    ),
     "real": (lambda c: c.update(real=["3source"]), "there is no data set '3source'; did you mean '3sources'"),
 }
 
@@ -148,11 +176,11 @@ def test_a_bad_config_is_refused_before_anything_runs(fresh, change, message):
     assert not (fresh.folder / "results").exists()
 
 
-def test_data_that_cannot_be_had_stop_only_what_needs_them(fresh):
+def test_data_that_are_not_there_stop_only_what_needs_them(fresh):
     fresh.configure({**fresh.config, "real": ["metabric-489"], "cache": "cache"})
     done = fresh.run("--keep-going", check=False)
     assert done.returncode != 0
-    assert "download: metabric-489 cannot be downloaded by a program; fetch METABRIC_RNA_Mutation.csv" in done.stderr
+    assert "prepare: metabric-489 cannot be downloaded by a program; fetch METABRIC_RNA_Mutation.csv" in done.stderr
     assert "Traceback" not in done.stderr
     assert (fresh.folder / "results/tables/performance-small.csv").exists()
     assert not (fresh.folder / "results/tables/performance-metabric-489.csv").exists()
@@ -184,10 +212,10 @@ def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
 
 
 def test_what_would_be_submitted_is_read_from_a_dry_run(fresh):
-    jobs = submission.read_jobs(fresh.run("--dry-run").stdout)
+    jobs = submission.read_jobs(fresh.run("--dry-run", BJMD_PLAN="1").stdout)
     submitted = [job for job in jobs if job.submitted]
     assert {job.rule for job in submitted} == {"fit"}
-    assert len(submitted) == 9, "two chunks of two fits on two data sets, and one of a third"
+    assert len(submitted) == 10, "two chunks of two fits on two data sets, and one of each of two more"
     assert len(jobs) == fresh.jobs()["total"] - 1, "all but the rule all"
     assert [job.rule for job in submission.longest_chain(jobs)][:3] == ["synthetic", "fit", "score"]
 

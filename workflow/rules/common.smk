@@ -1,159 +1,104 @@
-"""What the config asks for: its validation, and the files that follow from it."""
+"""What the config asks for, checked before anything runs, and what a job on a cluster node needs."""
 
-from pathlib import Path
+import os
 
 from snakemake.exceptions import WorkflowError
 
-from bjmd.paper.datasets import catalogue
 from bjmd.errors import InputError
+from bjmd.paper import exhibits, resources
+from bjmd.paper.datasets import catalogue
+from bjmd.paper.frame import hold_lock
 from bjmd.paper.plan import Plan
 
 try:
-    PLAN = Plan(config, Path(workflow.basedir) / "workflow/schemas/config.schema.yaml")
+    PLAN = Plan(config, workflow.source_path("../schemas/config.schema.yaml"))
 except InputError as error:
     raise WorkflowError(f"config: {error}")
+
+EXHIBITS = [] if PLAN.own else exhibits.of(PLAN)
+TABLES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "table"}
+FIGURES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "figure"}
 
 
 wildcard_constraints:
     scale="small|large",
     sigma3=r"\d+\.\d+",
     real="|".join(catalogue.names()),
-    family="|".join(
-        [
-            "small",
-            "large",
-            *catalogue.names(),
-            *(f"{name}-filtered" for name in catalogue.names()),
-        ]
-    ),
+    table="|".join(TABLES) or "(?!)",
+    figure="|".join(FIGURES) or "(?!)",
     fit="[a-z0-9-]+",
     first=r"\d+",
     last=r"\d+",
     own=PLAN.own["name"] if PLAN.own else "(?!)",
 
 
-def chunks_of(dataset, fit):
-    return [f"results/fits/{dataset}/{fit}/{first}-{last}.npz" for first, last in PLAN.chunks(fit)]
-
-
-def fit_chunks(wildcards):
-    """All restarts of all fits of one data set."""
-    return [path for fit in PLAN.fits_on(wildcards.dataset) for path in chunks_of(wildcards.dataset, fit)]
-
-
-def truth(wildcards):
-    """The truth behind a data set, where there is one."""
-    synthetic = PLAN.family(wildcards.dataset) in PLAN.scales
-    return [f"results/data/{wildcards.dataset}.truth.npz"] if synthetic else []
-
-
-def shown_data(wildcards):
-    return f"results/data/{PLAN.shown(wildcards.family)}.npz"
-
-
-def shown_truth(wildcards):
-    return f"results/data/{PLAN.shown(wildcards.family)}.truth.npz"
-
-
-def shown_scores(wildcards):
-    return f"results/scores/{PLAN.shown(wildcards.family)}.csv"
-
-
-def shown_traces(wildcards):
-    return f"results/scores/{PLAN.shown(wildcards.family)}.traces.csv"
-
-
-def advi_chunks(wildcards):
-    """The restarts of the first fit by ADVI on the data that a family shows."""
-    dataset = PLAN.shown(wildcards.family)
-    return next(chunks_of(dataset, fit) for fit in PLAN.fits_on(dataset) if PLAN.method(fit) == "advi-bjmd")
-
-
-def sweep_scores(wildcards):
-    """The scores at every noise level of one scale."""
-    return [f"results/scores/{dataset}.csv" for dataset in PLAN.sweep(wildcards.scale)]
-
-
-def real_scores(wildcards):
-    """The scores of all real data sets of the run, filtered ones too."""
-    return [f"results/scores/{family}.csv" for family in PLAN.families() if family not in PLAN.scales]
-
-
-def tables():
-    return (
-        [f"results/tables/performance-{family}.csv" for family in PLAN.families()]
-        + ["results/tables/data.csv"]
-        + [f"results/tables/card-{real}.md" for real in PLAN.real]
-        + [f"results/tables/selection-{real}.csv" for real in PLAN.filtered()]
-        + (["results/tables/noise-levels.csv"] if PLAN.real else [])
-        + ["results/tables/verdicts.csv", "results/tables/provenance.md"]
-    )
-
-
-def figures():
-    with_advi = [
-        family
-        for family in PLAN.families()
-        if any(PLAN.method(fit) == "advi-bjmd" for fit in PLAN.fits_on(PLAN.shown(family)))
-    ]
-    names = (
-        ["graphical-models"]
-        + [f"{kind}-{scale}" for kind in ("noise", "auc") for scale in PLAN.scales]
-        + [f"objective-{family}" for family in PLAN.families()]
-        + [f"convergence-{family}" for family in with_advi]
-        + [f"data-{real}" for real in PLAN.real]
-        + [f"selection-{real}" for real in PLAN.filtered()]
-    )
-    return [f"results/figures/{name}.svg" for name in names]
+def say(message):
+    """A message hides the files and resources of a job from a dry run, and `make plan` needs to see them."""
+    return None if "BJMD_PLAN" in os.environ else message
 
 
 def targets():
-    """What a run is for: the folder of one's own data, or else the tables, figures and report of the paper."""
-    return [f"results/own/{PLAN.own['name']}"] if PLAN.own else [*tables(), *figures(), "results/report.html"]
+    """What a run is for: the folder of the user's own data, or else the paper's tables, figures and report."""
+    if PLAN.own:
+        return [f"results/own/{PLAN.own['name']}"]
+    return [*(path for exhibit in EXHIBITS for path in exhibit.files()), "results/report.html"]
 
 
-def report_sections():
-    """The report from top to bottom: section -> (file, caption in workflow/report, wildcards of the caption)."""
+def fits_of(wildcards):
+    """All restarts of all fits on one data set."""
+    return [path for fit in PLAN.fits_on(wildcards.dataset) for path in PLAN.chunks(wildcards.dataset, fit)]
 
-    def table(name, caption, **wildcards):
-        return f"results/tables/{name}.html", caption, wildcards
 
-    def figure(name, caption, **wildcards):
-        return f"results/figures/{name}.png", caption, wildcards
+def truth_of(wildcards):
+    """The truth behind a data set, where it is known."""
+    return [f"results/truth/{wildcards.dataset}.npz"] if PLAN.family(wildcards.dataset) in PLAN.scales else []
 
-    drawn = {Path(path).stem for path in figures()}
-    data, performance, noise, convergence, selection = [table("data", "data_table")], [], [], [], []
-    for real in PLAN.real:
-        data += [table(f"card-{real}", "card", real=real), figure(f"data-{real}", "data", real=real)]
-    for family in PLAN.families():
-        performance.append(table(f"performance-{family}", "performance", family=family))
-        if family in PLAN.scales:
-            performance.append(figure(f"auc-{family}", "auc", scale=family))
-            noise.append(figure(f"noise-{family}", "noise", family=family))
-        convergence.append(figure(f"objective-{family}", "objective", family=family))
-        if f"convergence-{family}" in drawn:
-            convergence.append(figure(f"convergence-{family}", "convergence", family=family))
-    if PLAN.real:
-        noise.append(table("noise-levels", "noise_levels"))
-    for real in PLAN.filtered():
-        selection.append(figure(f"selection-{real}", "selection", real=real))
-    sections = {
-        "What was run": [table("provenance", "provenance")],
-        "The paper's claims": [table("verdicts", "verdicts")],
-        "The model": [figure("graphical-models", "graphical_models")],
-        "Data": data,
-        "Performance": performance,
-        "Noise": noise,
-        "Convergence": convergence,
-        "Feature selection": selection,
+
+def on_a_node(need):
+    """What a job asks of a cluster, from need(wildcards, input): twice as much at every attempt.
+
+    A cluster is asked for more time than expected; the expected seconds are there for `make plan`.
+    """
+    return {
+        "mem_mb": lambda wildcards, input, attempt: need(wildcards, input).mem_mb(attempt),
+        "runtime": lambda wildcards, input, attempt: need(wildcards, input).runtime(attempt),
+        "expected_s": lambda wildcards, input: round(need(wildcards, input).seconds),
     }
-    return {title: exhibits for title, exhibits in sections.items() if exhibits}
 
 
-def own_files(wildcards):
-    """The files of one's own data, so that a change of any of them is noticed."""
-    return PLAN.own_files()
+def shape_of(path, dataset):
+    """The shape of a data set as it is, or before it is there, as it is expected to be."""
+
+    def expected():
+        return (
+            resources.shape_of_files(PLAN.own_files()) if PLAN.own else resources.expected_shape(PLAN.family(dataset))
+        )
+
+    return resources.shape(path, expected)
 
 
-def own_chunks(wildcards):
-    return chunks_of(f"own-{wildcards.own}", "own")
+def fit_job(wildcards, input):
+    """The chunk of restarts that a fit job runs."""
+    job = PLAN.job(wildcards.dataset, wildcards.fit)
+    return {
+        **{key: job[key] for key in ("method", "options", "n_components")},
+        "shape": shape_of(input.data, wildcards.dataset),
+        "n_restarts": int(wildcards.last) - int(wildcards.first) + 1,
+    }
+
+
+def fit_threads(wildcards, input):
+    return resources.fit_threads(**fit_job(wildcards, input))
+
+
+def fit_need(wildcards, input):
+    return resources.fit(**fit_job(wildcards, input), n_threads=fit_threads(wildcards, input))
+
+
+def own_files_need(wildcards, input):
+    return resources.read(resources.shape_of_files(PLAN.own_files()))
+
+
+def own_outputs_need(wildcards, input):
+    shape = shape_of(input.data, f"own-{wildcards.own}")
+    return resources.look(shape, PLAN.own["n_components"], PLAN.n_restarts("own"))

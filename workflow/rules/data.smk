@@ -1,109 +1,52 @@
 rule synthetic:
     output:
         data="results/data/{scale}-{sigma3}.npz",
-        truth="results/data/{scale}-{sigma3}.truth.npz",
+        truth="results/truth/{scale}-{sigma3}.npz",
     log:
         "results/logs/synthetic/{scale}-{sigma3}.log",
-    localrule: True
     conda:
         "../../envs/environment.yaml"
-    threads: 1
-    resources:
-        **beside_snakemake(look_need),
     params:
         seed=config["seed"],
     script:
         "../scripts/synthetic.py"
 
 
-# Only the downloads, for a machine with network: `snakemake downloads --keep-going --configfile config/paper.yaml`.
+# Only the real data, where there is a network: `snakemake downloads --cores 1 --keep-going --configfile config/paper.yaml`.
 rule downloads:
     input:
-        [f"results/data/{name}.found.txt" for name in PLAN.real],
-    localrule: True
-
-
-# The download itself goes to the mirror or the cache, which outlive results/; here stays where it was found.
-rule download:
-    output:
-        "results/data/{real}.found.txt",
-    log:
-        "results/logs/download/{real}.log",
-    retries: 0  # fetch tries again by itself
-    localrule: True
-    conda:
-        "../../envs/environment.yaml"
-    threads: 1
-    resources:
-        **beside_snakemake(table_need),
-    params:
-        mirror=config["mirror"],
-        cache=config["cache"],
-    script:
-        "../scripts/download.py"
-
-
-rule unpack:
-    input:
-        "results/data/{real}.found.txt",
-    output:
-        temp(directory("results/data/{real}.files")),
-    log:
-        "results/logs/unpack/{real}.log",
-    group:
-        "prepare-{real}"
-    conda:
-        "../../envs/environment.yaml"
-    threads: 1
-    resources:
-        **on_a_node(preparation_need),
-    script:
-        "../scripts/unpack.py"
+        [f"results/data/{name}.npz" for name in PLAN.real],
 
 
 rule prepare:
-    input:
-        "results/data/{real}.files",
     output:
-        ensure("results/data/{real}.npz", non_empty=True),
+        "results/data/{real}.npz",
     log:
         "results/logs/prepare/{real}.log",
-    group:
-        "prepare-{real}"
+    retries: 0  # fetch tries again by itself
     conda:
         "../../envs/environment.yaml"
-    threads: 1
-    resources:
-        **on_a_node(preparation_need),
+    params:
+        mirror=config["mirror"],
+        cache=config["cache"],
+    message:
+        say("Finding, checking and reading {wildcards.real}; a download may take a while.")
     script:
         "../scripts/prepare.py"
 
 
-rule card:
+rule feature_test:
     input:
-        "results/data/{real}.npz",
+        data="results/data/{real}.npz",
+        scores="results/scores/{real}.csv",
     output:
-        markdown="results/tables/card-{real}.md",
-        html=report(
-            "results/tables/card-{real}.html",
-            caption="../report/card.rst",
-            category="Data",
-            labels={"data": "{real}", "what": "card"},
-        ),
-        svg=report(
-            "results/figures/data-{real}.svg",
-            caption="../report/data.rst",
-            category="Data",
-            labels={"data": "{real}", "what": "what the data look like"},
-        ),
-        png="results/figures/data-{real}.png",
+        data="results/data/{real}-filtered.npz",
+        table="results/tables/feature-test-{real}.csv",
     log:
-        "results/logs/card/{real}.log",
-    localrule: True
+        "results/logs/feature-test/{real}.log",
     conda:
         "../../envs/environment.yaml"
-    threads: 1
-    resources:
-        **beside_snakemake(look_need),
+    params:
+        **config["feature_test"],
     script:
-        "../scripts/card.py"
+        "../scripts/feature_test.py"

@@ -13,10 +13,27 @@ rule fit:
     resources:
         **on_a_node(fit_need),
     params:
-        method=lambda wildcards: PLAN.method(wildcards.fit),
-        options=lambda wildcards: PLAN.options(wildcards.fit),
-        n_components=lambda wildcards: PLAN.n_components(wildcards.dataset),
-        nonnegative=lambda wildcards: PLAN.nonnegative(wildcards.dataset, wildcards.fit),
+        job=lambda wildcards: PLAN.job(wildcards.dataset, wildcards.fit),
         seed=config["seed"],
+    message:
+        say("Fitting {wildcards.fit} to {wildcards.dataset}, restarts {wildcards.first} to {wildcards.last}.")
     script:
         "../scripts/fit.py"
+
+
+rule score:
+    input:
+        data="results/data/{dataset}.npz",
+        fits=fits_of,
+        truth=truth_of,
+    output:
+        runs="results/scores/{dataset}.csv",
+        traces="results/scores/{dataset}.traces.csv",
+    log:
+        "results/logs/score/{dataset}.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        best=lambda wildcards: {fit: PLAN.n_best(fit) for fit in PLAN.fits_on(wildcards.dataset)},
+    script:
+        "../scripts/score.py"

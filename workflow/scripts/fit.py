@@ -7,20 +7,20 @@ from bjmd.paper.metric import auc_watch
 
 
 def main(snakemake):
-    params = snakemake.params
+    job = snakemake.params.job
     first, last = int(snakemake.wildcards.first), int(snakemake.wildcards.last)
     sources = storage.load_sources(snakemake.input.data)
-    if params.nonnegative is not None:
-        sources = nonnegative(sources, params.nonnegative)
+    if job["nonnegative"] is not None:
+        sources = nonnegative(sources, job["nonnegative"])
     results = restarts.run(
-        params.method,
+        job["method"],
         sources,
-        params.n_components,
+        job["n_components"],
         n_restarts=last - first + 1,
-        seed=params.seed + first,
+        seed=snakemake.params.seed + first,
         jobs=snakemake.threads,
-        watch=auc_watch(sources.labels) if registry.get(params.method).cost == "gradients" else None,
-        **params.options,
+        watch=auc_watch(sources.labels) if registry.get(job["method"]).cost == "gradients" else None,
+        **job["options"],
     )
     storage.save_decompositions(snakemake.output[0], results)
 

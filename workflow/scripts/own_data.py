@@ -1,4 +1,4 @@
-"""Read one's own files as sources that are ready for a fit, and keep the settings of the fit beside them."""
+"""Read the user's own files as sources that are ready for a fit, and keep the settings of the fit beside them."""
 
 import json
 from dataclasses import asdict
@@ -10,8 +10,9 @@ from bjmd.paper.frame import run_script
 
 
 def main(snakemake):
-    read = readers.read_tables(**snakemake.params.files)
-    sources, settings = tables.prepare(read, **snakemake.params.preparation)
+    own = snakemake.params.own
+    read = readers.read_tables(**own["reading"])
+    sources, settings = tables.prepare(read, **own["preparation"])
     storage.save_sources(snakemake.output.data, sources)
     Path(snakemake.output.settings).write_text(json.dumps(asdict(settings)), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""All restarts on one's own data become the folder that a user gets: tables, figures, report."""
+"""All restarts on the user's own data become the folder that a user gets: tables, figures, report."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ def main(snakemake):
     sources = storage.load_sources(snakemake.input.data)
     settings = Settings(**json.loads(Path(snakemake.input.settings).read_text(encoding="utf-8")))
     results = [run for path in snakemake.input.fits for run in storage.load_decompositions(path)]
-    tables = readers.read_tables(**snakemake.params.files)
+    tables = readers.read_tables(**snakemake.params.own["reading"])
     outputs.write(snakemake.output[0], sources, results, settings=settings, tables=tables)
 
 

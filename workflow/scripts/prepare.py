@@ -1,12 +1,15 @@
-"""Turn the files of a real data set into sources."""
+"""Find the files of a real data set in the mirror, the cache or the network, check them, and read them as sources."""
+
+from pathlib import Path
 
 from bjmd.fits import storage
-from bjmd.paper.datasets import catalogue
+from bjmd.paper.datasets.fetch import fetch_and_read
 from bjmd.paper.frame import run_script
 
 
 def main(snakemake):
-    sources = catalogue.get(snakemake.wildcards.real).sources(snakemake.input[0])
+    where = dict(snakemake.params.items())
+    sources = fetch_and_read(snakemake.wildcards.real, Path(snakemake.output[0]).parent, **where)
     storage.save_sources(snakemake.output[0], sources)
 
 

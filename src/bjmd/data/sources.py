@@ -1,6 +1,9 @@
 """The data of a fit: several sources, features by samples, over the same features."""
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -14,15 +17,35 @@ from bjmd.errors import InputError
 class Sources:
     """The data: one features x samples matrix per source.
 
-    A matrix may be dense, scipy-sparse (and is then kept sparse), or memory-mapped or a dask array (and is then never
-    loaded; streamed.py).
+    Parameters
+    ----------
+    matrices : list of matrices, features x samples
+        Each may be dense, scipy-sparse (and stays sparse), memory-mapped or a dask array (and is never loaded).  NaN in
+        a dense matrix is a missing entry.
+    names : list of str, optional
+        Of the sources.
+    feature_names : list of str, optional
+        Of the rows, which all sources share.
+    sample_names : list of lists of str, optional
+        Of the columns, by source.
+    labels : list of bool arrays, classes x samples, optional
+        Known classes by source, for evaluation only; a sample may belong to several.
+    class_names : list of str, optional
+        Of the rows of the labels.
 
-    NaN in a dense matrix is a missing entry, which the methods for them (missing.py) treat as unknown.
-    names, feature_names, sample_names (one list per source) and class_names default to numbered names.  labels, if
-    known, is one boolean classes x samples indicator per source; a sample may belong to several classes.
+    Names that are not given are numbered.
     """
 
-    def __init__(self, matrices, *, names=None, feature_names=None, sample_names=None, labels=None, class_names=None):
+    def __init__(
+        self,
+        matrices: Iterable[Any],
+        *,
+        names: Collection[str] | None = None,
+        feature_names: Collection[str] | None = None,
+        sample_names: Collection[Collection[str] | None] | None = None,
+        labels: Sequence[Any] | None = None,
+        class_names: Collection[str] | None = None,
+    ) -> None:
         if getattr(matrices, "ndim", None) == 2:
             raise InputError("Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])")
         if isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):
@@ -52,7 +75,7 @@ class Sources:
             for given, n, name in zip(sample_names, self.n_samples, self.names, strict=True)
         ]
         self.labels = None if labels is None else self._checked_labels(labels)
-        n_classes = 0 if labels is None else self.labels[0].shape[0]
+        n_classes = 0 if self.labels is None else self.labels[0].shape[0]
         self.class_names = _names(class_names, n_classes, "class", "class_names")
         with threadpool_limits(1):  # a fit begins with these norms: the same bits on any number of cores
             surveys = [_survey(x, name) for x, name in zip(self.matrices, self.names, strict=True)]
@@ -61,7 +84,7 @@ class Sources:
             self._require_observations()
         self.n_observed = [self.n_features * n - out for n, out in zip(self.n_samples, self.n_missing, strict=True)]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.matrices)
 
     def __repr__(self):
@@ -70,7 +93,7 @@ class Sources:
         )
         return f"Sources({shapes})"
 
-    def replace(self, **changes) -> "Sources":
+    def replace(self, **changes: Any) -> Sources:
         """The same sources with some of the constructor's arguments changed."""
         kept = {
             "matrices": self.matrices,
@@ -82,12 +105,12 @@ class Sources:
         }
         return Sources(**(kept | changes))
 
-    def concatenated(self):
+    def concatenated(self) -> Sources:
         """All samples side by side as one source, which is what the cat variants of a method see."""
         if len(self) == 1:
             return self
         if any(isinstance(x, Streamed) for x in self.matrices):
-            stacked = SideBySide(self.matrices)
+            stacked: Any = SideBySide(self.matrices)
         elif any(scipy.sparse.issparse(x) for x in self.matrices):
             stacked = scipy.sparse.hstack(self.matrices, format="csc")
         else:
@@ -96,15 +119,15 @@ class Sources:
         return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels)
 
     @property
-    def is_sparse(self):
+    def is_sparse(self) -> list[bool]:
         """Whether each source is sparse."""
         return [scipy.sparse.issparse(x) for x in self.matrices]
 
-    def split(self, columns):
+    def split(self, columns: np.ndarray) -> list[np.ndarray]:
         """Cut a K x (all samples) matrix back into one block per source."""
         return np.split(columns, np.cumsum(self.n_samples)[:-1], axis=1)
 
-    def require_in_memory(self, what, instead=""):
+    def require_in_memory(self, what: str, instead: str = "") -> None:
         """Refuse memory-mapped and chunked sources for what needs the matrices themselves."""
         for x, name in zip(self.matrices, self.names, strict=True):
             if isinstance(x, Streamed):
@@ -113,7 +136,7 @@ class Sources:
                     f"(numpy.array(x), or x.compute() for dask){instead}"
                 )
 
-    def require_components(self, n_components):
+    def require_components(self, n_components: int) -> None:
         """Refuse a number of components that the data cannot carry."""
         whole_number("n_components", n_components, least=1)
         most = min(self.n_features, sum(self.n_samples))

@@ -58,6 +58,10 @@ class Streamed:
         """sum_j (x_ij - base_i)^2."""
         raise NotImplementedError
 
+    def columns(self, part):
+        """A slice of the samples, in memory."""
+        raise NotImplementedError
+
     def not_finite(self):
         """The number of NaN or infinite entries, and the feature and the sample of the first, row by row."""
         raise NotImplementedError
@@ -110,6 +114,9 @@ class Mapped(Streamed):
         for rows, _, block in self._blocks():
             total[rows] += ((block - base[rows, None]) ** 2).sum(axis=1)
         return total
+
+    def columns(self, part):
+        return self.array[:, part].astype(float)
 
     def not_finite(self):
         count, first = 0, None
@@ -166,6 +173,9 @@ class Chunked(Streamed):
     def squares_of_rows(self, base):
         return ((self.array - base[:, None]) ** 2).sum(axis=1).compute()
 
+    def columns(self, part):
+        return self.array[:, part].compute()
+
     def not_finite(self):
         import dask.array
 
@@ -206,6 +216,12 @@ class SideBySide(Streamed):
 
     def squares_of_rows(self, base):
         return sum(part.squares_of_rows(base) for part in self.parts)
+
+    def columns(self, part):
+        first, last, _ = part.indices(self.shape[1])
+        starts = self.ends - [x.shape[1] for x in self.parts]
+        cuts = [(max(first - at, 0), min(last - at, x.shape[1])) for at, x in zip(starts, self.parts, strict=True)]
+        return np.hstack([x.columns(slice(a, b)) for x, (a, b) in zip(self.parts, cuts, strict=True) if a < b])
 
     def not_finite(self):
         starts = self.ends - [part.shape[1] for part in self.parts]

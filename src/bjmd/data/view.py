@@ -12,35 +12,41 @@ copied, and its missing entries are set to whatever makes z zero.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 
 from bjmd.data import products
 from bjmd.data.streamed import Streamed
 from bjmd.numerics import moments
+from bjmd.numerics.moments import Places
 
 
 class View:
-    """One source; `shift` may change between sweeps (`move`)."""
+    """One source; `shift` may change between sweeps (`move`), and so may the matrix if it is not constant."""
 
-    def __init__(self, x, n_missing, unit=1.0, origin=None):
+    def __init__(self, x, n_missing, unit=1.0, origin=None, constant=True):
         self.shape, self.n_observed = x.shape, x.shape[0] * x.shape[1] - n_missing
-        self.unit, self.origin, self.shift = unit, origin, None
-        self.missing = np.isnan(x) if n_missing else None
-        self.matrix = np.where(self.missing, 0.0, x) if n_missing else x
+        self.unit, self.origin, self.shift, self.constant = unit, origin, None, constant
+        self.matrix: Any = x
+        self.missing: np.ndarray | None = None
         if n_missing:
-            self.by_row, self.by_column = moments.places(self.missing), moments.places(self.missing.T)
-        self._squares_of_rows: np.ndarray | None = None
+            self.missing = np.isnan(x)
+            self.matrix = np.where(self.missing, 0.0, x)
+            self.by_row, self.by_column = Places.of(self.missing), Places.of(self.missing.T)
+            self._places = np.nonzero(self.missing)
+        self._known: dict[str, np.ndarray] = {}
         self.move(None)
 
     def move(self, shift):
-        """Set the shift, in units of z; to be called too when entries of the matrix have changed."""
-        self.shift, self._squares_of_rows = shift, None
-        self.base = None  # in units of x
-        if self.origin is not None or shift is not None:
-            self.base = (0.0 if self.origin is None else self.origin) + (0.0 if shift is None else self.unit * shift)
+        """Set the shift, in units of z."""
+        self.shift = shift
+        self.base: np.ndarray | None = self.origin  # in units of x
+        if shift is not None:
+            self.base = self.unit * shift if self.origin is None else self.origin + self.unit * shift
         if self.missing is not None:
-            rows, columns = np.nonzero(self.missing)
+            rows, columns = self._places
             self.matrix[rows, columns] = 0.0 if self.base is None else self.base[rows]
 
     def fill(self, wt, h):
@@ -51,9 +57,8 @@ class View:
         if self.missing is None:
             return 0.0
         base = np.zeros(self.shape[0]) if self.base is None else self.base
-        places = np.nonzero(self.missing)
         w, h = np.ascontiguousarray(wt.T), np.ascontiguousarray(h.T)
-        return moments.fill(w, h, self.unit, base, *places, self.matrix)
+        return moments.fill(w, h, self.unit, base, *self._places, self.matrix)
 
     def times_memberships(self, h):
         """(Z H')': K x M."""
@@ -71,20 +76,46 @@ class View:
 
     def sums_of_rows(self, weights=None):
         """sum_j q_j z_ij."""
-        weights = np.ones(self.shape[1]) if weights is None else weights
-        return self.times_memberships(weights[None])[0]
+        if weights is not None:
+            return self.times_memberships(weights[None])[0]
+        sums = self._once(
+            "sums", lambda: self._unshifted(lambda: self.times_memberships(np.ones((1, self.shape[1])))[0])
+        )
+        return sums if self.shift is None else sums - self.counts_of_rows() * self.shift
 
     def squares_of_rows(self, weights=None):
         """sum_j q_j z_ij^2."""
-        if weights is None and self.shift is None:
-            if self._squares_of_rows is None:
-                self._squares_of_rows = self._squares(None, None)[0]
-            return self._squares_of_rows
-        return self._squares(None, weights)[0]
+        if weights is not None:
+            return self._squares(None, weights)[0]
+        squares = self._once("squares", lambda: self._unshifted(lambda: self._squares(None, None)[0]))
+        if self.shift is None:
+            return squares
+        sums = self.sums_of_rows() + self.counts_of_rows() * self.shift
+        return squares - 2 * self.shift * sums + self.counts_of_rows() * self.shift**2
 
     def squares_of_columns(self, weights=None):
         """sum_i phi_i z_ij^2."""
+        if weights is None and self.shift is None:
+            return self._once("columns", lambda: self._squares(None, None)[1])
         return self._squares(weights, None)[1]
+
+    def _once(self, name, compute):
+        """What does not change while the matrix stays as it is."""
+        if not self.constant:
+            return compute()
+        if name not in self._known:
+            self._known[name] = compute()
+        return self._known[name]
+
+    def _unshifted(self, compute):
+        """Something as it would be without the shift."""
+        shift = self.shift
+        if shift is None:
+            return compute()
+        self.move(None)
+        result = compute()
+        self.move(shift)
+        return result
 
     def _squares(self, of_rows, of_columns):
         of_rows = np.ones(self.shape[0]) if of_rows is None else of_rows
@@ -105,10 +136,12 @@ class View:
 
     def counts_of_rows(self, weights=None):
         """sum_j q_j over the observed entries of every row."""
+        if weights is None and self.missing is not None:
+            return self._once("counts", lambda: self.shape[1] - self.missing.sum(axis=1).astype(float))
         total = float(self.shape[1]) if weights is None else weights.sum()
         if self.missing is None:
             return np.full(self.shape[0], total)
-        return total - self.missing @ (np.ones(self.shape[1]) if weights is None else weights)
+        return total - self.missing @ weights
 
     def observed(self):
         """1 where an entry is observed, else 0, features x samples."""
@@ -131,19 +164,19 @@ def centre(sources, robust=False):
         origin = np.nanmedian(np.hstack(sources.matrices), axis=1)
         spread = np.nanmedian(np.abs(np.hstack(sources.matrices) - origin[:, None]))
         return float(1.4826 * spread) or 1.0, origin
-    views = [View(x, n) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
-    counts = [view.counts_of_rows() for view in views]
-    sums = [view.sums_of_rows() for view in views]
-    weights = []
-    for view, count, total in zip(views, counts, sums, strict=True):
-        view.origin = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
-        view.move(None)
-        weights.append(1 / max(view.squares_of_rows().sum() / view.n_observed, np.finfo(float).tiny))
-    weights = np.array(weights) / max(weights)
-    origin = sum(w * s for w, s in zip(weights, sums, strict=True))
-    origin /= sum(w * n for w, n in zip(weights, counts, strict=True))
-    total = sum(
-        View(x, n, origin=origin).squares_of_rows().sum()
-        for x, n in zip(sources.matrices, sources.n_missing, strict=True)
-    )
+
+    def views(origin=None):
+        return [View(x, n, origin=origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
+
+    def mean(chosen, weights):
+        total = sum(w * view.sums_of_rows() for w, view in zip(weights, chosen, strict=True))
+        count = sum(w * view.counts_of_rows() for w, view in zip(weights, chosen, strict=True))
+        return np.divide(total, count, out=np.zeros_like(total), where=count > 0)
+
+    plain, spreads = views(), []
+    for c, view in enumerate(plain):
+        around = views(mean([view], [1.0]))[c]
+        spreads.append(max(around.squares_of_rows().sum() / view.n_observed, np.finfo(float).tiny))
+    origin = mean(plain, min(spreads) / np.array(spreads))
+    total = sum(view.squares_of_rows().sum() for view in views(origin))
     return float(np.sqrt(total / sum(sources.n_observed))) or 1.0, origin

@@ -133,7 +133,8 @@ def _p(p_value, n_tests):
 
 def _uneven(surveys, axis):
     """Noise that differs by feature (axis 0) or sample (1): the F test of their effects on y."""
-    what, found, data = ("feature", "sample")[axis], [], {"sources": [], "raw": [], "chance": [], "sd": []}
+    what, found = ("feature", "sample")[axis], []
+    data: dict[str, list] = {"sources": [], "raw": [], "chance": [], "sd": []}
     for s in surveys:
         names = (s.sources.feature_names, s.sources.sample_names[s.c])[axis]
         p_value = stats.f.sf(s.ratios[axis], max(s.freedom[axis], 1), s.last_freedom)

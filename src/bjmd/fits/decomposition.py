@@ -34,7 +34,7 @@ class FittedModel:
 
     def by_source(self, n_sources: int) -> FittedModel:
         """The same for each of n sources, which are parts of one."""
-        repeated = {}
+        repeated: dict[str, Any] = {}
         for name in ("alpha0", "offsets", "offsets_sd", "sample_shape", "degrees_of_freedom"):
             value = getattr(self, name)
             repeated[name] = None if value is None else np.repeat(value, n_sources, axis=0)

@@ -1,4 +1,4 @@
-"""Momentum for a fixed-point iteration, with a way back (after Ang and Gillis 2019, who use it for NMF).
+"""Momentum for a fixed-point iteration, with a way back (docs/derivation.md, 4.8).
 
 Sweeps of coordinate ascent creep along valleys when components overlap.  Each new sweep therefore starts not where the
 last one ended but beyond it, by a share of the way from the end of the sweep before.  The share grows while that goes

@@ -14,6 +14,7 @@ noise), and samples with a precision of their own (noise by sample), are weighed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,8 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import Decomposition, FittedModel
+from bjmd.inference.noise import weigh
 from bjmd.numerics import dirichlet, moments, simplex
 
 COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
@@ -83,7 +85,8 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
     with threadpool_limits(1):
         x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
         missing = np.isnan(x)
-        shift = 0.0 if result.model.offsets is None or source is None else result.model.offsets[source][:, None]
+        offsets = _known(result).offsets
+        shift = 0.0 if offsets is None or source is None else offsets[source][:, None]
         if projection.dirichlet is None:
             return np.where(missing, result.components @ projection.memberships + shift, x), None
         mean, variance = product_moments(result, projection.dirichlet)
@@ -93,7 +96,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
 
 def _feature_variance(result):
     """The noise variance of every feature, over that of its source."""
-    phi = result.model.feature_precision
+    phi = _known(result).feature_precision
     return np.ones(len(result.components)) if phi is None else 1 / phi
 
 
@@ -111,7 +114,7 @@ def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, n
     variance = np.maximum((result.components**2) @ m - mean**2, 0) / (s + 1)
     second_moment = (s * m[:, None] * m + np.eye(size)[:, :, None] * m) / (s + 1)
     for rows in _blocks(len(mean), size**2):
-        covariance = result.posterior.components.covariance(rows)
+        covariance = result.posterior.components.covariance(rows)  # type: ignore[union-attr]
         variance[rows] += covariance.reshape(-1, size**2) @ second_moment.reshape(size**2, -1)
     return mean, variance
 
@@ -121,6 +124,28 @@ def _noise(result, source, noise):
     if noise is not None:
         return positive_number("noise", noise)
     return None if source is None or result.noise is None else float(result.noise[source])
+
+
+def _known(result: Decomposition) -> FittedModel:
+    """What the fit knows of the model; refused where it has none."""
+    if result.model is None:
+        able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
+        raise InputError(f"method {result.method!r} has no way to place new samples; fit with one of {able}")
+    return result.model
+
+
+def _split_off_missing(matrix):
+    """The matrix with 0 for what is missing, and where that is; None if nothing is."""
+    if scipy.sparse.issparse(matrix):
+        return matrix, None
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or not np.isnan(matrix).any():
+        return matrix, None
+    missing = np.isnan(matrix)
+    empty = np.flatnonzero(missing.all(axis=0))
+    if len(empty):
+        raise InputError(f"new sample {empty[0]} (counted from 0) has no observed entry; remove it")
+    return np.where(missing, 0, matrix), missing
 
 
 def _of_source(values, source):
@@ -135,10 +160,14 @@ def _problem(result, matrix, source):
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
+    mean: Callable[[np.ndarray], np.ndarray]
+    packed_moments: Callable[[np.ndarray], np.ndarray]
+    start: Callable[[int], np.ndarray]
+    columns: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    noise_variance: Callable[[float, float], float]
+
     def __init__(self, result, matrix, source):
-        if not registry.get(result.method).infers_bjmd:
-            able = ", ".join(other.name for other in registry.METHODS.values() if other.infers_bjmd)
-            raise InputError(f"method {result.method!r} has no way to place new samples; fit with one of {able}")
+        matrix, missing = _split_off_missing(matrix)
         checked = Sources([matrix], names=["new samples"])
         if checked.n_features != len(result.components):
             raise InputError(
@@ -148,9 +177,13 @@ class _Columns:
         # memberships sum to 1, so W and the data may be seen from any origin; from the mean of W little is lost
         self.origin = result.components.mean(axis=1)
         self.w = result.components - self.origin[:, None]
-        model, self.phi = result.model, result.model.feature_precision
+        model = _known(result)
+        self.phi = model.feature_precision
         shift = self.origin if model.offsets is None or source is None else self.origin + model.offsets[source]
-        self.view = View(checked.matrices[0], checked.n_missing[0], origin=shift)
+        x, n_missing = checked.matrices[0], 0
+        if missing is not None:
+            x, n_missing = np.where(missing, np.nan, x), int(missing.sum())
+        self.view = View(x, n_missing, origin=shift)
         self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
         weights = np.ones(len(self.w)) if self.phi is None else self.phi
         second = self.second_moments(result)
@@ -158,15 +191,15 @@ class _Columns:
         self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
         self.gaps = None
         if self.view.missing is not None:
-            self.gaps = np.ascontiguousarray(moments.sums_over_places(*self.view.by_column, second, weights).T)
+            self.gaps = np.ascontiguousarray(moments.sums_over(self.view.by_column, second, weights).T)
         self.by_sample = None if model.sample_shape is None else _of_source(model.sample_shape, source)
         self.nu = None
         if model.degrees_of_freedom is not None:
             if scipy.sparse.issparse(matrix):
                 raise InputError("a robust fit weighs every single entry; give the new samples as a dense matrix")
             self.nu = _of_source(model.degrees_of_freedom, source)
-            self.x = np.where(np.isnan(checked.matrices[0]), np.nan, checked.matrices[0] - shift[:, None])
-            self.view = View(self.x.copy(), checked.n_missing[0])
+            self.x = x - shift[:, None]
+            self.view = View(self.x.copy(), n_missing, constant=False)
 
     def second_moments(self, result):
         """w_i w_i', or its expectation, of every row, packed."""
@@ -179,18 +212,17 @@ class _Columns:
         n_samples, counts = view.shape[1], view.counts_of_columns()
         columns = self.start(n_samples)
         u = np.ones(n_samples)
-        variance = self.noise_variance(view.squares_of_columns(self.phi).sum(), counts.sum()) if estimated else noise**2
-        linear, spread = view.times_components(self.wt), 0.0
+        linear, squares = view.times_components(self.wt), view.squares_of_columns(self.phi)
+        variance = self.noise_variance(squares.sum(), counts.sum()) if estimated else noise**2
         iterates = estimated or self.nu is not None or self.by_sample is not None
         for _ in range(ROUNDS):
             before = self.mean(columns)
             if self.nu is not None:
-                linear, spread = self.weighed(before, variance, u)
+                linear, squares = self.weighed(before, variance, u)
             columns = self.columns(linear, u / variance, columns)
             if not iterates:
                 return columns, float(noise)
-            errors = view.squares_of_columns(self.phi) + spread - 2 * self.explained(linear, columns)
-            errors = np.maximum(errors, 0.0)
+            errors = np.maximum(squares - 2 * self.explained(linear, columns), 0.0)
             if self.by_sample is not None:
                 a = self.by_sample
                 u = (a + 0.5 * counts) / (a + 0.5 * errors / variance)
@@ -203,12 +235,9 @@ class _Columns:
         raise FitError(f"the new samples did not settle in {ROUNDS} rounds; leave out those with few entries")
 
     def weighed(self, m, variance, u):
-        """b of the pseudo-data of a robust fit, and the spread of every column."""
-        phi = np.ones(self.view.shape[0]) if self.phi is None else self.phi
-        rows, columns = np.zeros(self.view.shape[0]), np.zeros(self.view.shape[1])
-        moments.downweighted(self.x, self.w @ m, 1 / variance, phi, u, self.nu + 1, self.view.matrix, rows, columns)
-        self.view.move(None)
-        return self.view.times_components(self.wt), columns
+        """b of the pseudo-data of a robust fit, and phi-weighted squares and spread of every column together."""
+        weighed = weigh(self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu)
+        return self.view.times_components(self.wt), weighed.spread_of_columns + weighed.squares_of_columns
 
     def explained(self, linear, columns):
         """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""

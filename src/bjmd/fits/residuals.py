@@ -141,7 +141,7 @@ class Survey:
     def _count_far_ones(self):
         """How many entries are how far out for their feature, sample and signal; and y by signal, for the picture."""
         self.at, self.worst = np.concatenate([np.arange(0, 4, 0.1), CUTS]), []
-        self.edges, self.beyond = np.linspace(*self.range, 16), np.zeros(len(self.at))
+        self.edges, self.beyond = np.linspace(self.range[0], self.range[1], 16), np.zeros(len(self.at))
         self.by_signal = np.zeros((2, len(self.edges)))
         for columns, seen, x, mean, _, left, *_ in self.blocks():
             z, u = np.where(seen, x - mean, 0) / np.sqrt(left), self.signal(mean) - self.means[1]
@@ -218,7 +218,4 @@ def _inner(rows, columns):
 def _columns(x, columns):
     if scipy.sparse.issparse(x):
         return x[:, columns].toarray()
-    if isinstance(x, Streamed):
-        part = x.array[:, columns]
-        return np.asarray(part.compute() if hasattr(part, "compute") else part, dtype=float)
-    return x[:, columns]
+    return x.columns(columns) if isinstance(x, Streamed) else x[:, columns]

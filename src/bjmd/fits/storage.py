@@ -13,6 +13,7 @@ import zipfile
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -120,7 +121,7 @@ def _model(arrays, place):
 def _posterior(arrays, place, run):
     if not run["posterior"]:
         return None
-    factors = {}
+    factors: dict[str, Any] = {}
     for name, family in run["posterior"].items():
         names = (field.name for field in dataclasses.fields(FACTORS[family]))
         factors[name] = FACTORS[family](**{part: arrays[f"{place}/{name}/{part}"] for part in names})
@@ -131,7 +132,7 @@ def _posterior(arrays, place, run):
 def save_sources(path, sources):
     """Write a data set; sparse sources are stored as their CSC parts."""
     sources.require_in_memory("writing a data set")
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for c, x in enumerate(sources.matrices):
         if scipy.sparse.issparse(x):
             arrays |= {f"{c}/{part}": getattr(x, part) for part in ("data", "indices", "indptr")}

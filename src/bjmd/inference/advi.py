@@ -1,11 +1,11 @@
-"""The paper's VI-BJMD: mean-field ADVI on the model written in PyMC (NOTES 2.1).
+"""The paper's VI-BJMD: mean-field ADVI on the model written in PyMC (docs/derivation.md, 6).
 
 ADVI maps every unknown to the real line, approximates the posterior there by independent normals, and follows noisy
 gradients of the ELBO.  The ELBO never settles, so the paper stops when the memberships do:
 
     max_c ||H_new^(c) - H_old^(c)||_F^2 / ||H_old^(c)||_F^2 < tau,     looked at every L iterations.
 
-The likelihood enters through its sufficient statistics (NOTES 1).  With all samples side by side, s2_j the variance of
+The likelihood enters through its sufficient statistics.  With all samples side by side, s2_j the variance of
 sample j's source and V = diag(1/s2_j), it is
 
     sum_c RSS_c / s2_c = sum_c ||X^(c)||^2 / s2_c - 2 <X (VH), W> + <W'W, H'(VH)>      (H is samples x components here)
@@ -17,8 +17,9 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -83,7 +84,7 @@ def fit(
         inference = pm.ADVI(random_seed=seed, start=_start(sources, n_components, priors, seed))
         approximation = _Approximation(inference, model, sources)
         centre = approximation.centre()
-        seen = []
+        seen: list[Mapping[str, Any]] = []
         converged, reason = False, f"stopped at max_iterations = {max_iterations}"
         done = 0
         while done < max_iterations:

@@ -1,4 +1,4 @@
-"""Closed-form variational BJMD: coordinate ascent on the ELBO (docs/derivation.md, section 4; docs/model.md).
+"""Closed-form variational BJMD: coordinate ascent on the ELBO (docs/derivation.md, 4, and docs/model.md).
 
 The posterior is approximated by independent factors
 
@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -38,7 +39,7 @@ from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 from bjmd.inference import noise as noise_models
-from bjmd.inference.noise import Gammas, StudentT
+from bjmd.inference.noise import Gammas, StudentT, Weighed
 from bjmd.inference.offsets import Offsets
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, learned_dirichlet
@@ -176,7 +177,9 @@ class ClosedForm:
         if "robust" in factors:
             base = 0.0 if origin is None else origin[:, None]
             self.standard = [(x - base) / unit for x in sources.matrices]
-            self.views = [View(x.copy(), n) for x, n in zip(self.standard, sources.n_missing, strict=True)]
+            self.views = [
+                View(x.copy(), n, constant=False) for x, n in zip(self.standard, sources.n_missing, strict=True)
+            ]
         else:
             self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
         # the norms of complete data in their own unit are known already
@@ -192,7 +195,7 @@ class ClosedForm:
     def start(self):
         n_features, priors = self.views[0].shape[0], self.priors
         alpha0 = priors.dirichlet(self.n_components)
-        learned = {}
+        learned: dict[str, Any] = {}
         if "feature" in self.factors:
             learned["feature"] = Gammas.start(sum(view.counts_of_rows() for view in self.views))
         if "sample" in self.factors:
@@ -229,24 +232,21 @@ class ClosedForm:
 
     def look(self, state):
         """Bring the views to the offsets of a state and, where entries are weighed, to its fit; q(v) by source."""
-        seen = []
+        seen: list[Weighed | None] = []
         for c, view in enumerate(self.views):
             shift = None if state.offsets is None else state.offsets.mean[c]
-            weighed = None
-            if state.nus is not None:
-                robust, precision = StudentT(state.nus[c]), self.shapes[c] / state.rates[c]
-                if state.rows is None:
-                    fit = np.zeros(view.shape)  # the origin: the medians of the features
-                    precision = 1.0
-                else:
-                    fit = state.rows.mean.T @ dirichlet.mean(state.columns[c])
-                    fit += 0.0 if shift is None else shift[:, None]
-                weighed = noise_models.downweight(
-                    view, self.standard[c], fit, precision, state.phi(), state.u(c), robust
-                )
-            if shift is not None or state.nus is not None:
-                view.move(shift)
-            seen.append(weighed)
+            if state.nus is None:
+                seen.append(None)
+                if shift is not None:
+                    view.move(shift)
+                continue
+            precision = self.shapes[c] / state.rates[c]
+            if state.rows is None:  # before there is a fit, by how far an entry is from the median of its feature
+                fit, precision = np.zeros(view.shape), 1.0
+            else:
+                fit = state.rows.mean.T @ dirichlet.mean(state.columns[c])
+            weights = precision, state.phi(), state.u(c)
+            seen.append(noise_models.weigh(view, self.standard[c], shift, fit, *weights, state.nus[c]))
         return seen
 
     def update_rows(self, state, seen):
@@ -279,8 +279,7 @@ class ClosedForm:
         view = self.views[c]
         if view.missing is None:
             return 0.0
-        u = np.ones(view.shape[1]) if state.u(c) is None else state.u(c)
-        return moments.sums_over_places(*view.by_row, moments.column_moments(state.columns[c]), u)
+        return moments.sums_over(view.by_row, moments.column_moments(state.columns[c]), state.u(c))
 
     def update_feature(self, state, seen, precisions, sums, products, gaps):
         """q(phi) from R_ci = sum_j u_j E[(z_ij - w_i h_j)^2] of every source and feature."""
@@ -293,7 +292,7 @@ class ClosedForm:
             if state.offsets is not None:
                 error += view.counts_of_rows(state.u(c)) * state.offsets.variance[c]
             if seen[c] is not None:
-                error += seen[c][0]
+                error += seen[c].spread_of_rows
             errors = errors + precisions[c] * np.maximum(error, 0.0)
             counts = counts + view.counts_of_rows()
         return replace(state, feature=state.feature.updated(counts, errors))
@@ -324,9 +323,10 @@ class ClosedForm:
                 by_column = self.explained(projection, gram, gaps, best.g)
                 explained = by_column.sum()
                 inside = t * (by_column.sum() if u is None else u @ by_column)
-            spread = 0.0 if seen[c] is None else seen[c][1]
+            spread = 0.0 if seen[c] is None else seen[c].spread_of_columns
             if state.sample is not None:
-                errors = view.squares_of_columns(phi) + spread - 2 * by_column
+                squares = view.squares_of_columns(phi) if seen[c] is None else seen[c].squares_of_columns
+                errors = squares + spread - 2 * by_column
                 if offsets is not None:
                     errors = errors + self.observed_sum(view, _weighted(offsets.variance[c], phi))
                 counts = view.counts_of_columns()
@@ -335,7 +335,8 @@ class ClosedForm:
                 elbo += samples[c].elbo(counts)
                 u = samples[c].mean
             else:
-                error = self.norm(c, view, phi) + np.sum(spread) - 2 * explained
+                norm = self.norm(c, view, phi) if seen[c] is None else (seen[c].squares_of_columns + spread).sum()
+                error = norm - 2 * explained
                 if offsets is not None:
                     error += _weighted(view.counts_of_rows() * offsets.variance[c], phi).sum()
             if offsets is not None:
@@ -352,8 +353,8 @@ class ClosedForm:
             elbo += best.value.sum() - inside + normalisers
             elbo += noise_elbo(self.shapes[c], rates[c], self.n_observed[c], self.priors)
             if state.nus is not None:
-                nus.append(seen[c][2].learned() if state.n_sweeps > 0 else seen[c][2].nu)
-                elbo += seen[c][2].elbo(nus[c])
+                nus.append(seen[c].q.learned() if state.n_sweeps > 0 else seen[c].q.nu)
+                elbo += seen[c].q.elbo(nus[c])
         if state.feature is not None:
             elbo += state.feature.elbo(sum(view.counts_of_rows() for view in self.views))
         state = replace(
@@ -369,7 +370,7 @@ class ClosedForm:
 
     def norm(self, c, view, phi):
         """sum_ij phi_i z_ij^2."""
-        if phi is None and view.shift is None and "robust" not in self.factors:
+        if phi is None and view.shift is None:
             return self.norms[c]
         return _weighted(view.squares_of_rows(), phi).sum()
 
@@ -383,16 +384,16 @@ class ClosedForm:
         view = self.views[c]
         if view.missing is None:
             return None
-        phi = np.ones(view.shape[0]) if state.phi() is None else state.phi()
-        return np.ascontiguousarray(moments.sums_over_places(*view.by_column, state.rows.moments, phi).T)
+        return np.ascontiguousarray(moments.sums_over(view.by_column, state.rows.moments, state.phi()).T)
 
     def explained(self, projection, gram, gaps, g):
         """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""
-        second = moments.column_moments(g)
-        quadratic = second @ moments.pack_doubled(gram)
+        s = g.sum(axis=0)
+        m = g / s
+        quadratic = (s * (m * (gram @ m)).sum(axis=0) + np.diag(gram) @ m) / (s + 1)
         if gaps is not None:
-            quadratic -= (second * moments.doubled(gaps.T, self.n_components)).sum(axis=1)
-        return (projection * dirichlet.mean(g)).sum(axis=0) - 0.5 * quadratic
+            quadratic -= (moments.column_moments(g) * moments.doubled(gaps.T, self.n_components)).sum(axis=1)
+        return (projection * m).sum(axis=0) - 0.5 * quadratic
 
     def settle(self, state):
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
@@ -515,7 +516,7 @@ def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, cov
     root, whitened, x = np.empty((size, lanes)), np.empty((size, lanes)), np.empty((size, lanes))
     kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
     each = phi.shape[1] > 0
-    weight, gap = np.ones((1, lanes)), np.empty((len(lack), lanes))
+    weight, gap, covariance = np.ones((1, lanes)), np.empty((len(lack), lanes)), np.empty(lanes)
     sums = np.zeros((size, size, lanes))
     total = 0.0
     for first in range(0, n_rows, lanes):
@@ -527,11 +528,12 @@ def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, cov
             for lane in range(lanes):
                 root[k, lane] = 1.0 / np.sqrt(root[k, lane])
                 x[k, lane] *= root[k, lane]
-        whiten(precision, root, matrix)
         if each:
             load(phi, first, weight)
             load(lack, first, gap)
             _whiten_each(precision, weight[0], gap, root, matrix)
+        else:
+            whiten(precision, root, matrix)
         cholesky(matrix)
         invert_factor(matrix)
         for k in range(size):
@@ -556,11 +558,16 @@ def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, cov
         store(root, second_moment, first)
         for k in range(size):
             for p in range(k + 1):
-                for i in range(k, size):
+                if each:
+                    _covariance(matrix, k, p, covariance)
                     for lane in range(lanes):
-                        sums[k, p, lane] += kept[lane] * weight[0, lane] * matrix[i, k, lane] * matrix[i, p, lane]
-        if each:
-            _row_moments(matrix, x, first, n_block, row_moments)
+                        sums[k, p, lane] += kept[lane] * weight[0, lane] * covariance[lane]
+                    for lane in range(n_block):
+                        row_moments[first + lane, packed(k, p)] = covariance[lane] + x[k, lane] * x[p, lane]
+                else:
+                    for i in range(k, size):
+                        for lane in range(lanes):
+                            sums[k, p, lane] += kept[lane] * matrix[i, k, lane] * matrix[i, p, lane]
     for k in range(size):
         for p in range(k + 1):
             covariance_sum[k, p] = covariance_sum[p, k] = sums[k, p].sum()
@@ -581,13 +588,11 @@ def _whiten_each(precision, weight, gap, root, matrix):
 
 
 @compiled
-def _row_moments(inverse_factor, mean, first, n_block, out):
-    """E[w w'] = mu mu' + S of every lane, packed; S is the square of the inverse factor."""
-    size = mean.shape[0]
-    for lane in range(n_block):
-        for k in range(size):
-            for p in range(k + 1):
-                total = mean[k, lane] * mean[p, lane]
-                for i in range(k, size):
-                    total += inverse_factor[i, k, lane] * inverse_factor[i, p, lane]
-                out[first + lane, packed(k, p)] = total
+def _covariance(inverse_factor, k, p, out):
+    """S_kp of every lane; S is the square of the inverse factor."""
+    size, lanes = inverse_factor.shape[0], len(out)
+    for lane in range(lanes):
+        out[lane] = 0.0
+    for i in range(k, size):
+        for lane in range(lanes):
+            out[lane] += inverse_factor[i, k, lane] * inverse_factor[i, p, lane]

@@ -1,8 +1,8 @@
 """JMD, and GLAD when there is one source: variational inference by Laplace approximations.
 
-The model is that of NOTES section 1 without a prior on the noise: s2_c is a parameter.  q(W, H) is a product over rows
-w_i and columns h_j.  Each factor is the Gaussian at the mode of the expected log joint, with the inverse negative
-Hessian there as its covariance.
+The model is that of model.py without a prior on the noise: s2_c is a parameter.  q(W, H) is a product over rows w_i and
+columns h_j.  Each factor is the Gaussian at the mode of the expected log joint, with the inverse negative Hessian there
+as its covariance (docs/derivation.md, 7).
 
 Columns.  h = softmax(eta), and q is Gaussian in eta.  With G = E[W'W], b = E[W]'x, A = sum_k alpha0_k, the expected
 log joint as a density of eta (whose Jacobian turns the Dirichlet's alpha0 - 1 into alpha0) is
@@ -75,8 +75,7 @@ def fit(
     algorithm = LaplaceApproximation(
         sources, Priors(alpha0, lambda_), n_components, positive_number("smoothing", smoothing), seed
     )
-    limits = {"tol": tol, "max_sweeps": max_sweeps}
-    return loop.run(algorithm, **limits, watch=watch, objective="approximate ELBO", patience=2)
+    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""MAP-BJMD: the mode of the posterior by block coordinate descent (NOTES 1 and 2.3 to 2.7).
+"""MAP-BJMD: the mode of the posterior by block coordinate descent (docs/derivation.md, 3).
 
 One sweep updates W, every H^(c), and every s2_c, each with the others fixed, and costs two products with the data:
 X H' for W and W'X for H, which also gives the residual.  The objective never rises.
@@ -201,7 +201,7 @@ class _Hierarchical:
         return (z / self.lambda_ + 0.5 * np.log(z) + 0.5 * wt**2 / z).sum()
 
 
-PRIORS_OF_W = {"laplace": _Laplace, "hierarchical": _Hierarchical}
+PRIORS_OF_W: dict[str, type[_Laplace] | type[_Hierarchical]] = {"laplace": _Laplace, "hierarchical": _Hierarchical}
 
 
 def update_components(views, memberships, noise_variances, ridge_variance):

@@ -129,15 +129,30 @@ class StudentT:
         return self.n_entries * (0.5 * self.mean_log + prior + entropy)
 
 
-def downweight(view, x, fit, precision, of_rows, of_columns, robust):
-    """Overwrite the pseudo-data of a view by those at a fit; gives v (1 - v) r^2 by row and by column, and q(v)."""
-    of_rows = np.ones(view.shape[0]) if of_rows is None else of_rows
-    of_columns = np.ones(view.shape[1]) if of_columns is None else of_columns
-    rows, columns = np.zeros(view.shape[0]), np.zeros(view.shape[1])
-    total, logarithms, count = moments.downweighted(
-        x, fit, precision, of_rows, of_columns, robust.nu + 1, view.matrix, rows, columns
-    )
-    return rows, columns, replace(robust, mean=total / count, log=logarithms / count, n_entries=count)
+@dataclass(frozen=True)
+class Weighed:
+    """A source at the present weights of its entries."""
+
+    spread_of_rows: np.ndarray
+    spread_of_columns: np.ndarray
+    """v (1 - v) r^2, weighted by u over a row, by phi over a column."""
+    squares_of_columns: np.ndarray
+    """phi z^2."""
+    q: StudentT
+
+
+def weigh(view, x, shift, fit, precision, of_rows, of_columns, nu) -> Weighed:
+    """Overwrite the data of a view by the pseudo-data at a fit."""
+    n_rows, n_columns = view.shape
+    # by row it is only asked for where features have weights
+    rows, columns = np.zeros(0 if of_rows is None else n_rows), np.zeros((3, n_columns))
+    shift = np.zeros(n_rows) if shift is None else shift
+    of_rows = np.ones(n_rows) if of_rows is None else of_rows
+    of_columns = np.ones(n_columns) if of_columns is None else of_columns
+    logarithms = moments.downweighted(x, shift, fit, precision, of_rows, of_columns, nu + 1, view.matrix, rows, columns)
+    n = view.n_observed
+    q = StudentT(nu, mean=columns[2].sum() / n, log=logarithms / n, n_entries=n)
+    return Weighed(rows, columns[0], columns[1], q)
 
 
 def _least_shape(counts):

@@ -39,8 +39,7 @@ class Offsets:
         count = view.counts_of_rows(u)
         fitted = components.T @ weighted.sum(axis=1)
         if view.missing is not None:
-            ones = np.ones(view.shape[1])
-            lacking = moments.sums_over_places(*view.by_row, np.ascontiguousarray(weighted.T), ones)
+            lacking = moments.sums_over(view.by_row, np.ascontiguousarray(weighted.T))
             fitted -= (components.T * lacking).sum(axis=1)
         left = view.sums_of_rows(u) - fitted  # what the present mean leaves
         variance = 1 / (precision * phi * count + 1 / self.tau[c])

@@ -1,7 +1,7 @@
 """The membership subproblem of the closed-form inference: the best Dirichlet for every column, as a batch.
 
 For a column x with q(h) = Dirichlet(g), s = sum g, precision t = E[1/s2], G = E[W'W], d = diag G and b = E[W]'x, the
-part of the ELBO that g enters is (NOTES 3, with m = g / s written out)
+part of the ELBO that g enters is (docs/derivation.md, 4.4 and 4.5)
 
     f(g) = t L(g) + sum_k (alpha0_k - g_k) (psi(g_k) - psi(s)) + ln B(g)
     L(g) = b.g a(s) - (g'Gg + d.g) c(s),      a = 1/s,   c = 1/(2 s (s+1)),

@@ -1,8 +1,10 @@
 """Second moments of many rows or columns, packed, and what is summed over single entries of the data.
 
 A symmetric K x K matrix is packed as its K(K+1)/2 entries on and below the diagonal (lanes.packed).  Sums over missing
-entries go through lists of places: those of row i are places[starts[i] : starts[i + 1]].
+entries go through lists of places: those of row i are columns[starts[i] : starts[i + 1]].
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,10 +35,15 @@ def unpack(vectors, size):
     return out
 
 
-def places(present):
-    """(starts, places) of the true entries of every row of a boolean matrix."""
-    counts = present.sum(axis=1)
-    return np.concatenate([[0], np.cumsum(counts)]), np.nonzero(present)[1]
+class Places(NamedTuple):
+    """Where the true entries of every row of a boolean matrix are."""
+
+    starts: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def of(cls, present):
+        return cls(np.concatenate([[0], np.cumsum(present.sum(axis=1))]), np.nonzero(present)[1])
 
 
 @compiled
@@ -58,16 +65,29 @@ def column_moments(g):
     return out
 
 
-@compiled
-def sums_over_places(starts, places, vectors, weights):
+def sums_over(places: Places, vectors: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """out[i] = sum of weights[j] vectors[j] over the places j of row i."""
+    return _sums_over(places.starts, places.columns, vectors if weights is None else vectors * weights[:, None])
+
+
+@compiled
+def _sums_over(starts, places, vectors):
     n_rows, width = len(starts) - 1, vectors.shape[1]
     out = np.zeros((n_rows, width))
     for i in range(n_rows):
-        for place in range(starts[i], starts[i + 1]):
-            j = places[place]
+        total, first, last = out[i], starts[i], starts[i + 1]
+        whole = first + (last - first) // 8 * 8
+        for place in range(first, whole, 8):  # eight at a time, so that sums are loaded and stored an eighth as often
+            a, b = vectors[places[place]], vectors[places[place + 1]]
+            c, d = vectors[places[place + 2]], vectors[places[place + 3]]
+            e, f = vectors[places[place + 4]], vectors[places[place + 5]]
+            g, h = vectors[places[place + 6]], vectors[places[place + 7]]
             for p in range(width):
-                out[i, p] += weights[j] * vectors[j, p]
+                total[p] += ((a[p] + b[p]) + (c[p] + d[p])) + ((e[p] + f[p]) + (g[p] + h[p]))
+        for place in range(whole, last):
+            a = vectors[places[place]]
+            for p in range(width):
+                total[p] += a[p]
     return out
 
 
@@ -98,31 +118,40 @@ def weighted_squares(z, shift, of_rows, of_columns, rows, columns):
 
 
 @compiled
-def downweighted(x, fit, precision, of_rows, of_columns, nu, z, spread_of_rows, spread_of_columns):
-    """Student's t by pseudo-data: v = 1 / (1 + w r^2 / nu), r = x - fit, w = precision phi_i u_j, and z = fit + v r.
+def downweighted(x, shift, fit, precision, of_rows, of_columns, nu, z, spread_of_rows, columns):
+    """Student's t by pseudo-data: z = fit + v r, v = 1/(1 + w r^2/nu), r = x - shift - fit, w = precision phi_i u_j.
 
-    Overwrites z, adds u_j v (1 - v) r^2 to spread_of_rows and phi_i v (1 - v) r^2 to spread_of_columns; NaN becomes the
-    fit.  Returns the sums of v, of ln(1 + w r^2 / nu) and the number of entries.
+    Overwrites z, adds u_j v (1 - v) r^2 to spread_of_rows (if it has room), and to the rows of `columns`
+    phi_i v (1 - v) r^2, phi_i z^2 and v.  Where x is NaN, z becomes 0 and nothing is added.  Returns the sum of
+    ln(1 + w r^2 / nu).
     """
-    total, logarithms, count = 0.0, 0.0, 0
-    product, in_product = 1.0, 0
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            r = x[i, j] - fit[i, j]
-            if r != r:
-                z[i, j] = fit[i, j]
-                continue
-            share = precision * of_rows[i] * of_columns[j] * r * r / nu
+    n_rows, n_columns = x.shape
+    logarithms = 0.0
+    product = np.ones(n_columns)  # a logarithm of many factors at once
+    spread = np.empty(n_columns)
+    for i in range(n_rows):
+        weight = precision * of_rows[i] / nu
+        for j in range(n_columns):
+            r = x[i, j] - shift[i] - fit[i, j]
+            known = r == r
+            r = r if known else 0.0
+            share = weight * of_columns[j] * r * r
             v = 1.0 / (1.0 + share)
-            z[i, j] = fit[i, j] + v * r
-            spread = v * (1.0 - v) * r * r
-            spread_of_rows[i] += of_columns[j] * spread
-            spread_of_columns[j] += of_rows[i] * spread
-            total += v
-            count += 1
-            product *= 1.0 + share  # a logarithm of eight factors at once
-            in_product += 1
-            if in_product == 8 or product > 1e100:
-                logarithms += np.log(product)
-                product, in_product = 1.0, 0
-    return total, logarithms + np.log(product), count
+            value = fit[i, j] + v * r if known else 0.0
+            z[i, j] = value
+            spread[j] = v * (1.0 - v) * r * r
+            columns[0, j] += of_rows[i] * spread[j]
+            columns[1, j] += of_rows[i] * value * value
+            columns[2, j] += v if known else 0.0
+            product[j] *= 1.0 + share
+        if len(spread_of_rows):
+            for j in range(n_columns):
+                spread_of_rows[i] += of_columns[j] * spread[j]
+        if i % 4 == 3:
+            for j in range(n_columns):
+                if product[j] > 1e75:
+                    logarithms += np.log(product[j])
+                    product[j] = 1.0
+    for j in range(n_columns):
+        logarithms += np.log(product[j])
+    return logarithms

@@ -4,7 +4,7 @@
 
 G = W'W is shared by all columns of a source, b = W'x is the column's own, alpha_k = s2_c (alpha0_k - 1) >= 0; with
 alpha = 0 it is the plain quadratic programme on the simplex.  The optimality conditions, with slack s and multiplier
-mu for the sum (NOTES 2.5), are
+mu for the sum (docs/derivation.md, 3.4), are
 
     G h - b - mu 1 - s = 0,      h_k s_k = alpha_k,      1'h = 1,      h, s > 0.
 

@@ -1,4 +1,4 @@
-"""Adaptive feature selection by estimated noise.
+"""The feature test: which features rise above the estimated noise.
 
 A feature whose variance in a source is no larger than the source's noise carries no signal there.  For every source c
 and feature p the statistic (N_c - 1) S2_p / s2_c, with S2_p the sample variance, is chi-square with N_c - 1 degrees of
@@ -16,13 +16,13 @@ from bjmd.errors import InputError
 RULES = ("all", "any")
 
 
-def select(sources, noise, *, level=0.05, rule="all"):
+def feature_table(sources, noise, *, level=0.05, rule="all"):
     """One row per feature: variance, statistic, p-value and decision in every source, and whether it is kept.
 
     noise holds the noise sd of every source; a feature is kept if it passes in all, or in any, of the sources.
     """
     one_of("rule", rule, RULES)
-    sources.require_in_memory("feature selection")
+    sources.require_in_memory("the feature test")
     if not 0 < level < 1:
         raise InputError(f"level is {level!r}; it must be between 0 and 1, for example 0.05")
     table = pd.DataFrame({"feature": sources.feature_names})
@@ -30,7 +30,7 @@ def select(sources, noise, *, level=0.05, rule="all"):
     for x, sd, name in zip(sources.matrices, noise, sources.names, strict=True):
         n = x.shape[1]
         if n < 2:
-            raise InputError(f"source {name!r} has one sample, and so no variance; leave it out of feature selection")
+            raise InputError(f"source {name!r} has one sample, and so no variance; leave it out of the feature test")
         variance = _row_variances(x)
         statistic = (n - 1) * variance / sd**2
         p_value = chi2.sf(statistic, n - 1)
@@ -53,10 +53,10 @@ def threshold(sources, noise, level):
 
 def filtered(sources, kept):
     """The same sources with the kept features only."""
-    sources.require_in_memory("feature selection")
+    sources.require_in_memory("the feature test")
     kept = np.asarray(kept, dtype=bool)
     if not kept.any():
-        raise InputError("no feature passes the selection; raise its level, or use the rule 'any'")
+        raise InputError("no feature passes the test; raise its level, or use the rule 'any'")
     return sources.replace(
         matrices=[x[kept] for x in sources.matrices],
         feature_names=[name for name, keep in zip(sources.feature_names, kept, strict=True) if keep],

@@ -1,17 +1,19 @@
-"""Pure functions from scores to figures, in one style: colour-blind safe, readable in grey and in print."""
+"""The figures of the paper's exhibits; exhibits.py says what each is drawn from."""
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy.stats import norm
 
-from bjmd.fits import registry
+from bjmd.fits import registry, restarts
+from bjmd.paper import feature_test, scores
+from bjmd.paper.metric import auc_watch
 from bjmd.report.style import COLOURS, MARKERS, styled
 
 
 def families(fits):
     """Fits that differ only in whether they tell sources apart, together: {key: [names]} in the config's order."""
-    groups = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for name, fit in fits.items():
         key = (registry.get(fit["method"]).module, str(sorted(fit.get("options", {}).items())))
         groups.setdefault(key, []).append(name)
@@ -34,8 +36,9 @@ def line_styles(fits):
 
 
 @styled
-def auc(sweep, fits):
+def auc(runs, levels, fits):
     """AUC against the noise of source 3, a panel per source, for the fits that ran at more than one noise level."""
+    sweep = scores.sweep(runs, levels)
     n_levels = sweep.groupby("fit")["sigma3"].nunique()
     sweep = sweep[sweep["fit"].isin(fits) & (sweep["fit"].map(n_levels) > 1)]
     sources = sweep["source_name"].unique()
@@ -97,6 +100,7 @@ def objective(traces, fits):
 @styled
 def noise(sources, truth, runs, fits):
     """Histograms of the true noise of each source with the normal densities that each fit estimated, a panel a fit."""
+    (truth,) = truth
     residuals = [(x - truth.components @ h).ravel() for x, h in zip(sources.matrices, truth.memberships, strict=True)]
     chosen = runs[runs["chosen"]].groupby(["fit", "source"])["noise"].mean()
     rows = [
@@ -123,8 +127,10 @@ def noise(sources, truth, runs, fits):
 
 
 @styled
-def convergence(advi, cavi, source_names):
-    """ELBO, change and AUC of an ADVI run (above) and of the closed form (below)."""
+def convergence(sources, advi, n_components, seed):
+    """ELBO, change and AUC of the best run by ADVI (above) and of one run of the closed form (below)."""
+    (advi,) = restarts.best([run for chunk in advi for run in chunk], 1)
+    cavi = registry.fit("cavi-bjmd", sources, n_components, seed=seed, priors="paper", watch=auc_watch(sources.labels))
     figure = Figure(figsize=(9.4, 4.8), layout="constrained")
     axes = figure.subplots(2, 3)
     iterations = advi.trace_step * np.arange(1, len(advi.trace) + 1)
@@ -141,7 +147,7 @@ def convergence(advi, cavi, source_names):
         row[1].plot(x, 100 * change, color=COLOURS[0])
         row[1].set_title(f"{name}: change of {of_what}", loc="left")
         row[1].set_ylabel("Change (%)")
-        for c, source in enumerate(source_names):
+        for c, source in enumerate(sources.names):
             style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3], "label": source}
             row[2].plot(x, 100 * run.history["auc"][:, c], **style)
         row[2].set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
@@ -156,11 +162,13 @@ def convergence(advi, cavi, source_names):
 
 
 @styled
-def selection(table, source_names, noise, limits):
+def features(table, sources, runs, fit, level):
     """The variance of every feature in each source, sorted, with the noise variance and the threshold of the test."""
-    figure = Figure(figsize=(3.1 * len(source_names), 3.2), layout="constrained")
-    axes = figure.subplots(1, len(source_names), sharey=True, squeeze=False)[0]
-    for ax, name, sd, limit in zip(axes, source_names, noise, limits, strict=True):
+    noise = scores.mean_noise(runs, fit)
+    limits = feature_test.threshold(sources, noise, level)
+    figure = Figure(figsize=(3.1 * len(sources), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(sources), sharey=True, squeeze=False)[0]
+    for ax, name, sd, limit in zip(axes, sources.names, noise, limits, strict=True):
         variance = np.sort(table[f"variance {name}"])[::-1]
         n_passed = int(table[f"passes {name}"].sum())
         rank = np.arange(1, len(variance) + 1)

@@ -4,6 +4,7 @@ import fcntl
 import logging
 import sys
 from pathlib import Path
+from typing import IO
 
 from bjmd.errors import FitError, InputError
 
@@ -22,7 +23,7 @@ def run_script(main, snakemake):
         sys.exit(1)
 
 
-_HELD = []
+_HELD: list[IO] = []
 """Locks stay open until the process ends."""
 
 

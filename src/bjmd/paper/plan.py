@@ -1,7 +1,7 @@
 """What a config asks for: data sets, fits, restarts and their jobs, all checked before anything runs.
 
 A family is a kind of data: the synthetic scales "small" and "large", each with one data set for every sigma3, and the
-real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set after feature selection.
+real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set after the feature test.
 A config with the key `own` runs one fit on the user's own files instead, and nothing of the paper.
 """
 
@@ -13,8 +13,10 @@ from jsonschema.exceptions import best_match
 
 from bjmd.errors import InputError
 from bjmd.fits import registry
-from bjmd.paper.datasets import cards, catalogue, fetch
-from bjmd.paper.datasets.synthetic import SCALES
+from bjmd.paper.datasets import catalogue, fetch
+
+KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": ("filtered",)}
+"""What a fit's `data` may say in place of names, and the kinds of families that this stands for."""
 
 
 class Plan:
@@ -28,18 +30,17 @@ class Plan:
         if self.own is not None:
             config = self._own_data_only(config)
         self.config = config
-        # by method and name, because a config that is laid over another puts its own fits first
-        self.fits = dict(sorted(config["fits"].items(), key=lambda item: (_rank(item[1]["method"]), item[0])))
         self.scales = config["synthetic"]["scales"]
-        self.real = list(config["real"])
-        for name in self.real:
-            catalogue.get(name)
+        # by method and name, because a config that is laid over another puts its own fits first; null leaves a fit out
+        fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
+        self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
+        self.real = [catalogue.get(name).name for name in config["real"]]
         if config["skip_missing"]:
             where = {"mirror": config["mirror"], "cache": config["cache"]}
             self.real = [name for name in self.real if fetch.at_hand(name, **where)]
         self.left_out = [name for name in config["real"] if name not in self.real]
-        if self.real and config["selection"]["fit"] not in self.fits:
-            raise InputError(f"selection.fit is {config['selection']['fit']!r}, which is not an entry of fits")
+        if self.filtered() and config["feature_test"]["fit"] not in self.fits:
+            raise InputError(f"feature_test.fit is {config['feature_test']['fit']!r}, which is not an entry of fits")
         for name in self.fits:
             try:
                 self._check_fit(name)
@@ -63,35 +64,33 @@ class Plan:
             raise InputError(
                 f"{self.n_restarts(name)} restarts are fewer than best = {self.n_best(name)}; change one of the two"
             )
-        known = [*SCALES, *catalogue.names(), *(f"{name}-filtered" for name in catalogue.names())]
-        for family in [*fit.get("data", []), *fit.get("sweep", [])]:
-            if family not in known:
-                raise InputError(f"there is no data {family!r}; known are {', '.join(known)}")
+        for family in {*fit.get("data", []), *fit.get("sweep", [])} - KINDS.keys():
+            catalogue.family(family)
 
     def families(self):
         return [*self.scales, *self.real, *(f"{name}-filtered" for name in self.filtered())]
 
     def filtered(self):
-        """The real data sets of this run that are also run after feature selection."""
-        return [name for name in self.config["selection"]["data"] if name in self.real]
+        """The real data sets of this run that are also run after the feature test."""
+        return [name for name in self.real if catalogue.get(name).feature_test]
 
     def family(self, dataset):
         """The family that a data set belongs to: small-4.0 is of small, yale-b of itself."""
         scale = dataset.rsplit("-", 1)[0]
-        return scale if scale in SCALES else dataset
+        return scale if scale in self.scales else dataset
 
     def shown(self, family):
         """The data set of a family that its tables show."""
-        return f"{family}-{float(self.config['synthetic']['table_sigma3'])}" if family in SCALES else family
+        return f"{family}-{float(self.config['synthetic']['table_sigma3'])}" if family in self.scales else family
 
     def sweep(self, scale):
         """The data sets of one scale at every sigma3."""
-        return [f"{scale}-{float(sigma3)}" for sigma3 in self.config["synthetic"]["sigma3"]]
+        return {float(sigma3): f"{scale}-{float(sigma3)}" for sigma3 in self.config["synthetic"]["sigma3"]}
 
     def datasets(self):
         """All data sets of the run."""
         shown = [self.shown(family) for family in self.families()]
-        return list(dict.fromkeys([*shown, *(name for scale in self.scales for name in self.sweep(scale))]))
+        return list(dict.fromkeys([*shown, *(name for scale in self.scales for name in self.sweep(scale).values())]))
 
     def fits_on(self, dataset):
         """The fits that run on one data set."""
@@ -99,15 +98,9 @@ class Plan:
         return [
             name
             for name, fit in self.fits.items()
-            if family in fit.get("data", [family])
-            and (dataset == self.shown(family) or family in fit.get("sweep", [family]))
+            if _is_among(family, fit.get("data"))
+            and (dataset == self.shown(family) or _is_among(family, fit.get("sweep")))
         ]
-
-    def method(self, fit):
-        return self.fits[fit]["method"]
-
-    def options(self, fit):
-        return self.fits[fit].get("options", {})
 
     def n_restarts(self, fit):
         return self.fits[fit].get("restarts", self.config["restarts"])
@@ -115,46 +108,41 @@ class Plan:
     def n_best(self, fit):
         return self.fits[fit].get("best", self.config["best"])
 
-    def chunks(self, fit):
-        """(first, last) restart of every job of one fit."""
+    def chunks(self, dataset, fit):
+        """The files of one fit on one data set: each job runs a chunk of the restarts."""
         n, size = self.n_restarts(fit), self.fits[fit].get("chunk", self.config["chunk"])
-        return [(first, min(first + size, n) - 1) for first in range(0, n, size)]
+        return [f"results/fits/{dataset}/{fit}/{first}-{min(first + size, n) - 1}.npz" for first in range(0, n, size)]
 
     def n_components(self, dataset):
         """As many as the synthetic data have, or as the real data have classes, like the paper; own data say it."""
-        if self.own is not None:
-            return self.own["n_components"]
-        family = self.family(dataset).removesuffix("-filtered")
-        return SCALES[family].n_components if family in SCALES else cards.PAPER[family].classes
+        return self.own["n_components"] if self.own else catalogue.family(self.family(dataset)).n_components
 
-    def nonnegative(self, dataset, fit):
-        """How the data are made non-negative for this fit; None if its method takes them as they are."""
-        if not registry.get(self.method(fit)).nonnegative:
-            return None
-        return self.config["nonnegative"].get(self.family(dataset).removesuffix("-filtered"), "as-is")
+    def job(self, dataset, fit):
+        """What a fit job needs to know: the method, its options, K, and how the data are made non-negative, or None."""
+        method = self.fits[fit]["method"]
+        nonnegative = None
+        if registry.get(method).nonnegative:
+            nonnegative = "as-is" if self.own else catalogue.family(self.family(dataset)).nonnegative
+        return {
+            "method": method,
+            "options": self.fits[fit].get("options", {}),
+            "n_components": self.n_components(dataset),
+            "nonnegative": nonnegative,
+        }
 
     def own_files(self):
         """All files of the user's own data."""
         labels = self.own.get("labels")
         return [*self.own["sources"], *([] if labels is None else [labels])]
 
-    def own_reading(self):
-        """How `readers.read_tables` reads them."""
+    def own_settings(self):
+        """How `readers.read_tables` reads them, and how `own_data.prepare` brings them together."""
         own = self.own
+        reading = {"samples_in_rows": own.get("samples_in_rows", False), "split_by": own.get("split_by")}
+        preparation = {"names": None, "labels": None, "join": "outer", "scale": "none"}
         return {
-            "paths": own["sources"],
-            "samples_in_rows": own.get("samples_in_rows", False),
-            "split_by": own.get("split_by"),
-        }
-
-    def own_preparation(self):
-        """How `own_data.prepare` brings them together."""
-        own = self.own
-        return {
-            "names": own.get("names"),
-            "labels": own.get("labels"),
-            "join": own.get("join", "outer"),
-            "scale": own.get("scale", "none"),
+            "reading": {"paths": own["sources"], **reading},
+            "preparation": {key: own.get(key, default) for key, default in preparation.items()},
         }
 
     def fits_table(self):
@@ -162,18 +150,28 @@ class Plan:
         return [
             {
                 "fit": name,
-                "method": self.method(name),
-                "options": ", ".join(f"{key} = {value}" for key, value in self.options(name).items()) or "defaults",
+                "method": fit["method"],
+                "options": ", ".join(f"{key} = {value}" for key, value in fit.get("options", {}).items()) or "defaults",
                 "restarts": self.n_restarts(name),
                 "chosen": self.n_best(name),
                 "data": ", ".join(family for family in self.families() if name in self.fits_on(self.shown(family))),
             }
-            for name in self.fits
+            for name, fit in self.fits.items()
         ]
 
     def rows(self):
-        """The rows of the tables: the fits, and the truth where it is known."""
-        return {**self.fits, "truth": {"label": "True H (control)"}}
+        """Label and paper's row of every row of the tables: the fits, and the truth where it is known."""
+        keys = ("label", "paper_row")
+        rows = {name: {key: fit[key] for key in keys if key in fit} for name, fit in self.fits.items()}
+        return {**rows, "truth": {"label": "True H (control)"}}
+
+
+def _is_among(family, data):
+    """Whether a list of names and kinds of data covers a family; no list covers all."""
+    if data is None or family in data:
+        return True
+    kinds = {kind for word in data for kind in KINDS.get(word, ())}
+    return bool(kinds) and catalogue.family(family).kind in kinds
 
 
 def _rank(method):

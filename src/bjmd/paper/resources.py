@@ -17,8 +17,7 @@ import zipfile
 from dataclasses import dataclass
 
 from bjmd.fits import registry
-from bjmd.paper.datasets import cards, catalogue
-from bjmd.paper.datasets.synthetic import SCALES
+from bjmd.paper.datasets import catalogue
 
 SLACK_SECONDS, SLACK_MB = 3, 1.5
 """How many times the estimate is asked for: nodes differ in speed by more than in what Python needs."""
@@ -26,8 +25,6 @@ START_SECONDS = 30
 """Snakemake starts twice in a job, NumPy and SciPy are imported, and the first job compiles the updates."""
 START_MB = 800
 """Python with NumPy, SciPy and numba's or PyMC's compiler (400), and the two Snakemakes that start it (200 each)."""
-LOCAL_SECONDS, LOCAL_MB = 5, 300
-"""The same where Snakemake runs already."""
 LEAST_MINUTES = 10
 """No cluster gains from a shorter limit, and the first access to shared storage may take minutes."""
 
@@ -87,15 +84,15 @@ def stored_shape(path):
 
 def expected_shape(family):
     """The shape of data that are not there yet: exact for synthetic data, an upper bound for real ones."""
-    if family in SCALES:
-        scale = SCALES[family]
-        n_features, n_samples = scale.n_features, 3 * scale.samples_per_source
+    entry = catalogue.family(family)
+    if entry.kind == "synthetic":
+        n_features, n_samples = entry.n_features, 3 * entry.samples_per_source
         return Shape(n_features, n_samples, n_features * n_samples)
-    name = family.removesuffix("-filtered")
-    paper = cards.PAPER[name]
-    n_features, n_samples = paper.features, sum(paper.groups.values())
-    # a number takes about 8 bytes of text, in a table as in a list of non-zeros
-    return Shape(n_features, n_samples, min(n_features * n_samples, round(file_mb(name) * 1e6 / 8)))
+    n_entries = round(file_mb(entry) * 1e6 / 8)  # a number takes about 8 bytes of text, in a table as in a sparse list
+    if entry.paper is None:
+        return Shape(math.isqrt(n_entries), math.isqrt(n_entries), n_entries)
+    n_features, n_samples = entry.paper.n_features, sum(entry.paper.groups.values())
+    return Shape(n_features, n_samples, min(n_features * n_samples, n_entries))
 
 
 def shape_of_files(paths):
@@ -107,9 +104,8 @@ def shape_of_files(paths):
     return Shape(math.isqrt(n_entries), math.isqrt(n_entries), n_entries)
 
 
-def file_mb(name):
+def file_mb(dataset):
     """The size of the files of a real data set, unpacked."""
-    dataset = catalogue.get(name)
     if any(member.list_sha256 for member in dataset.members):  # many files of one pattern, whose number is not known
         return dataset.most_bytes / 1e6
     return sum(member.most_bytes for member in dataset.members) / 1e6
@@ -146,21 +142,12 @@ def fit_threads(method, shape, n_components, n_restarts, options):
     return min(MOST_THREADS, n_restarts, math.ceil(seconds / LONG_SECONDS))
 
 
-def prepare(name):
-    """Unpacking and reading the files of a real data set."""
-    return read(file_mb(name), expected_shape(name))
+def read(shape):
+    """Reading people's own files: text, of 2 bytes a number, at 5 MB a second."""
+    return Need(START_SECONDS + 2 * shape.n_entries / 5e6, START_MB + 2 * shape.mb)
 
 
-def read(file_mb, shape):
-    """Text at 5 MB a second, in pieces."""
-    return Need(START_SECONDS + file_mb / 5, START_MB + 2 * shape.mb)
-
-
-def look(shape, n_components=0, n_runs=0):
-    """Reading a data set, and the results of some restarts on it, to score or to draw them."""
+def look(shape, n_components, n_runs):
+    """Reading a data set and the results of some restarts on it, to write and to draw them."""
     mb = shape.mb + n_runs * 4 * shape.factor_mb(n_components)
-    return Need(LOCAL_SECONDS + mb / 20, LOCAL_MB + 2 * mb)
-
-
-TABLE = Need(LOCAL_SECONDS, LOCAL_MB)
-"""Tables and figures that are made from tables."""
+    return Need(START_SECONDS + mb / 20, START_MB + 2 * mb)

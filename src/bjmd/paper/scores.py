@@ -78,3 +78,14 @@ def summary(runs):
     ).reset_index()
     table["n_restarts"] = table["fit"].map(restarts_of)
     return table
+
+
+def sweep(runs, levels):
+    """The summaries of one scale at every sigma3, below each other; `levels` are those of the tables of `runs`."""
+    return pd.concat([summary(one).assign(sigma3=level) for one, level in zip(runs, levels, strict=True)])
+
+
+def mean_noise(runs, fit):
+    """The noise sd of every source by one fit, averaged over its chosen runs."""
+    chosen = runs[(runs["fit"] == fit) & runs["chosen"]]
+    return chosen.groupby("source")["noise"].mean().to_numpy()

@@ -1,6 +1,6 @@
 """What a run would submit to a cluster, from Snakemake's dry run:
 
-    snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd.paper.submission
+    BJMD_PLAN=1 snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd.paper.submission
 
 prints the number of jobs of each rule, their CPU hours, and the longest chain of jobs that wait for each other.
 """
@@ -13,23 +13,20 @@ from graphlib import TopologicalSorter
 
 from bjmd.errors import InputError
 
+LOCAL_SECONDS = 5
+"""What a job takes on average that runs beside Snakemake."""
+
 
 @dataclass(frozen=True)
 class Job:
-    """One job of a dry run; the jobs of a group are submitted as one."""
+    """One job of a dry run."""
 
     rule: str
-    group: str
     inputs: frozenset
     outputs: frozenset
     threads: int
     hours: float
     submitted: bool
-
-    @property
-    def unit(self):
-        """What is submitted at once."""
-        return self.group or min(self.outputs)
 
     @property
     def cpu_hours(self):
@@ -38,28 +35,24 @@ class Job:
 
 def read_jobs(text):
     """The jobs in the text of a dry run."""
-    jobs, group = [], ""
-    # a rule's name stands before its indented fields; jobs of a group are indented once more
-    for match in re.finditer(r"Group job (\S+)|^( *)rule (\w+):\n((?:\2    .*\n)+)", text, re.MULTILINE):
-        if match[1]:
-            group = match[1]
-            continue
-        fields = dict(re.findall(r"^ +(\w+): (.*)$", match[4], re.MULTILINE))
+    jobs = []
+    # a rule's name stands before its indented fields
+    for match in re.finditer(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", text, re.MULTILINE):
+        fields = dict(re.findall(r"^ +(\w+): (.*)$", match[2], re.MULTILINE))
         resources = dict(re.findall(r"(\w+)=([^,]+)", fields["resources"]))
-        if match[3] != "all":
+        if match[1] != "all":
             jobs.append(
                 Job(
-                    rule=match[3],
-                    group=group if match[2] else "",
+                    rule=match[1],
                     inputs=_files(fields.get("input", "")),
                     outputs=_files(fields["output"]),
                     threads=int(fields.get("threads", 1)),
-                    hours=int(resources.get("node_s") or resources["local_s"]) / 3600,
-                    submitted="node_s" in resources,
+                    hours=int(resources.get("expected_s", LOCAL_SECONDS)) / 3600,
+                    submitted="expected_s" in resources,
                 )
             )
-    if not jobs:
-        raise InputError("no job was found; pipe the output of snakemake --dry-run into this command")
+    if not jobs or re.search(r"^Job \d+: ", text, re.MULTILINE):
+        raise InputError("this is not a dry run with all details; pipe in that of BJMD_PLAN=1 snakemake --dry-run")
     return jobs
 
 
@@ -71,13 +64,14 @@ def longest_chain(jobs):
     """The jobs, first to last, whose hours add up to the least time that the run can take."""
     maker = {path: job for job in jobs for path in job.outputs}
     needs = {job: {maker[path] for path in job.inputs if path in maker} for job in jobs}
-    until, before = {}, {}
+    until: dict[Job, float] = {}
+    before: dict[Job, Job | None] = {}
     for job in TopologicalSorter(needs).static_order():
-        before[job] = max(needs[job], key=until.get, default=None)
-        until[job] = job.hours + until.get(before[job], 0)
-    chain = [max(until, key=until.get)]
-    while before[chain[0]] is not None:
-        chain.insert(0, before[chain[0]])
+        before[job] = max(needs[job], key=until.__getitem__, default=None)
+        until[job] = job.hours + max((until[need] for need in needs[job]), default=0)
+    chain = [max(until, key=until.__getitem__)]
+    while (earlier := before[chain[0]]) is not None:
+        chain.insert(0, earlier)
     return chain
 
 
@@ -97,7 +91,7 @@ def report(jobs):
         [
             *lines,
             "",
-            f"{len({job.unit for job in submitted})} jobs are submitted to the cluster, for "
+            f"{len(submitted)} jobs are submitted to the cluster, for "
             f"{sum(job.cpu_hours for job in submitted):.1f} CPU hours; {len(jobs) - len(submitted)} short ones run "
             "beside Snakemake.",
             f"The longest chain takes {sum(job.hours for job in chain):.1f} hours: "

@@ -1,64 +1,94 @@
-"""Pure functions from scores to the tables that people read."""
+"""From scores to the tables that people read, and from those to files."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from bjmd.paper import scores
+from bjmd.paper.datasets import catalogue
+from bjmd.report import pages
 from bjmd.report.tables import markdown
 
 
-def performance(runs, printed, fits):
-    """The tidy performance table: one row per fit and source, ours beside the printed numbers of the paper.
+@dataclass(frozen=True)
+class Table:
+    """A table as numbers for machines, and as what people read: sentences and tables of text cells, in this order."""
 
-    `printed` has columns row, source, auc, seconds; `fits` is the config's section, whose paper_row ties the two.
+    data: pd.DataFrame
+    shown: list
+
+    @classmethod
+    def of(cls, data):
+        """A table that people read as it is."""
+        return cls(data, [text_cells(data)])
+
+
+def text_cells(table):
+    """The same table as text, with a dash where there is no value."""
+    return table.astype(object).where(table.notna(), "–").astype(str)
+
+
+def write(table, title, caption, output):
+    """Write a table as CSV, Markdown, LaTeX, a fragment of HTML for the report, and a page of the same."""
+    table.data.to_csv(output.csv, index=False)
+    text, latex, fragment = [], [], []
+    for part in table.shown:
+        if isinstance(part, str):
+            text.append(f"{part}\n")
+            latex.append(f"{part}\n")
+            fragment.append(pages.paragraph(part))
+        else:
+            text.append(markdown(part.set_axis(_flat(part.columns), axis=1)))
+            latex.append(part.to_latex(index=False, escape=True, multicolumn_format="c"))
+            fragment.append(pages.table(title, part))
+    Path(output.markdown).write_text("\n".join(text))
+    Path(output.latex).write_text("\n".join(latex))
+    Path(output.fragment).write_text("\n".join(fragment))
+    Path(output.html).write_text(pages.page(title, [pages.paragraph(caption), *fragment]))
+
+
+def _flat(columns):
+    return [" ".join(filter(None, name)) if isinstance(name, tuple) else name for name in columns]
+
+
+def printed():
+    """All numbers that the paper prints: a row for every family, row of its tables, and source."""
+    rows = [
+        (name, row, c + 1, auc, numbers.seconds, numbers.noise[c] if numbers.noise else None)
+        for name, family in catalogue.families().items()
+        for row, numbers in family.printed.items()
+        for c, auc in enumerate(numbers.auc)
+    ]
+    return pd.DataFrame(rows, columns=["data", "row", "source", "auc", "seconds", "noise"])
+
+
+def performance(runs, family, rows):
+    """How well each fit finds the classes of one data set, ours beside the printed numbers of the paper.
+
+    `rows` maps a fit to its label and, as paper_row, to the row of the paper's table that it stands for.
     """
     table = scores.summary(runs)
-    table.insert(1, "label", [fits[fit]["label"] for fit in table["fit"]])
-    table.insert(2, "row", [fits[fit].get("paper_row", "") for fit in table["fit"]])
-    printed = printed[["row", "source", "auc", "seconds"]].rename(
-        columns={"auc": "paper_auc", "seconds": "paper_seconds"}
-    )
-    table = table.merge(printed, on=["row", "source"], how="left")
+    table.insert(1, "label", [rows[fit]["label"] for fit in table["fit"]])
+    table.insert(2, "row", [rows[fit].get("paper_row", "") for fit in table["fit"]])
+    paper = printed()
+    paper = paper[paper["data"] == family].rename(columns={"auc": "paper_auc", "seconds": "paper_seconds"})
+    table = table.merge(paper[["row", "source", "paper_auc", "paper_seconds"]], on=["row", "source"], how="left")
     table["difference"] = table["auc"] - table["paper_auc"]
-    return table.drop(columns="row")
+    table = table.drop(columns="row")
+    return Table(table, [_wide(table)])
 
 
-def noise_levels(runs_by_data, printed, fits):
+def noise_levels(runs, real_families, rows):
     """Noise sd per data set, fit and source, ours beside the printed one; fits without a noise model are left out."""
-    table = pd.concat([scores.summary(runs).assign(data=name) for name, runs in runs_by_data.items()])
+    table = pd.concat([scores.summary(one).assign(data=name) for name, one in zip(real_families, runs, strict=True)])
     table = table.dropna(subset="noise")
-    table["row"] = [fits[fit].get("paper_row", "") for fit in table["fit"]]
-    table["algorithm"] = [fits[fit]["label"] for fit in table["fit"]]
-    printed = printed.rename(columns={"table": "data", "noise": "paper"})
-    table = table.merge(printed, on=["data", "row", "source"], how="left")
+    table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
+    table["algorithm"] = [rows[fit]["label"] for fit in table["fit"]]
+    paper = printed().rename(columns={"noise": "paper"})
+    table = table.merge(paper[["data", "row", "source", "paper"]], on=["data", "row", "source"], how="left")
     table["difference (%)"] = 100 * (table["noise"] / table["paper"] - 1)
-    return table[["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]]
-
-
-def render(table, kind):
-    """The performance table for reading: a row per fit; kind is markdown, latex or html."""
-    wide = _wide(table)
-    if kind == "latex":
-        return wide.to_latex(index=False, escape=True, multicolumn_format="c")
-    if kind == "html":
-        return html_page(wide)
-    wide.columns = [" ".join(filter(None, names)) for names in wide.columns]
-    return markdown(wide)
-
-
-def save(table, output):
-    """Write a table as it is to output.csv, and for reading (text cells, – for none) to .markdown, .latex and .html."""
-    table.to_csv(output.csv, index=False)
-    text = table.astype(object).where(table.notna(), "–").astype(str)
-    Path(output.markdown).write_text(markdown(text))
-    Path(output.latex).write_text(text.to_latex(index=False, escape=True))
-    Path(output.html).write_text(html_page(text))
-
-
-def html_page(*tables):
-    """A page of its own with one or more tables, for the report."""
-    return _HTML.format(tables="\n".join(table.to_html(index=False, border=0, na_rep="–") for table in tables))
+    return Table.of(table[["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]].round(4))
 
 
 def _wide(table):
@@ -85,17 +115,3 @@ def _wide(table):
 
 def _or_dash(value, form):
     return "–" if pd.isna(value) else format(value, form)
-
-
-_HTML = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>
-body {{ font: 15px/1.4 system-ui, sans-serif; margin: 1.5em; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; margin-bottom: 2em; }}
-th, td {{ padding: .35em .8em; text-align: left; vertical-align: top; max-width: 40em; }}
-thead tr:last-child th {{ border-bottom: 2px solid #333; }}
-td {{ border-bottom: 1px solid #ddd; }}
-</style></head><body>
-{tables}
-</body></html>
-"""

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from bjmd.paper import scores, tables
+from bjmd.paper.datasets import catalogue
+
 AWARE_AND_BLIND = {
     "JMD": ("jmd", "glad"),
     "VI-BJMD": ("cavi-bjmd", "cavi-catbjmd"),
     "MAP-BJMD": ("map-bjmd", "map-catbjmd"),
 }
 COMPETITORS = ("kmeans", "jnmf", "semi-nmf", "bnmf")
-REAL = ("3sources", "yale-b", "metabric", "metabric-489")
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Evidence:
 
     shown: dict[str, pd.DataFrame]
     sweeps: dict[str, pd.DataFrame]
-    printed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["table", "row", "source", "auc"]))
+    printed: pd.DataFrame = field(default_factory=tables.printed)
 
     def auc(self, family, fit):
         """AUC per source of one fit on a family's shown data, or None."""
@@ -42,7 +44,7 @@ class Evidence:
 
     def printed_auc(self, family, row):
         """AUC per source as the paper prints it, or None."""
-        cells = self.printed[(self.printed["table"] == family) & (self.printed["row"] == row)]
+        cells = self.printed[(self.printed["data"] == family) & (self.printed["row"] == row)]
         return None if cells.empty else cells.set_index("source")["auc"]
 
     @staticmethod
@@ -52,27 +54,24 @@ class Evidence:
         return table[table["fit"] == fit].set_index("source")[column]
 
 
-WHY_LOWER = {
-    ("cavi-bjmd", "yale-b"): (
-        "run to its optimum the closed form explains more than the paper's VI, with lower noise, but tells people "
-        "apart a little less"
-    ),
-}
-"""Why a fit stays below the paper, where that is known."""
-
-
 def the_numbers_are_reached(evidence):
     """The AUCs that the paper prints for MAP-BJMD and VI-BJMD are reached in every source (here: less one point)."""
     found = []
-    for family in ("small", "large", "3sources", "yale-b"):
+    for family in evidence.shown:
         for fit, row in {"map-bjmd": "MAP-BJMD", "map-bjmd-printed": "MAP-BJMD", "cavi-bjmd": "VI-BJMD"}.items():
             ours, printed = evidence.auc(family, fit), evidence.printed_auc(family, row)
             if ours is not None and printed is not None:
                 gap = ours - printed
                 reached = bool((gap >= -1).all())
-                why = "" if reached or (fit, family) not in WHY_LOWER else f" ({WHY_LOWER[fit, family]})"
+                why = "" if reached else _why_lower(family, fit)
                 found.append((reached, f"{fit}, {family}: {_signed(gap)}{why}"))
     return _all(found)
+
+
+def _why_lower(family, fit):
+    """Why a fit stays below the paper, if the data set knows."""
+    paper = getattr(catalogue.family(family), "paper", None)
+    return f" ({paper.why_lower[fit]})" if paper and fit in paper.why_lower else ""
 
 
 def telling_noise_apart_helps(evidence):
@@ -160,7 +159,9 @@ def vi_is_slightly_better(evidence):
 def bjmd_is_similar_or_better_on_real_data(evidence):
     """MAP-BJMD and VI-BJMD are similar to or better than the competitors on all real data (here: within 1 point)."""
     found = []
-    for family in REAL:
+    for family in evidence.shown:
+        if catalogue.family(family).kind != "real":
+            continue
         for fit in ("map-bjmd", "cavi-bjmd"):
             ours = evidence.auc(family, fit)
             others = {name: evidence.auc(family, name) for name in COMPETITORS}
@@ -182,17 +183,17 @@ def others_fail_on_metabric(evidence):
     return _all([(bool(gap >= 5), f"{name}: {gap:.2f} below") for name, gap in gaps.items()])
 
 
-def selection_helps(evidence):
-    """Feature selection by noise improves every method on METABRIC."""
-    return _selection("metabric", evidence)
+def the_feature_test_helps(evidence):
+    """Keeping only the features that pass the feature test improves every method on METABRIC."""
+    return _feature_test("metabric", evidence)
 
 
-def selection_helps_on_489_genes(evidence):
-    """The same on the 489 genes that can be had offline (not in the paper)."""
-    return _selection("metabric-489", evidence)
+def the_feature_test_helps_on_489_genes(evidence):
+    """The same on the public excerpt of 489 genes (not in the paper)."""
+    return _feature_test("metabric-489", evidence)
 
 
-def _selection(family, evidence):
+def _feature_test(family, evidence):
     found = []
     for fit in ("map-bjmd", "map-bjmd-printed", "cavi-bjmd", *COMPETITORS):
         before, after = evidence.auc(family, fit), evidence.auc(f"{family}-filtered", fit)
@@ -213,9 +214,19 @@ CLAIMS = (
     vi_is_slightly_better,
     bjmd_is_similar_or_better_on_real_data,
     others_fail_on_metabric,
-    selection_helps,
-    selection_helps_on_489_genes,
+    the_feature_test_helps,
+    the_feature_test_helps_on_489_genes,
 )
+
+
+def table(shown, swept, families, sweeps):
+    """The verdicts on a run, from the scores of its `families`, and from those of every sigma3 in `sweeps` by scale."""
+    swept = iter(swept)
+    evidence = Evidence(
+        {family: scores.summary(runs) for family, runs in zip(families, shown, strict=True)},
+        {scale: scores.sweep([next(swept) for _ in levels], levels) for scale, levels in sweeps.items()},
+    )
+    return tables.Table.of(judge(evidence))
 
 
 def judge(evidence):
@@ -224,7 +235,7 @@ def judge(evidence):
     for claim in CLAIMS:
         outcome = claim(evidence)
         if outcome is None:
-            verdict, numbers = "cannot be tested here", "this run has not the data or the fits for it"
+            verdict, numbers = "cannot be tested here", "this run lacks the data or the fits that it needs"
         else:
             verdict, numbers = ("holds" if outcome[0] else "does not hold"), outcome[1]
         rows.append({"claim": claim.__doc__, "verdict": verdict, "numbers": numbers})

@@ -5,7 +5,7 @@ A page reads from top to bottom on any screen; what is wider than a phone scroll
 
 import base64
 import html
-import re
+import itertools
 
 from bjmd import __version__
 
@@ -24,12 +24,25 @@ def paragraph(text):
 
 
 def table(label, cells):
-    """A table of text cells; `label` is read out where the table cannot be seen."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in cells.columns)
-    rows = (
-        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in cells.to_numpy().tolist()
-    )
-    return scrolling(label, f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
+    """A table of text cells; `label` is read out where the table cannot be seen.
+
+    Columns may have two levels of names; equal neighbours of the upper level share a cell.
+    """
+    *upper, lower = zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
+    rows = [[(name, len(list(same))) for name, same in itertools.groupby(names)] for names in upper]
+    rows.append([(name, 1) for name in lower])
+    head = "".join(f"<tr>{''.join(_header_cell(*cell) for cell in row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in cells.to_numpy().tolist())
+    return scrolling(label, f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
+
+
+def _header_cell(name, width):
+    return f"<th{f' colspan={width}' if width > 1 else ''}>{html.escape(name)}</th>"
+
+
+def _cell(text):
+    """A cell of a table; a long text keeps a width that reads well."""
+    return f"<td{' class=long' if len(text) > 40 else ''}>{html.escape(text)}</td>"
 
 
 def picture(png, alt, caption):
@@ -39,8 +52,7 @@ def picture(png, alt, caption):
 
 
 def scrolling(label, content):
-    """A box that scrolls sideways, reachable by the keyboard; in tables, long texts keep a width that reads well."""
-    content = re.sub("<td>(?=[^<]{41})", "<td class=long>", content)
+    """A box that scrolls sideways, reachable by the keyboard."""
     return f'<div class="wide" role="region" tabindex="0" aria-label="{html.escape(label)}">{content}</div>'
 
 
@@ -58,7 +70,7 @@ h2 {{ font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid #ccc; }}
 .wide {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; overflow-wrap: normal; }}
 th, td {{ text-align: left; vertical-align: top; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #ddd; }}
-th {{ border-bottom: 2px solid #333; }}
+thead tr:last-child th {{ border-bottom: 2px solid #333; }}
 td.long {{ min-width: 13rem; }}
 figure {{ margin: 1.5rem 0; }}
 img {{ display: block; width: 100%; min-width: 36rem; height: auto; }}

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from bjmd.data.sources import Sources
-from bjmd.paper.datasets import cards, catalogue, pictures
+from bjmd.paper.datasets import cards, catalogue
+from bjmd.report.tables import markdown
 
 
 @pytest.fixture
@@ -45,12 +46,21 @@ def test_samples_of_several_classes_count_in_each():
 
 
 def test_text(metabric):
-    text = cards.markdown("metabric", metabric)
+    facts, *texts = (
+        part if isinstance(part, str) else markdown(part) for part in cards.card(metabric, "metabric").shown
+    )
     dataset = catalogue.get("metabric")
-    for part in (f"# {dataset.title}", dataset.page, dataset.terms, dataset.citation, "| classes | 5 | 5 |  |"):
-        assert part in text
+    for part in (dataset.title, dataset.page, dataset.terms, dataset.citation):
+        assert part in facts
+    text = "\n".join(texts)
+    assert "| classes | 5 | 5 |  |" in text
     assert "| LumA | 33 | 130 | 180 | 343 |" in text
 
 
-def test_there_is_a_card_and_a_picture_for_every_data_set():
-    assert set(cards.PAPER) == set(pictures.DRAWINGS) == set(catalogue.names())
+def test_every_data_set_has_the_papers_numbers_and_a_picture():
+    for name in catalogue.names():
+        dataset = catalogue.get(name)
+        assert dataset.draw is not None
+        for rows in (dataset.paper.printed, dataset.paper.printed_filtered):
+            assert all(len(row.auc) == len(dataset.paper.groups) for row in rows.values())
+            assert all(len(row.noise) in (0, len(row.auc)) for row in rows.values())

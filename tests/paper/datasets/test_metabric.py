@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets import metabric
+from bjmd.paper.datasets.real import metabric, metabric_489
 
 # Patients 1 and 2 are low, 3 moderate, 4 and 5 high; the others lack a cellularity or one of the five classes.
 RECENT = """\
@@ -52,7 +52,7 @@ def same(one, other):
 
 def test_groups_classes_and_mean_of_rows(folder, caplog):
     caplog.set_level("INFO")
-    sources = metabric.prepare(folder)
+    sources = metabric.read(folder)
     assert sources.names == ["low", "moderate", "high"]
     assert sources.class_names == ["Basal", "Her2", "LumA", "LumB", "Normal"]
     # in the order of the expression file
@@ -116,7 +116,7 @@ def test_five_class_column_is_preferred(folder):
 def test_clinical_file_that_cannot_be_used(folder, variant, words):
     (folder / "data_clinical_patient.txt").write_text(variant(RECENT))
     with pytest.raises(InputError, match=words):
-        metabric.prepare(folder)
+        metabric.read(folder)
 
 
 def without_entrez(text):
@@ -126,7 +126,7 @@ def without_entrez(text):
 
 @pytest.mark.parametrize("name", metabric.EXPRESSION_FILES)
 def test_expression_file_variants(folder, name):
-    expected = metabric.prepare(folder)
+    expected = metabric.read(folder)
     (folder / "data_mrna_illumina_microarray.txt").unlink()
     for text in (
         EXPRESSION.replace("\n", "\r\n") + "\r\n",
@@ -135,7 +135,7 @@ def test_expression_file_variants(folder, name):
         without_entrez(EXPRESSION),
     ):
         (folder / name).write_bytes(text.encode())
-        same(metabric.prepare(folder), expected)
+        same(metabric.read(folder), expected)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_expression_file_variants(folder, name):
 def test_expression_file_that_cannot_be_used(folder, variant, words):
     (folder / "data_mrna_illumina_microarray.txt").write_text(variant(EXPRESSION))
     with pytest.raises(InputError, match=words):
-        metabric.prepare(folder)
+        metabric.read(folder)
 
 
 def test_missing_files(tmp_path):
     with pytest.raises(InputError, match=r"holds none of data_clinical_patient\.txt"):
-        metabric.prepare(tmp_path)
+        metabric.read(tmp_path)
     with pytest.raises(InputError, match=r"holds none of METABRIC_RNA_Mutation\.csv"):
-        metabric.prepare_489(tmp_path)
+        metabric_489.read(tmp_path)
 
 
 def test_generated_study_equals_a_reader_in_one_go(tmp_path, rng, monkeypatch):
@@ -195,10 +195,10 @@ def test_public_table_in_both_forms(tmp_path):
         subtype=np.array(["LumA", "Basal", "Normal", "LumA", "NC", "claudin-low"]),
         cellularity=np.array(["Low", "High", "Moderate", "", "High", "High"]),
     )
-    sources = metabric.prepare_489(csv)
+    sources = metabric_489.read(csv)
     assert sources.sample_names == [["MB-0001"], ["MB-0003"], ["MB-0002"]]
     np.testing.assert_array_equal(sources.matrices[0], [[1.753], [-1]])
-    same(sources, metabric.prepare_489(npz))
+    same(sources, metabric_489.read(npz))
     (csv / "METABRIC_RNA_Mutation.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="no column 'death_from_cancer'"):
-        metabric.prepare_489(csv)
+        metabric_489.read(csv)

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse
 
 from bjmd.fits import restarts, storage
-from bjmd.paper.datasets import cards, catalogue, fetch, metabric, pictures, three_sources, unpack
+from bjmd.paper.datasets import cards, fetch
+from bjmd.paper.datasets.real import metabric, metabric_489, three_sources
 from bjmd.paper.metric import auc_per_source
 
 
@@ -20,10 +21,8 @@ def prepared(data, tmp_path_factory):
     def prepare(name):
         if name not in done:
             folder = tmp_path_factory.mktemp(name)
-            archive = fetch.fetch(name, mirror=data, cache=folder / "cache")
-            unpack.extract(archive, catalogue.get(name), folder / "files")
-            done[name] = catalogue.get(name).sources(folder / "files")
-            assert not (folder / "cache").exists()
+            done[name] = fetch.fetch_and_read(name, folder, mirror=data, cache=folder / "cache")
+            assert not list(folder.iterdir()), "no download, and nothing unpacked stays"
         return done[name]
 
     return prepare
@@ -68,11 +67,11 @@ def test_metabric_489(prepared, data, tmp_path):
     assert sum(sources.n_samples) == 1660
     table = cards.comparison("metabric-489", sources)
     assert not table["difference"].str.contains("Not explained").any()
-    assert "489 genes only" in cards.markdown("metabric-489", sources)
+    assert cards.card(sources, "metabric-489").shown[0].iloc[0, 1].startswith("METABRIC, 489 genes only")
     npz = data / "metabric/metabric_489genes_zscores.npz"
     if npz.exists():
         (tmp_path / npz.name).symlink_to(npz)
-        other = metabric.prepare_489(tmp_path)
+        other = metabric_489.read(tmp_path)
         assert other.feature_names == sources.feature_names and other.sample_names == sources.sample_names
         for x, y in zip(sources.matrices, other.matrices, strict=True):
             np.testing.assert_array_equal(x, y)
@@ -106,7 +105,7 @@ def test_saved_and_drawn(prepared, name, tmp_path):
     storage.save_sources(tmp_path / "data.npz", sources)
     again = storage.load_sources(tmp_path / "data.npz")
     assert again.feature_names == sources.feature_names and again.squared_norms == sources.squared_norms
-    pictures.picture(name, again).savefig(tmp_path / "picture.png")
+    cards.picture(again, name).savefig(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 20_000
 
 

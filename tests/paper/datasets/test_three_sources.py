@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets import three_sources
+from bjmd.paper.datasets.real import three_sources
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 
 def test_union_of_terms_and_overlapping_topics(folder):
-    sources = three_sources.prepare(folder)
+    sources = three_sources.read(folder)
     assert sources.names == ["BBC", "Guardian", "Reuters"]
     assert sources.feature_names == ["bank", "café", "goal"]
     assert all(scipy.sparse.issparse(x) for x in sources.matrices)
@@ -41,9 +41,9 @@ def test_union_of_terms_and_overlapping_topics(folder):
 
 @pytest.mark.parametrize("text", ["business, 1,2\nsport, 2,3\n", "business:1, 2\r\n\r\nsport : 2,3"])
 def test_other_separators_of_topics(folder, text):
-    expected = three_sources.prepare(folder).labels
+    expected = three_sources.read(folder).labels
     (folder / "3sources.overlap.clist").write_text(text)
-    for labels, same in zip(three_sources.prepare(folder).labels, expected, strict=True):
+    for labels, same in zip(three_sources.read(folder).labels, expected, strict=True):
         np.testing.assert_array_equal(labels, same)
 
 
@@ -62,4 +62,4 @@ def test_files_that_cannot_be_used(folder, name, text, words):
     if text is not None:
         (folder / name).write_text(text)
     with pytest.raises(InputError, match=words):
-        three_sources.prepare(folder)
+        three_sources.read(folder)

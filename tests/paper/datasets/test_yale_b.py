@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets import yale_b
+from bjmd.paper.datasets.real import yale_b
 
 
 def write_pgm(path, pixels, header=b"P5\n%d %d\n255\n"):
@@ -57,7 +57,7 @@ def folder(tmp_path, rng):
 
 
 def test_selection_shrinking_and_scaling(folder):
-    sources = yale_b.prepare(folder)
+    sources = yale_b.read(folder)
     assert sources.names == ["center", "side"]
     assert sources.sample_names[0] == [
         "yaleB01_P00A+000E+00",
@@ -80,6 +80,6 @@ def test_selection_shrinking_and_scaling(folder):
 def test_images_that_do_not_fit(folder):
     write_pgm(folder / "yaleB01_P00A+005E+10.pgm", np.ones((24, 24)))
     with pytest.raises(InputError, match="24 x 24 pixels; a cropped image has 168 x 192"):
-        yale_b.prepare(folder)
+        yale_b.read(folder)
     with pytest.raises(InputError, match="no image with center lighting"):
-        yale_b.prepare(folder / "nowhere")
+        yale_b.read(folder / "nowhere")

@@ -1,1 +1,1 @@
-"""One file a data set; each ends in a `bjmd.Sources`."""
+"""The data: real/ has a file for every real data set, synthetic.py draws the paper's synthetic data."""

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -52,6 +53,14 @@ def fetch(name, *, mirror=None, cache=None):
             log.warning("%s; it is downloaded again", error)
             found.unlink()
     return _download(dataset, cache / dataset.folder)
+
+
+def fetch_and_read(name, folder, *, mirror=None, cache=None):
+    """The prepared data set; its files are unpacked for a moment in a new folder within `folder`."""
+    archive = fetch(name, mirror=mirror, cache=cache)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacked-") as temporary:
+        unpack.extract(archive, catalogue.get(name), Path(temporary) / "files")
+        return catalogue.get(name).sources(Path(temporary) / "files")
 
 
 def at_hand(name, *, mirror=None, cache=None):
@@ -166,7 +175,7 @@ class _Resuming:
 
 def _in_short(error):
     """A few words for a sentence; the text of a requests error is long and repeats the address."""
-    if isinstance(error, requests.HTTPError):
+    if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"{error.response.status_code} {error.response.reason}"
     if isinstance(error, requests.Timeout):
         return "no answer in time"

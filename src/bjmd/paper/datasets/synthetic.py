@@ -1,12 +1,15 @@
 """The paper's synthetic data: overlapping blocks as components, Bernoulli memberships, one source of varying noise."""
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
+from bjmd.paper.datasets.catalogue import Printed, printed_rows
 
 SIGMA3 = tuple(np.arange(1.5, 6.0, 0.5).tolist())
 """The noise levels of source 3 in the paper's sweep."""
@@ -16,12 +19,19 @@ SIGMA3 = tuple(np.arange(1.5, 6.0, 0.5).tolist())
 class Scale:
     """The constants of one size of the data, named as in the paper."""
 
+    title: str
     a: float
     n_components: int
     L: int
     coh: int
     samples_per_source: int
     p: float
+    printed: dict[str, Printed]
+    """The paper's numbers, by row of its table."""
+
+    kind = "synthetic"
+    nonnegative = "clip"
+    """How the data are made non-negative for the methods that need that."""
 
     @property
     def n_features(self):
@@ -29,8 +39,8 @@ class Scale:
 
 
 SCALES = {
-    "small": Scale(a=2.0, n_components=5, L=30, coh=5, samples_per_source=120, p=0.3),
-    "large": Scale(a=1.5, n_components=10, L=120, coh=10, samples_per_source=1000, p=0.1),
+    name: Scale(**{**fields, "printed": printed_rows(fields["printed"])})
+    for name, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 
 

@@ -50,7 +50,7 @@ def extract(archive, dataset, folder):
 
 def _read(archive, members, folder=None):
     """Read all wanted files once, to check them and, if a folder is given, to write them there."""
-    found = {member: {} for member in members}
+    found: dict = {member: {} for member in members}
     announced = 0
     with _errors_as_sentences(archive):
         for path, size, open_file in _files(archive):
@@ -118,10 +118,10 @@ def _files(archive):
                     yield entry.filename, entry.file_size, lambda entry=entry: content.open(entry)
     else:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as content:
-            for entry in content:
-                _refuse_escape(archive, entry.name, is_link=not (entry.isfile() or entry.isdir()))
-                if entry.isfile():
-                    yield entry.name, entry.size, lambda entry=entry: content.extractfile(entry)
+            for part in content:
+                _refuse_escape(archive, part.name, is_link=not (part.isfile() or part.isdir()))
+                if part.isfile():
+                    yield part.name, part.size, lambda part=part: content.extractfile(part)
 
 
 def _refuse_escape(archive, path, is_link):

@@ -1,0 +1,178 @@
+"""The tables and figures of a run: what the list in exhibits.toml means for one config, and how each is made."""
+
+import importlib
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from bjmd.fits import registry
+from bjmd.paper.datasets import catalogue
+from bjmd.report import pages
+
+EACH = {
+    "families": lambda plan: plan.families(),
+    "scales": lambda plan: plan.scales,
+    "real": lambda plan: plan.real,
+    "filtered": lambda plan: plan.filtered(),
+    "pictured": lambda plan: [real for real in plan.real if catalogue.get(real).draw],
+    "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
+    "real data": lambda plan: [None] if plan.real else [],
+}
+"""The families that have an exhibit of their own, or [None] for one about the whole run."""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or a figure of one run."""
+
+    name: str
+    kind: str
+    """ "table" or "figure"."""
+    section: str
+    title: str
+    caption: str
+    function: str
+    inputs: dict
+    """Argument -> file, or list of files."""
+    settings: dict
+    """Argument -> value."""
+    reference: bool
+
+    def file(self, ending):
+        return f"results/{self.kind}s/{self.name}.{ending}"
+
+    def files(self):
+        endings = ("csv", "md", "tex", "html", "fragment.html") if self.kind == "table" else ("svg", "png")
+        return [self.file(ending) for ending in endings]
+
+    def part(self):
+        """The file that the report takes in."""
+        return self.file("fragment.html" if self.kind == "table" else "png")
+
+    def reference_files(self):
+        """What the reference run keeps: the numbers and the text of a table, a picture, and the table behind it."""
+        kept = [self.file(ending) for ending in (("csv", "md") if self.kind == "table" else ("png",))]
+        behind = [path for path in self.inputs.values() if str(path).startswith("results/tables/")]
+        return [*kept, *behind] if self.reference else []
+
+
+def of(plan):
+    """The exhibits of one run as the report has them: section by section, and within a section family by family."""
+    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["exhibit"]
+    sections = list(dict.fromkeys(entry["section"] for entry in listed))
+    order = [None, *plan.families()]
+    both = [
+        (entry, family) for entry in listed for family in (EACH[entry["each"]](plan) if "each" in entry else [None])
+    ]
+    both.sort(key=lambda pair: (sections.index(pair[0]["section"]), order.index(pair[1])))
+    return [_exhibit(entry, _values(plan, family)) for entry, family in both]
+
+
+def _exhibit(entry, values):
+    return Exhibit(
+        name=entry["name"].format(**values),
+        kind=entry["kind"],
+        section=entry["section"],
+        title=entry["title"].format(**values),
+        caption=" ".join(entry["caption"].format(**values).split()),
+        function=entry["function"],
+        inputs={argument: _files(path, values) for argument, path in entry.get("inputs", {}).items()},
+        settings={name: values[name] for name in entry.get("settings", ())},
+        reference=entry.get("reference", True),
+    )
+
+
+def _values(plan, family):
+    """What an entry of the list may mention; those that name data sets are lists where it is about the whole run."""
+    config = plan.config
+    scales = plan.scales if family is None else [family] if family in plan.scales else []
+    values = {
+        "family": family,
+        "families": plan.families(),
+        "real_families": [name for name in plan.families() if name not in plan.scales],
+        "datasets": {dataset: plan.family(dataset) for dataset in plan.datasets()},
+        "shown": [plan.shown(name) for name in plan.families()],
+        "swept": [dataset for scale in scales for dataset in plan.sweep(scale).values()],
+        "sweeps": {scale: list(plan.sweep(scale)) for scale in scales},
+        "levels": [float(sigma3) for sigma3 in config["synthetic"]["sigma3"]],
+        "fits": plan.fits,
+        "fits_table": plan.fits_table(),
+        "rows": plan.rows(),
+        "seed": config["seed"],
+        **config["feature_test"],
+    }
+    if family is not None:
+        values |= {
+            "shown": plan.shown(family),
+            "data": catalogue.family(family).title,
+            "drawn": "",
+            "advi": _advi(plan, family),
+            "n_components": plan.n_components(plan.shown(family)),
+        }
+    if family in plan.scales:
+        values["drawn"] = (
+            f" (noise sd {config['synthetic']['table_sigma3']} in source 3; the paper made its own draw by the same "
+            "recipe, so the noisiest source may differ by a point or two)"
+        )
+    return values
+
+
+def _advi(plan, family):
+    """The restarts of the first fit by ADVI that tells the sources apart, as files of results/."""
+    dataset = plan.shown(family)
+    for fit in plan.fits_on(dataset):
+        method = registry.get(plan.fits[fit]["method"])
+        if method.cost == "gradients" and not method.concatenate:
+            return [path.removeprefix("results/") for path in plan.chunks(dataset, fit)]
+    return []
+
+
+def _files(path, values):
+    """The file that a path means, or the files if it mentions a list."""
+    (name,) = re.findall(r"\{(\w+)\}", path)
+    if isinstance(values[name], str):
+        return f"results/{path.format(**values)}"
+    return [f"results/{path.format(**{name: one})}" for one in values[name]]
+
+
+def make(function, inputs, settings):
+    """The table or figure that a function of bjmd.paper makes of its inputs, given as {argument: file or files}."""
+    module, _, name = function.rpartition(".")
+    return getattr(importlib.import_module(f"bjmd.paper.{module}"), name)(
+        **{argument: _read(path) for argument, path in inputs.items()}, **settings
+    )
+
+
+def _read(path):
+    import pandas as pd
+
+    from bjmd.fits import storage
+
+    if not isinstance(path, str):
+        return [_read(one) for one in path]
+    if path.endswith(".csv"):
+        return pd.read_csv(path)
+    return storage.load_sources(path) if Path(path).parts[1] == "data" else storage.load_decompositions(path)
+
+
+def report(introduction, parts, left_out):
+    """The page with all exhibits, given as (section, title, caption, file) from top to bottom."""
+    opening = [pages.paragraph(" ".join(text.split())) for text in introduction.strip().split("\n\n")]
+    if left_out:
+        opening.append(
+            pages.paragraph(
+                f"Left out, because their files are neither at hand nor could be downloaded: {', '.join(left_out)}. "
+                "docs/data.md says what to fetch by hand and where to put it."
+            )
+        )
+    sections: dict[str, list[str]] = {}
+    for section, title, caption, path in parts:
+        if path.endswith(".png"):
+            shown = pages.picture(Path(path).read_bytes(), title, caption)
+        else:
+            shown = pages.paragraph(caption) + Path(path).read_text()
+        sections.setdefault(section, []).append(shown)
+    return pages.page(
+        "The BJMD paper, run again", [*opening, *(pages.section(title, shown) for title, shown in sections.items())]
+    )

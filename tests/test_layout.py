@@ -1,0 +1,110 @@
+"""The package keeps its shape: who may import whom, and what `import bjmd` costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bjmd
+
+ROOT = Path(bjmd.__file__).parent
+COMMAND = {"bjmd.cli", "bjmd.commands"}
+"""The outermost layer, which may ask the paper's catalogue for `bjmd datasets`."""
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imports(name):
+    """The modules of ours that a module imports, at its top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports by a relative path; write it in full"
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
+    return {other for other in found if other.split(".")[0] == "bjmd"}
+
+
+def inside(name, *packages):
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def offenders(of, forbidden):
+    """(module, import) of every import that a module of `of` must not have."""
+    return [(name, other) for name in MODULES if of(name) for other in imports(name) if forbidden(other)]
+
+
+def test_the_imports_are_seen():
+    """The tests below would pass on nothing at all."""
+    assert "bjmd.numerics.lanes" in imports("bjmd.numerics.dirichlet")
+    assert "bjmd.paper.metric" in imports("bjmd.paper.scores")
+    assert len(MODULES) > 60
+
+
+def test_the_library_knows_nothing_of_the_paper():
+    library = [
+        offence
+        for offence in offenders(lambda name: not inside(name, "bjmd.paper"), lambda other: inside(other, "bjmd.paper"))
+        if not (inside(offence[0], *COMMAND) and inside(offence[1], "bjmd.paper.datasets"))
+    ]
+    assert not library
+
+
+def test_numerics_stands_alone():
+    assert not offenders(lambda name: inside(name, "bjmd.numerics"), lambda other: not inside(other, "bjmd.numerics"))
+
+
+@pytest.mark.parametrize(
+    ("layer", "outer"),
+    [
+        ("data", "fits inference baselines files report estimator cli commands"),
+        ("inference", "files report estimator cli commands"),
+        ("baselines", "files report estimator cli commands"),
+        ("fits", "files estimator cli commands"),
+        ("files", "cli commands"),
+        ("report", "estimator cli commands"),
+    ],
+)
+def test_inner_layers_do_not_import_outer_ones(layer, outer):
+    packages = [f"bjmd.{package}" for package in outer.split()]
+    assert not offenders(lambda name: inside(name, f"bjmd.{layer}"), lambda other: inside(other, *packages))
+
+
+def loaded_after(statement):
+    """The modules that a fresh Python holds after a statement."""
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_is_light():
+    heavy = {"numpy", "scipy", "pandas", "sklearn", "numba", "matplotlib"}
+    assert not heavy & loaded_after("import bjmd")
+    assert "numpy" in loaded_after("import bjmd; bjmd.fit")  # on first use
+
+
+def test_a_fit_needs_no_plots_and_no_scipy_stats():
+    """Both cost a second or more; scipy.special has what a fit needs."""
+    statement = "import bjmd; import numpy as np; bjmd.fit('cavi-bjmd', bjmd.Sources([np.eye(4)]), 2, max_sweeps=2)"
+    assert not {"matplotlib", "scipy.stats", "pandas"} & loaded_after(statement)
+
+
+def test_the_public_face_is_what_is_promised():
+    assert set(bjmd.__all__) == {"BJMD", "Decomposition", "Sources", "fit", "method_names", "select"}
+    for name in bjmd.__all__:
+        assert getattr(bjmd, name).__doc__, name
+
+
+def test_every_package_says_what_it_is_for():
+    for name, path in MODULES.items():
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), name

@@ -1,0 +1,13 @@
+"""Draw a figure of the list of exhibits."""
+
+from bjmd.paper import exhibits
+from bjmd.paper.frame import run_script
+from bjmd.report.style import save
+
+
+def main(snakemake):
+    figure = exhibits.make(snakemake.params.function, dict(snakemake.input.items()), snakemake.params.settings)
+    save(figure, snakemake.output.svg, snakemake.output.png)
+
+
+run_script(main, snakemake)
