@@ -22,6 +22,7 @@ COMMANDS = {
     "fit": "decompose data sources into shared components",
     "select": "find out how many components the data need",
     "show": "summarise a fit",
+    "check": "ask what in the data contradicts the model",
     "transform": "compute the memberships of new samples",
     "datasets": "list the real data sets, or get one",
 }
@@ -37,6 +38,7 @@ examples:
   bjmd select cohort1.tsv cohort2.csv.gz -o number   how many components?
   bjmd fit cohort1.tsv cohort2.csv.gz -k 5 -o out    fit five of them
   bjmd show out                                      what was found?
+  bjmd check out                                     what contradicts it?
   bjmd transform out new.tsv --source cohort1        place new samples
 
 Every command explains its options: bjmd fit --help

@@ -7,6 +7,7 @@
 It adds nothing of its own: fits are those of restarts.py, to the bit, and new samples are placed by projection.py.
 """
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,7 +25,8 @@ from bjmd.checks import one_of, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.tables import Table, assemble
-from bjmd.fits import projection, registry, restarts
+from bjmd.fits import automatic, predictive, projection, registry, restarts
+from bjmd.fits.check import Finding, check
 from bjmd.model import Priors
 
 
@@ -38,11 +40,13 @@ class PosteriorDraws(NamedTuple):
         One array per source.
     noise : ndarray of shape (n_draws, n_sources)
         Standard deviations.
+    offsets : ndarray of shape (n_draws, n_sources, n_features), or None for a fit without offsets
     """
 
     components: np.ndarray
     memberships: list[np.ndarray]
     noise: np.ndarray
+    offsets: np.ndarray | None = None
 
 
 class _FitTransform:
@@ -75,8 +79,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """Bayesian joint matrix decomposition of one or several sources over the same features.
 
     Every source is X = H W + noise.  All sources share the components W.  Each has memberships H of its own, whose
-    rows are non-negative and sum to 1, and a noise level of its own.  The default priors are made for entries of about
-    unit size and shrink far larger ones, so scale the data or set lambda_.
+    rows are non-negative and sum to 1, and a noise level of its own.  The unit and the origin of the data do not matter,
+    but sources must be measured in the same.  docs/model.md has the whole model.
 
     Parameters
     ----------
@@ -87,14 +91,26 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         stochastic gradients, which needs PyMC.
     n_init : int, default=20
         Number of random starts, of which the one with the lowest objective is kept.
-    alpha0 : float or sequence of n_components floats, default=1.1
-        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures.
-    lambda_ : float, default=1.0
-        Scale of the Laplace prior of the components.
-    a0, b0 : float, default=0.01
+    priors : {"data", "paper"}, default="data"
+        Priors in the unit and from the origin of the data, or the paper's fixed ones, which are made for entries of
+        about unit size; inference="advi" always has the latter.
+    noise : str, default="source"
+        What the noise differs by: "source" alone, or also "feature", "sample" or, for single wild entries, "robust";
+        several are joined by +, as in "feature+robust".  "auto" chooses by held-out entries.
+    offsets : bool or "auto", default=False
+        Whether every source has an offset of its own for each feature, for sources that are shifted against each
+        other.  "auto" chooses by held-out entries.
+    alpha0 : float, sequence of n_components floats, or "learned", default=1.1
+        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned" finds one for each
+        source, so that a source may lack a component.
+    lambda_ : float or "learned", optional
+        Scale of the Laplace prior of the components; by default twice the spread of the data, or the paper's 1.
+        "learned" finds one for each component, so that those that are not needed vanish.
+    a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.
     tol : float, optional
-        Relative change of the objective below which a fit stops; by default that of the inference.
+        Change of the objective in a sweep, in nats an entry (with priors="paper", relative), below which a fit stops;
+        by default that of the inference.
     max_iter : int, optional
         Most iterations of a fit; by default that of the inference.
     join : {"outer", "inner"}, default="outer"
@@ -112,7 +128,17 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     memberships_ : list of ndarray of shape (n_samples, n_components)
         The memberships, H, of every source.
     noise_ : ndarray of shape (n_sources,)
-        Standard deviation of the noise of every source.
+        Standard deviation of the noise of every source; with robust noise, the scale of Student's t.
+    offsets_ : ndarray of shape (n_sources, n_features) or None
+        The offsets of every source.
+    feature_precision_ : ndarray of shape (n_features,) or None
+        With noise by feature: one over the square of how many times the noise of its source a feature has.
+    sample_precision_ : list of ndarray of shape (n_samples,) or None
+        The same with noise by sample.
+    degrees_of_freedom_ : ndarray of shape (n_sources,) or None
+        With robust noise: the degrees of freedom of Student's t.
+    choice_ : Choice or None
+        What "auto" chose and by how much it won, which print(model.choice_) says in a sentence.
     objective_ : float
         What the fit minimised.
     elbo_ : float
@@ -139,10 +165,13 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         *,
         inference: str = "cavi",
         n_init: int = 20,
-        alpha0: float | Sequence[float] = Priors.alpha0,
-        lambda_: float = Priors.lambda_,
+        priors: str = "data",
+        noise: str = "source",
+        offsets: bool | str = False,
+        alpha0: float | Sequence[float] | str = Priors.alpha0,
+        lambda_: float | str | None = None,
         a0: float = Priors.a0,
-        b0: float = Priors.b0,
+        b0: float | None = None,
         tol: float | None = None,
         max_iter: int | None = None,
         join: str = "outer",
@@ -152,6 +181,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_components = n_components
         self.inference = inference
         self.n_init = n_init
+        self.priors = priors
+        self.noise = noise
+        self.offsets = offsets
         self.alpha0 = alpha0
         self.lambda_ = lambda_
         self.a0 = a0
@@ -186,17 +218,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         method = methods[one_of("inference", self.inference, methods)]
         whole_number("n_init", self.n_init, least=1)
         sources = self._sources(X)
-        options = {"alpha0": np.asarray(self.alpha0).tolist(), "lambda_": self.lambda_, "a0": self.a0, "b0": self.b0}
-        limits = {"tol": self.tol, method.limit: self.max_iter}
-        options |= {name: value for name, value in limits.items() if value is not None}
+        seed, jobs = _seed(self.random_state), effective_n_jobs(self.n_jobs)
+        options, choice = automatic.resolved(
+            method.name, sources, self.n_components, self._options(method), seed=seed, jobs=jobs
+        )
         results = restarts.run(
-            method.name,
-            sources,
-            self.n_components,
-            n_restarts=self.n_init,
-            seed=_seed(self.random_state),
-            jobs=effective_n_jobs(self.n_jobs),
-            **options,
+            method.name, sources, self.n_components, n_restarts=self.n_init, seed=seed, jobs=jobs, **options
         )
         (best,) = restarts.best(results, 1)
         if not best.converged:
@@ -209,6 +236,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
         self.noise_ = np.asarray(best.noise)
+        known = best.model
+        self.offsets_, self.feature_precision_ = known.offsets, known.feature_precision
+        self.degrees_of_freedom_, self.choice_ = known.degrees_of_freedom, choice
+        by_sample = range(len(sources)) if known.sample_precision is not None else None
+        self.sample_precision_ = by_sample and [predictive.sample_precision(best, c) for c in by_sample]
         self.objective_ = best.objective
         self.n_iter_ = best.n_iterations
         self.converged_ = best.converged
@@ -224,18 +256,19 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
             The new samples; NaN is a missing entry.
         source : int or str, optional
-            Number (from 0) or name of the fitted source that the samples belong to, whose noise they share.
+            Number (from 0) or name of the fitted source that the samples belong to, whose noise, offsets and Dirichlet
+            they share.
         noise : float, optional
             Standard deviation of their noise.  If neither `source` nor `noise` is given, the noise is estimated from
-            X, or is that of the only source if the model was fitted to one.
+            X and there are no offsets, unless the model was fitted to one source only, to which they then belong.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        x, noise = self._new_samples(X, source, noise)
-        return np.ascontiguousarray(projection.project(self.decomposition_, x, noise=noise).memberships.T)
+        x, place = self._new_samples(X, source, noise)
+        return np.ascontiguousarray(projection.project(self.decomposition_, x, **place).memberships.T)
 
     def score(self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None) -> float:
         """Average log-likelihood of new samples: the mean over samples of a lower bound on ln p(x).
@@ -255,8 +288,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         float
         """
         check_is_fitted(self)
-        x, noise = self._new_samples(X, source, noise)
-        return float(projection.log_evidence(self.decomposition_, x, noise=noise).mean())
+        x, place = self._new_samples(X, source, noise)
+        return float(projection.log_evidence(self.decomposition_, x, **place).mean())
 
     def impute(
         self, X: Any, *, source: int | str | None = None, noise: float | None = None, return_std: bool = False
@@ -280,14 +313,34 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         if return_std and not self.decomposition_.posterior:
             raise InputError("a fit with inference='map' has no standard deviations; use inference='cavi'")
-        x, noise = self._new_samples(X, source, noise)
-        mean, sd = projection.impute(self.decomposition_, x, noise=noise)
+        x, place = self._new_samples(X, source, noise)
+        mean, sd = projection.impute(self.decomposition_, x, **place)
         return (mean.T, sd.T) if return_std else mean.T
+
+    def check(self, X: Any) -> list[Finding]:
+        """Ask what in the residuals contradicts the model.
+
+        Parameters
+        ----------
+        X : the data that the model was fitted to, as for `fit`
+
+        Returns
+        -------
+        list of Finding
+            One for each way in which data may contradict the model, each with a `name`, whether it is an `alarm`, and
+            a `sentence` that says what was found and what answers it.
+        """
+        check_is_fitted(self)
+        sources = clone(self)._sources(X)  # which would set attributes of this one
+        shapes = [h.shape[1] for h in self.decomposition_.memberships]
+        if sources.n_samples != shapes or sources.n_features != self.n_features_in_:
+            raise InputError("these are not the data that the model was fitted to; give the same as to `fit`")
+        return check(sources, self.decomposition_)
 
     def sample_posterior(
         self, n_draws: int = 1, *, random_state: int | np.random.RandomState | None = 0
     ) -> PosteriorDraws:
-        """Draw components, memberships and noise from the posterior, independently.
+        """Draw components, memberships, noise and offsets from the posterior, independently.
 
         Parameters
         ----------
@@ -299,18 +352,22 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         PosteriorDraws
-            Arrays `components`, `memberships` and `noise`, whose first axis runs over the draws.
+            Arrays `components`, `memberships`, `noise` and `offsets`, whose first axis runs over the draws.
         """
         check_is_fitted(self)
         whole_number("n_draws", n_draws, least=1)
         posterior, rng = self.decomposition_.posterior, check_random_state(random_state)
         if self.decomposition_.method != "cavi-bjmd":
             raise InputError("only a fit with inference='cavi' has a posterior to draw from; use it")
-        return PosteriorDraws(
+        draws = PosteriorDraws(
             components=np.swapaxes(posterior.components.sample(n_draws, rng), 1, 2),
             memberships=[np.swapaxes(factor.sample(n_draws, rng), 1, 2) for factor in posterior.memberships],
             noise=posterior.noise.sample(n_draws, rng),
         )
+        if self.offsets_ is None:
+            return draws
+        size = (n_draws, *self.offsets_.shape)
+        return draws._replace(offsets=rng.normal(self.offsets_, self.decomposition_.model.offsets_sd, size))
 
     @property
     def elbo_(self) -> float:
@@ -331,6 +388,20 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = registry.get(f"{self.inference}-bjmd").missing
         return tags
+
+    def _options(self, method: registry.Method) -> dict[str, Any]:
+        """What was set to anything but its default; what the inference does not have is refused."""
+        default = inspect.signature(BJMD).parameters
+        names = ("priors", "noise", "offsets", "alpha0", "lambda_", "a0", "b0", "tol")
+        given = {name: getattr(self, name) for name in names}
+        given["alpha0"] = np.asarray(self.alpha0).tolist()
+        options = {name: value for name, value in given.items() if value != default[name].default}
+        for name in options:
+            if name not in method.options():
+                raise InputError(
+                    f"inference={self.inference!r} has no option {name}; leave it out, or use inference='cavi'"
+                )
+        return options if self.max_iter is None else {**options, method.limit: self.max_iter}
 
     def _sources(self, X: Any) -> Sources:
         """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames, feature_names_in_."""
@@ -356,8 +427,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.n_features_in_ = sources.n_features
         return sources
 
-    def _new_samples(self, X: Any, source: int | str | None, noise: float | None) -> tuple[Any, float | None]:
-        """New data, features x samples, and their noise sd or None."""
+    def _new_samples(self, X: Any, source: int | str | None, noise: float | None) -> tuple[Any, dict[str, Any]]:
+        """New data, features x samples, and what is known of their source."""
         if _listed(X)[1] is not None:
             raise InputError("new samples must be one matrix; call this once per source, and name it with `source`")
         if source is not None and noise is not None:
@@ -365,12 +436,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if source is None and noise is None and len(self.source_names_) == 1:
             source = 0
         if source is not None:
-            c = self._source_number(source)
-            noise = self.noise_[c]
+            source = c = self._source_number(source)
             # features that the source lacked, or that were left out, are treated as they were in the fit
             if self._source_features[c] is not None and list(getattr(X, "columns", [])) == self._source_features[c]:
                 X = X.reindex(columns=self.feature_names_in_)
-        return self._validated(X, "X", reset=False).T, noise
+        return self._validated(X, "X", reset=False).T, {"source": source, "noise": noise}
 
     def _source_number(self, source: int | str) -> int:
         if isinstance(source, Integral) and 0 <= source < len(self.source_names_):

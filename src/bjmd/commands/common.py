@@ -19,7 +19,8 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import readers, tables
 from bjmd.fits import registry
-from bjmd.model import Priors
+from bjmd.fits.decomposition import Decomposition
+from bjmd.model import LEARNED, Priors
 
 log = logging.getLogger(__name__)
 """The command shows what is logged on stderr, away from what the next program in a pipe reads."""
@@ -42,12 +43,16 @@ files:
 """
 
 
-def add_sources(parser: argparse.ArgumentParser, what: str) -> argparse._ArgumentGroup:
-    """The files, the output folder and the options for reading; returns the group of the last."""
+def add_output(parser: argparse.ArgumentParser, what: str) -> None:
+    """The output folder."""
     add = parser.add_argument
-    add("files", nargs="+", type=Path, metavar="FILE", help="a data source (formats below)")
     add("-o", "--output", type=Path, required=True, metavar="FOLDER", help="folder to write the results to")
     add("--force", action="store_true", help=f"replace the {what} that is already in FOLDER")
+
+
+def add_sources(parser: argparse.ArgumentParser, what: str = "a data source") -> argparse._ArgumentGroup:
+    """The files and the options for reading; returns the group of the last."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=f"{what} (formats below)")
     data = parser.add_argument_group("data")
     add = data.add_argument
     add_samples_in_rows(data)
@@ -72,22 +77,40 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     """The options about the fits."""
     add = parser.add_argument_group("method").add_argument
     names, kept = ", ".join(registry.method_names()), f"of which the best is kept (default: {n_restarts})"
-    alpha0, lambda_ = f"(default: {Priors.alpha0})", f"(default: {Priors.lambda_:g})"
-    favour = "1 is flat, larger values favour mixtures"
+    favour = "1 is flat, larger values favour mixtures; or learned, one for each source"
+    own = "in the unit and from the origin of the data, or the paper's fixed ones"
+    differs = "source, feature, sample or robust (for wild entries), joined by +, or auto"
     add("--method", default="cavi-bjmd", metavar="NAME", help=f"one of {names} (default: %(default)s)")
     add("--restarts", type=int, default=n_restarts, metavar="N", help=f"number of random starts, {kept}")
     add("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
     add("--jobs", type=int, default=_n_cores(), metavar="N", help="starts to run at once (default: one per core)")
-    add("--alpha0", type=float, metavar="A", help=f"prior of the memberships: {favour} {alpha0}")
-    add("--lambda", dest="lambda_", type=float, metavar="L", help=f"prior scale of the components {lambda_}")
-    add("--tol", type=float, metavar="T", help="stop when the relative change of the objective is below T")
+    add("--noise", metavar="MODEL", help=f"what the noise differs by: {differs} (default: source)")
+    shifts = "give each source an offset for each feature, for shifted batches; auto decides"
+    add("--offsets", nargs="?", choices=("yes", "no", "auto"), const="yes", help=f"{shifts} (default: no)")
+    add("--priors", choices=("data", "paper"), help=f"priors {own} (default: data)")
+    add("--alpha0", type=_number, metavar="A", help=f"prior of the memberships: {favour} (default: {Priors.alpha0})")
+    scale = "a number, or learned, one for each component"
+    add("--lambda", dest="lambda_", type=_number, metavar="L", help=f"prior scale of the components: {scale}")
+    add("--tol", type=float, metavar="T", help="stop when the objective changes by less than T nats an entry")
     add("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option; may be repeated")
+
+
+def _number(text: str) -> float | str:
+    return text if text == LEARNED else float(text)
+
+
+def _has_fixed_priors(arguments: argparse.Namespace) -> bool:
+    """Whether the priors have a unit of their own, which only those of BJMD can do without."""
+    known = registry.get(arguments.method)
+    return known.infers_bjmd and (arguments.priors == "paper" or "priors" not in known.options())
 
 
 def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the method that the user gave; the rest is left to its defaults."""
-    named = {name: getattr(arguments, name) for name in ("alpha0", "lambda_", "tol")}
+    named = {name: getattr(arguments, name) for name in ("noise", "offsets", "priors", "alpha0", "lambda_", "tol")}
     options = {name: value for name, value in named.items() if value is not None}
+    if options.get("offsets") in ("yes", "no"):
+        options["offsets"] = options["offsets"] == "yes"
     for option in arguments.option:
         name, equals, text = option.partition("=")
         if not equals:
@@ -115,14 +138,14 @@ def read(
     sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
     log.info("%d features; %s", sources.n_features, ", ".join(sizes))
     if arguments.scale == "none":
-        _hint_at_scales(sources, arguments.lambda_)
+        _hint_at_scales(sources, arguments.lambda_ is None and _has_fixed_priors(arguments))
     for note in settings.notes:
         log.info(note)
     return read, sources, settings
 
 
-def _hint_at_scales(sources: Sources, lambda_: float | None) -> None:
-    """Sources of different scale share no components, and priors have a scale; say so where it is plain to see."""
+def _hint_at_scales(sources: Sources, fixed_unit: bool) -> None:
+    """Sources of different scale share no components, and fixed priors have a unit; say so where it is plain to see."""
     if not all(sources.squared_norms):
         return
     sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
@@ -134,12 +157,22 @@ def _hint_at_scales(sources: Sources, lambda_: float | None) -> None:
             "the same components; consider --scale rms",
             large, size / sizes[small], small,
         )  # fmt: skip
-    if lambda_ is None and not 1 / FAR_FROM_ONE < size < FAR_FROM_ONE:
+    if fixed_unit and not 1 / FAR_FROM_ONE < size < FAR_FROM_ONE:
         log.info(
-            "hint: the entries are of size %.2g, but the priors are made for about 1; consider --scale rms, or set the "
-            "priors in the unit of the data (docs/options.md)",
+            "hint: the entries are of size %.2g, but the priors of this fit are made for about 1; leave out --priors "
+            "paper, or consider --scale rms",
             size,
         )
+
+
+def fits(arguments: argparse.Namespace, sources: Sources, options: dict[str, Any]) -> tuple[list[Decomposition], Any]:
+    """All restarts, and what was chosen for "auto"; None if nothing was."""
+    from bjmd.fits import automatic, restarts
+
+    method, k, how = arguments.method, arguments.components, {"seed": arguments.seed, "jobs": arguments.jobs}
+    with ctrl_c_ends_at_once():
+        options, choice = automatic.resolved(method, sources, k, options, **how)
+        return restarts.run(method, sources, k, n_restarts=arguments.restarts, **how, **options), choice
 
 
 def require_writable(folder: Path) -> None:

@@ -5,15 +5,16 @@ figures and a report.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from bjmd.commands import common
-from bjmd.fits import restarts
 
 _EXAMPLES = """\
 examples:
   bjmd fit a.tsv b.tsv -k 5 -o out --names Oslo,Paris --labels classes.tsv
   bjmd fit all.h5ad --split-by cohort -k 8 -o out --scale rms
+  bjmd fit a.tsv b.tsv -k 5 -o out --noise auto --offsets auto
   bjmd fit a.tsv b.tsv -k 5 -o out --method map-bjmd --option max_sweeps=500
 
 """
@@ -23,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd fit FILE [FILE ...] -k K -o FOLDER [options]"
     parser.epilog = _EXAMPLES + common.FORMATS
     parser.add_argument("-k", "--components", type=int, required=True, metavar="K", help="number of components")
-    data = common.add_sources(parser, "fit")
+    common.add_output(parser, "fit")
+    data = common.add_sources(parser)
     parser.add_argument("--no-figures", action="store_true", help="write tables and text only, which is quicker")
     columns = "sample, class and, if sources share names of samples, source"
     data.add_argument("--labels", type=Path, metavar="FILE", help=f"a table of known classes, to be shown: {columns}")
@@ -40,11 +42,9 @@ def run(arguments: argparse.Namespace) -> None:
     tables, sources, settings = common.read(arguments, arguments.labels)
     sources.require_components(arguments.components)
     common.require_writable(folder.parent)
-    with common.ctrl_c_ends_at_once():
-        results = restarts.run(
-            arguments.method, sources, arguments.components,
-            n_restarts=arguments.restarts, seed=arguments.seed, jobs=arguments.jobs, **options,
-        )  # fmt: skip
+    results, choice = common.fits(arguments, sources, options)
+    if choice is not None:
+        settings = replace(settings, notes=[*settings.notes, str(choice)])
     report = outputs.write(
         folder, sources, results,
         settings=settings, tables=tables, figures=not arguments.no_figures, overwrite=arguments.force,

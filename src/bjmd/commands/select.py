@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = common.FORMATS
     add, numbers = parser.add_argument, "a range, or a list like 2,4,8"
     add("-k", "--components", default="2..10", metavar="K..K", help=f"numbers to try: {numbers} (default: 2..10)")
-    common.add_sources(parser, "selection")
+    common.add_output(parser, "selection")
+    common.add_sources(parser)
     add("--held-out", type=float, default=0.1, metavar="SHARE", help="share of entries to hold out (default: 0.1)")
     add("--repeats", type=int, default=3, metavar="N", help="how often to hold out other entries (default: 3)")
     common.add_method(parser, n_restarts=5)

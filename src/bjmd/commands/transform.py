@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", type=Path, metavar="FOLDER", help="a folder that `bjmd fit` wrote")
     add("file", type=Path, metavar="FILE", help="the new samples (formats below)")
-    shared = "whose noise and scale they share (default: both are estimated from the samples)"
+    shared = "whose noise, offsets and scale they share (default: noise and scale are estimated from the samples)"
     add("--source", metavar="NAME", help=f"the source of the fit that the samples belong to, {shared}")
     add("-o", "--output", type=Path, metavar="FILE", help="a .tsv file to write to (default: the terminal)")
     common.add_samples_in_rows(parser)
@@ -47,9 +47,8 @@ def run(arguments: argparse.Namespace) -> None:
     matrix, report = over_features(table, fit.feature_names)
     common.log.info(report)
     best = fit.results[0]
-    noise = None if place is None or best.noise is None else best.noise[place]
-    projected = projection.project(best, matrix, noise=noise)
-    origin = "estimated from the samples" if noise is None else f"that of source {source!r}"
+    projected = projection.project(best, matrix, source=place)
+    origin = "estimated from the samples" if place is None else f"that of source {source!r}"
     common.log.info("noise sd %.4g, %s", projected.noise, origin)
     samples = table.sample_names or range(1, matrix.shape[1] + 1)
     text = by_component(projected.memberships.T, samples, "sample").to_csv(sep="\t", float_format="%.6g")

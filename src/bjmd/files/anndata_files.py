@@ -22,6 +22,7 @@ from bjmd.errors import InputError
 from bjmd.files.readers import unique_stems
 from bjmd.files.tables import Table
 from bjmd.files.text_tables import problems_as_sentences
+from bjmd.fits import predictive
 from bjmd.fits.decomposition import Decomposition
 
 
@@ -49,7 +50,9 @@ def write_back(folder: Path, tables: Sequence[Table], sources: Sources, result: 
     """Copies of the .h5ad and .h5mu files among the tables, with memberships, components and noise in them.
 
     obsm["X_bjmd"] holds the memberships (samples x components), varm["bjmd"] the components (features x components,
-    NaN where a feature was not in the fit), and uns["bjmd"] the rest.
+    NaN where a feature was not in the fit), and uns["bjmd"] the rest.  Where the fit has them, varm["bjmd_offsets"]
+    holds the offsets (features x sources), var["bjmd_precision"] and obs["bjmd_precision"] how precise features and
+    samples are, and uns["bjmd"] the degrees of freedom.
     """
     paths = [table.path for table in tables if table.path and table.path.suffix.lower() in (".h5ad", ".h5mu")]
     for path, stem in unique_stems(paths).items():
@@ -73,6 +76,17 @@ def _annotate(data: Any, own: list[int], tables: Sequence[Table], sources: Sourc
     place = {feature: i for i, feature in enumerate(sources.feature_names)}
     rows = np.array([place.get(feature, -1) for feature in data.var_names])
     data.varm["bjmd"] = np.where(rows[:, None] >= 0, result.components[rows], np.nan)
+    known = result.model
+    if known is not None and known.offsets is not None:
+        data.varm["bjmd_offsets"] = np.where(rows[:, None] >= 0, known.offsets[own][:, rows].T, np.nan)
+    if known is not None and known.feature_precision is not None:
+        data.var["bjmd_precision"] = np.where(rows >= 0, known.feature_precision[rows], np.nan)
+    if known is not None and known.sample_precision is not None:
+        precision = np.empty(data.n_obs)
+        for c in own:
+            at = data.obs_names.get_indexer(tables[c].sample_names)
+            precision[at] = predictive.sample_precision(result, c)
+        data.obs["bjmd_precision"] = precision
     data.uns["bjmd"] = {
         "sources": np.array([sources.names[c] for c in own]),
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in own]),
@@ -82,6 +96,8 @@ def _annotate(data: Any, own: list[int], tables: Sequence[Table], sources: Sourc
         "converged": result.converged,
         "version": __version__,
     }
+    if known is not None and known.degrees_of_freedom is not None:
+        data.uns["bjmd"]["degrees_of_freedom"] = known.degrees_of_freedom[own]
 
 
 def _open(path: Path) -> Any:

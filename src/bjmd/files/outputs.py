@@ -19,7 +19,8 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import anndata_files
 from bjmd.files.tables import Settings, Table
-from bjmd.fits import restarts, storage
+from bjmd.fits import registry, restarts, storage
+from bjmd.fits.check import Finding, check
 from bjmd.fits.decomposition import Decomposition
 from bjmd.report import tables as frames
 from bjmd.report import text
@@ -31,7 +32,12 @@ FILES = {
     "components.tsv": "the components, features x components",
     "components_sd.tsv": "posterior sd of the components, if the method has a posterior",
     "memberships_<source>.tsv": "the memberships of one source, samples x components",
-    "noise.tsv": "noise sd of each source, with posterior sd and 90 % credible interval where the method has them",
+    "noise.tsv": "noise sd of each source, with posterior sd, 90 % credible interval and degrees of freedom where known",
+    "offsets.tsv": "offset of each feature in each source and its posterior sd, if the fit has offsets",
+    "feature_noise.tsv": "how many times the noise of its source each feature has, with noise by feature",
+    "sample_noise.tsv": "how many times the noise of its source each sample has, with noise by sample",
+    "dirichlet.tsv": "the Dirichlet of the memberships of each source, if it was learned",
+    "check.tsv": "what in the residuals contradicts the model, for methods that have its noise model",
     "restarts.tsv": "seed, objective, outcome and time of each restart, best first",
     "figures/": "every figure, as .png and .svg",
     "fit.npz": "all restarts, best first, with everything that was estimated",
@@ -54,10 +60,11 @@ class Output:
     labels: list[np.ndarray] | None
     class_names: list[str]
     settings: Settings
+    findings: list[Finding] | None
 
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
-        return text.sections(self, self.results, self.settings.notes, FILES)
+        return text.sections(self, self.results, self.settings.notes, FILES, self.findings)
 
 
 def write(
@@ -81,9 +88,12 @@ def write(
     with new_folder(folder) as new:
         storage.save_decompositions(new / "fit.npz", ranked)
         _write_tables(new, sources, ranked)
-        pngs = _draw(new / "figures", sources, ranked) if figures else {}
+        findings = check(sources, ranked[0]) if registry.get(ranked[0].method).infers_bjmd else None
+        if findings is not None:
+            frames.findings(findings).to_csv(new / "check.tsv", sep="\t", index=False, float_format="%.6g")
+        pngs = _draw(new / "figures", sources, ranked, findings or []) if figures else {}
         heading = text.title(sources, ranked)
-        parts = text.sections(sources, ranked, settings.notes if settings else (), FILES)
+        parts = text.sections(sources, ranked, settings.notes if settings else (), FILES, findings)
         (new / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
         (new / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
         if settings is not None:
@@ -111,6 +121,7 @@ def load(folder: str | Path) -> Output:
         n_missing=names["n_missing"],
         labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
         class_names=names["class_names"],
+        findings=_findings(folder / "check.tsv"),
         settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
     )
 
@@ -170,17 +181,33 @@ def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) 
         write(frames.by_component(best.posterior.components.sd, sources.feature_names, "feature"), "components_sd.tsv")
     if best.noise is not None:
         write(frames.noise(sources, best), "noise.tsv", index=False)
+    for name, table in frames.beyond_the_paper(sources, best).items():
+        write(table, f"{name}.tsv", index=False)
     # objectives need all their digits: restarts often differ in the last ones only
     frames.restarts(results).to_csv(folder / "restarts.tsv", sep="\t", index=False)
 
 
-def _draw(folder: Path, sources: Sources, results: list[Decomposition]) -> dict[str, bytes]:
-    """Save every figure; returns the bytes of the .png by name."""
-    from bjmd.report import figures, style
+def _findings(path: Path) -> list[Finding] | None:
+    """The findings of a check without what their pictures need; None where nothing was checked."""
+    if not path.exists():
+        return None
+    table = pd.read_csv(path, sep="\t", keep_default_na=False)
+    return [
+        Finding(row.finding, row.statistic, row.threshold, float(row.p_value) if row.p_value != "" else None,
+                row.where.split("; ") if row.where else [], row.sentence, {})
+        for row in table.itertuples()
+    ]  # fmt: skip
+
+
+def _draw(folder: Path, sources: Sources, results: list[Decomposition], findings: list[Finding]) -> dict[str, bytes]:
+    """Save every figure, of the check those of alarms; returns the bytes of the .png by name."""
+    from bjmd.report import check_figures, figures, style
 
     folder.mkdir()
     pngs = {}
-    for name, figure in figures.of_fit(sources, results).items():
+    drawn = figures.of_fit(sources, results)
+    drawn |= {text.figure_of(finding): check_figures.figure(finding) for finding in findings if finding.alarm}
+    for name, figure in drawn.items():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # both files have the layout of this one drawing, which is slow to find
         png = folder / f"{name}.png"

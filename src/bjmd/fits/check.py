@@ -22,7 +22,8 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.residuals import CUTS, Survey, log_scale, row_covariance
+from bjmd.fits.residuals import CUTS, Survey, log_scale, priors_of, row_covariance
+from bjmd.inference.noise import parsed
 from bjmd.numerics import dirichlet
 
 LEVEL = 0.01
@@ -33,7 +34,7 @@ GROWTH = 0.15
 """Change of ln(noise sd) for one sd of the signal."""
 SHIFT = 0.1
 """Root mean square of a source's shifts, as a share of its noise sd."""
-OWNED, OWNED_BY_ALL = 0.9, 0.5
+OWNED, OWNED_BY_ALL = 0.8, 0.5
 """Share of a component's use that is one source's alone: by some of its samples, or by nearly all, which is a shift."""
 NEARLY_ALL, TELLING = 0.8, 10.0
 """Share of the samples of a source, and nats that another source must have at stake for its silence to tell."""
@@ -43,8 +44,8 @@ FAR, FAR_IN_SDS = 5.0, 3.0
 """Feature means over a fixed lambda, and over the spread around them."""
 
 ANSWERS = {
-    "unit": 'lambda_="auto" answers it',
-    "origin": "intercept=True answers it",
+    "unit": 'priors="data" answers it',
+    "origin": 'priors="data" answers it',
     "growing noise": "transform the data first, counts by the square root or log(1 + x)",
     "wild entries": 'noise="robust" answers it',
     "feature noise": 'noise="feature" answers it',
@@ -53,6 +54,7 @@ ANSWERS = {
     "private component": 'alpha0="learned" answers it',
 }
 """What to do about each alarm, in the order of the findings."""
+LEFT = "the noise model of the fit allows for it, but not for all of it"
 GRAVE = ("unit", "origin", "growing noise", "wild entries")
 """Alarms that can raise those after them, too."""
 
@@ -82,18 +84,30 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
         able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
         raise InputError(f"method {result.method!r} has no noise model to check; fit with one of {able}")
     with threadpool_limits(1):
-        covariance = row_covariance(result)
+        covariance = row_covariance(sources, result)
         squares = covariance + result.components[:, :, None] * result.components[:, None, :]
         surveys = [Survey(sources, result, c, covariance, squares) for c in range(len(sources))]
         owned = _Ownership(surveys)
-    findings = [_unit(surveys), _origin(surveys), _growing(surveys), _wild(surveys), _uneven(surveys, 0)]
-    findings += [_uneven(surveys, 1), _shifts(surveys, owned), _private(surveys, owned)]
-    return [_with_doubt(finding, findings) for finding in findings]
+    priors, origin = priors_of(sources, result)
+    findings = [_unit(surveys, priors), _origin(surveys, priors, origin), _growing(surveys), _wild(surveys)]
+    findings += [_uneven(surveys, 0), _uneven(surveys, 1)]
+    findings += [_shifts(surveys, owned, result.model.offsets is not None), _private(surveys, owned, priors)]
+    on = {f"{part} noise" for part in parsed(result.options.get("noise", "source"))}
+    on |= {"wild entries"} if "robust noise" in on else set()
+    return [_with_doubt(_with_what_is_on(finding, on), findings) for finding in findings]
+
+
+def _with_what_is_on(finding, on):
+    """Do not recommend what the fit has already."""
+    if not finding.alarm or finding.name not in on:
+        return finding
+    return replace(finding, sentence=finding.sentence.replace(ANSWERS[finding.name], LEFT))
 
 
 def _with_doubt(finding, findings):
     """Say so where a graver alarm may be all there is to this one: it can lead the whole fit astray."""
-    graver = [other.name for other in findings[: findings.index(finding)] if other.alarm and other.name in GRAVE]
+    names = [other.name for other in findings]
+    graver = [other.name for other in findings[: names.index(finding.name)] if other.alarm and other.name in GRAVE]
     if not finding.alarm or not graver:
         return finding
     doubt = f" This may be no more than an effect of: {', '.join(graver)}; answer that first."
@@ -189,21 +203,22 @@ def _growing(surveys):
     return _finding("growing noise", GROWTH, found, "The noise does not depend on the signal", data)
 
 
-def _shifts(surveys, owned):
+def _shifts(surveys, owned, offsets):
     """A source whose features are shifted against the others.
 
     What the fit cannot follow stays in the mean residual of each feature in a source.  Divided by their sds these are
     standard normal; combinations of components are projected out, for they are another mix of samples, and the squares
     of the rest sum to chi-square with M - K degrees of freedom.  The shift is larger than the residual, because W has
-    followed it by the share Var[sum_j w_i'h_j] / (N s2).  What the fit can follow makes a component that nearly all
-    samples of the shifted source need, and hardly any of another.
+    followed it by the share Var[sum_j w_i'h_j] / (N s2), less what lies along the components.  What the fit can follow
+    makes a component that nearly all samples of the shifted source need, and hardly any of another.
     """
     found, data = [], {"sources": [s.name for s in surveys], "z": []}
     for s in surveys:
         used = s.rows[0] > 2
         n, r, s2 = s.counts, np.where(used, s.r, 0), np.where(used, s.s2, 1)
         factor = np.where(used, (s.r_squared - s.r**2 / n) / np.where(used, s.left, 1), 1)  # the feature's own scale
-        kept = np.maximum(1 - s.of_sum / s2, 0.05)  # of a source that outweighs the others little is left, badly known
+        # of a source that outweighs the others little is left, badly known
+        kept = np.maximum(1 - s.of_sum_aside / s2, 0.05)
         sd = np.sqrt(np.maximum(factor, 1e-12) * kept * s2)
         basis = np.linalg.qr(s.w * (used * n / sd)[:, None])[0]
         z = r / sd - basis @ (basis.T @ (r / sd))
@@ -217,9 +232,10 @@ def _shifts(surveys, owned):
         )
         found.append((size / s.sd, _p(p_value, len(surveys)), top, sentence))
         data["z"].append(z[used])
-    finding = _finding("shifts", SHIFT, found, "No source is shifted against the others", data)
+    calm = "Beyond its offsets, n" if offsets else "N"
+    finding = _finding("shifts", SHIFT, found, f"{calm}o source is shifted against the others", data)
     alone = np.where(owned.by_all, owned.alone, 0)
-    if finding.alarm or alone.max() <= OWNED_BY_ALL:
+    if finding.alarm or offsets or alone.max() <= OWNED_BY_ALL:
         return finding
     data["gain"] = owned.comparable
     c, k = np.unravel_index(np.argmax(alone), alone.shape)
@@ -256,13 +272,13 @@ class _Ownership:
 
     @staticmethod
     def _gains(s):
-        alpha0, everything = s.priors.dirichlet(len(s.h)), np.arange(len(s.h))
+        alpha0, everything = s.alpha0, np.arange(len(s.h))
         start = alpha0[:, None] + 10 * s.h
 
         def bound(keep):
             linear, first = np.ascontiguousarray(s.linear[keep]), np.ascontiguousarray(start[keep])
             gram = s.gram[np.ix_(keep, keep)]
-            best = dirichlet.maximise(gram, linear, 1.0, alpha0[keep], first, tol=1e-4, max_steps=100)
+            best = dirichlet.maximise(gram, linear, s.u, alpha0[keep], first, tol=1e-4, max_steps=100)
             return best.value + dirichlet.log_normaliser(alpha0[keep])
 
         if len(everything) == 1:
@@ -271,9 +287,9 @@ class _Ownership:
         return np.array([full - bound(np.delete(everything, k)) for k in everything])
 
 
-def _private(surveys, owned):
-    """A component that one source owns, but not nearly all of its samples."""
-    alone = np.where(owned.by_all, 0, owned.alone)
+def _private(surveys, owned, priors):
+    """A component that one source owns, but not nearly all of its samples; a learned Dirichlet allows for it."""
+    alone = np.zeros_like(owned.alone) if priors.learns_alpha else np.where(owned.by_all, 0, owned.alone)
     c, k = np.unravel_index(np.argmax(alone), alone.shape)
     sentence = (
         f"Component C{k + 1} belongs to {surveys[c].name} alone: the other sources gain from it at most "
@@ -284,13 +300,14 @@ def _private(surveys, owned):
     return _finding("private component", OWNED, found, "No component belongs to one source alone", data)
 
 
-def _unit(surveys):
+def _unit(surveys, priors):
     """Data larger or smaller than fixed priors expect; the source of the least spread decides."""
-    lambda_, b0 = surveys[0].priors.lambda_, surveys[0].priors.b0
+    lambda_, b0 = priors.lambda_, priors.b0
     squares = np.array([max(s.x_squared - (s.x**2 / s.counts).sum(), 1e-300) for s in surveys])
     sizes = np.sqrt(squares / [s.n for s in surveys])
     ratio = sizes.min() / lambda_
-    statistic = max(ratio / LARGE, SMALL / ratio, 2 * b0 / squares.min() / PRIOR_NOISE)
+    scale = 0.0 if "lambda_" in priors.relative or priors.learns_lambda else max(ratio / LARGE, SMALL / ratio)
+    statistic = max(scale, 0.0 if "b0" in priors.relative else 2 * b0 / squares.min() / PRIOR_NOISE)
     sentence = (
         f"The data vary by {sizes.min():.3g} around the means of features, {ratio:.3g} times the size that the prior "
         f"expects (lambda_ = {lambda_:g})"
@@ -299,13 +316,13 @@ def _unit(surveys):
     return _finding("unit", 1.0, [(statistic, None, [], sentence)], "The unit of the data suits the prior", data)
 
 
-def _origin(surveys):
-    """Feature means far from zero, where the prior of the components has its middle."""
-    lambda_, n = surveys[0].priors.lambda_, sum(s.rows[0] for s in surveys)
+def _origin(surveys, priors, origin):
+    """Feature means far from zero, where fixed priors of the components have their middle."""
+    lambda_, n = priors.lambda_, sum(s.rows[0] for s in surveys)
     means = sum(s.x for s in surveys) / n
     spread = np.sqrt(max(sum(s.x_squared for s in surveys) - (n * means**2).sum(), 0) / n.sum())
     size = np.sqrt(np.mean(means**2))
-    statistic = size / max(FAR * lambda_, FAR_IN_SDS * spread)
+    statistic = 0.0 if origin is not None else size / max(FAR * lambda_, FAR_IN_SDS * spread)
     top = [surveys[0].sources.feature_names[i] for i in np.argsort(-np.abs(means), kind="stable")[:5]]
     sentence = (
         f"The data lie far from zero, where the prior expects them: the means of features are {size:.3g} (root mean "

@@ -6,14 +6,10 @@
 
 Each K is judged by entries that its fits never saw.  A share of the entries of every source, drawn at random, is set to
 NaN, the same for every K; the best of several restarts by objective (never by score) then predicts them.  A held-out
-x_ij of source c has the predictive density
-
-    N(x_ij; E[w_i h_j], Var(w_i h_j) + s2_c)
-
-with mean and variance of w_i h_j under the fit's posterior and s2_c the square of its noise sd; a MAP fit, which has no
-posterior, has variance s2_c alone.  The score of a K is the mean of the logarithm over all held-out entries of all
-sources and repeats, in nats per entry.  Too few components miss signal and too many fit noise; both predict worse, and
-nobody needs to know how the model's prior was scaled.
+x_ij has a predictive density (predictive.py), in the paper's model N(x_ij; E[w_i h_j], Var(w_i h_j) + s2_c).  The score
+of a K is the mean of its logarithm over all held-out entries of all sources and repeats, in nats per entry.  Too few
+components miss signal and too many fit noise; both predict worse, and nobody needs to know how the model's prior was
+scaled.
 
 Two K are compared on the same entries, so what counts is the standard error of their difference.  Entries of one sample
 share its memberships and err together, so samples, not entries, are taken as independent.
@@ -34,24 +30,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse
-from threadpoolctl import threadpool_limits
 
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import projection, registry, restarts
+from bjmd.fits import automatic, held_out_entries, registry, restarts
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
-from bjmd.fits.posterior import DirichletColumns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
-
-BLOCK = 2**22
-"""Numbers in the largest temporary array of predictions."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +61,15 @@ class Selection:
         The smallest of the candidates.
     candidates : list of int
         Every K that predicts held-out entries as well as the best K does, within one standard error.
+    choice : Choice or None
+        The noise model and offsets, if they were "auto"; chosen once, with the largest K.
     """
 
     table: pd.DataFrame
     fits: pd.DataFrame
     recommended: int
     candidates: list[int]
+    choice: automatic.Choice | None = None
 
     @property
     def best(self) -> int:
@@ -151,6 +144,8 @@ def select(
     for name, value, least in (("n_restarts", n_restarts, 1), ("n_repeats", n_repeats, 1), ("jobs", jobs, 1)):
         whole_number(name, value, least)
     whole_number("seed", seed, least=0)
+    # with too few components what they leave of the signal would pass for noise, hence the largest number
+    options, choice = automatic.resolved(method, sources, ks[-1], options, seed=seed, jobs=jobs)
     n_fits = len(ks) * n_restarts
     with restarts.progress_bar(n_fits * (1 + n_repeats), "select") as bar:
 
@@ -168,18 +163,19 @@ def select(
         seconds = {k: sum(fit.seconds for fit in fits) for k, fits in everything.items()}
         density, count = {k: np.zeros(sum(sources.n_samples)) for k in ks}, np.zeros(sum(sources.n_samples), dtype=int)
         for repeat in range(n_repeats):
-            hidden = hide(sources, held_out, np.random.default_rng((seed, repeat)))
-            visible = [np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)]
+            hidden = held_out_entries.hide(sources, held_out, np.random.default_rng((seed, repeat)))
+            visible = held_out_entries.without(sources, hidden)
             count = count + np.concatenate([where.sum(axis=0) for where in hidden])
-            for k, fits in fits_of(sources.replace(matrices=visible), f"repeat {repeat + 1} of {n_repeats}").items():
-                density[k] = density[k] + log_densities(restarts.best(fits, 1)[0], sources, hidden)
+            for k, fits in fits_of(visible, f"repeat {repeat + 1} of {n_repeats}").items():
+                (best_fit,) = restarts.best(fits, 1)
+                density[k] = density[k] + held_out_entries.log_densities(best_fit, sources, hidden)
                 converged[k] += [fit.converged for fit in fits]
                 seconds[k] += sum(fit.seconds for fit in fits)
 
     best = max(ks, key=lambda k: density[k].sum())
     rows = []
     for k in ks:
-        difference, standard_error = _difference(density[k] - density[best], count)
+        difference, standard_error = held_out_entries.difference(density[k] - density[best], count)
         rows.append(
             {
                 "k": k,
@@ -205,53 +201,8 @@ def select(
         ),
         recommended=candidates[0],
         candidates=candidates,
+        choice=choice,
     )
-
-
-def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.ndarray]:
-    """Which entries to hold out: a features x samples indicator per source.
-
-    Of every source the share of its observed entries is drawn, but one observed entry of every sample and of every
-    feature, drawn too, stays.
-    """
-    hidden = []
-    for x, n_observed, name in zip(sources.matrices, sources.n_observed, sources.names, strict=True):
-        missing = np.isnan(x)
-        draw = rng.random(x.shape)
-        draw[missing] = -1
-        last_of_feature, last_of_sample = draw.argmax(axis=1), draw.argmax(axis=0)
-        draw[missing] = 2
-        draw[np.arange(x.shape[0]), last_of_feature] = 2
-        draw[last_of_sample, np.arange(x.shape[1])] = 2
-        n_hidden = round(share * n_observed)
-        if not 1 <= n_hidden <= np.count_nonzero(draw < 2):
-            raise InputError(
-                f"source {name!r} has too few observed entries ({n_observed}) to hold out a share of {share:g} and "
-                "keep one of every sample and feature; change held_out, or leave the source out"
-            )
-        where = np.zeros(x.size, dtype=bool)
-        where[np.argpartition(draw, n_hidden - 1, axis=None)[:n_hidden]] = True
-        hidden.append(where.reshape(x.shape))
-    return hidden
-
-
-def log_densities(result: Decomposition, sources: Sources, hidden: list[np.ndarray]) -> np.ndarray:
-    """The log predictive density of the held-out entries, summed within each sample; samples of all sources in turn."""
-    sums, noise = [], np.asarray(result.noise)
-    with threadpool_limits(1):  # the same bits whatever else the machine does
-        for c, (x, where) in enumerate(zip(sources.matrices, hidden, strict=True)):
-            factor = result.posterior and result.posterior.memberships[c]
-            step = max(1, BLOCK // len(x))
-            for first in range(0, x.shape[1], step):
-                part = slice(first, first + step)
-                if isinstance(factor, DirichletColumns):
-                    mean, variance = projection.product_moments(result, factor.parameters[:, part])
-                else:
-                    mean, variance = result.components @ result.memberships[c][:, part], 0.0
-                variance = variance + noise[c] ** 2
-                density = -0.5 * (np.log(2 * np.pi * variance) + (x[:, part] - mean) ** 2 / variance)
-                sums.append(np.where(where[:, part], density, 0).sum(axis=0))
-    return np.concatenate(sums)
 
 
 def stability(results: list[Decomposition]) -> float:
@@ -263,13 +214,6 @@ def stability(results: list[Decomposition]) -> float:
     if len(results) == 1:
         return np.nan
     return similarities(restarts.best(results, len(results))).mean()
-
-
-def _difference(sums: np.ndarray, count: np.ndarray) -> tuple[float, float]:
-    """Mean over all entries and its standard error, from sums and numbers of entries within independent samples."""
-    mean = sums.sum() / count.sum()
-    n = len(sums)
-    return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()
 
 
 def _checked(sources: Sources, ks: Iterable[int], method: str, held_out: float, options: dict) -> list[int]:
@@ -287,17 +231,14 @@ def _checked(sources: Sources, ks: Iterable[int], method: str, held_out: float, 
         raise InputError(f"ks is {ks}; give at least two different numbers of components, for example range(2, 11)")
     if isinstance(held_out, bool) or not isinstance(held_out, float) or not 0 < held_out < 0.5:
         raise InputError(f"held_out is {held_out!r}; it must be a share of the entries between 0 and 0.5")
-    for x, name in zip(sources.matrices, sources.names, strict=True):
-        if scipy.sparse.issparse(x):
-            raise InputError(
-                f"source {name!r} is sparse, and a sparse matrix has no place for held-out entries; give a dense one, "
-                "with a part of the features if need be"
-            )
+    held_out_entries.require_dense(sources)
     return sorted(int(k) for k in ks)
 
 
 def _sentences(selection: Selection) -> Iterator[str]:
     """The recommendation in plain words, then what speaks against it."""
+    if selection.choice is not None:
+        yield str(selection.choice)
     table, k, best = selection.table.set_index("k"), selection.recommended, selection.best
     others = [other for other in selection.candidates if other not in (k, best)]
     if k != best:

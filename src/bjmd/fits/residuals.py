@@ -8,19 +8,24 @@ its covariance is
 
 With w_i'h_j in the place of Zb, z_ij = r_ij / sqrt(s2 - Var[w_i'h_j]) has variance 1, and a sum of residuals over the
 samples of a source has variance N s2 - Var[sum_j w_i'h_j].  So degrees of freedom are taken off where the fit has used
-them.
+them.  Offsets are part of the fit, s2 is that of the entry (predictive.py), and after a robust fit every residual is
+replaced by the normal one that is as improbable.
 
 y_ij = ln(z_ij^2 + SOFT) makes a sum of the factors on the noise, and wild entries hardly move it.  Under the model all
 y_ij of a source have one distribution, so an analysis of covariance (effects of features and samples, slope on the
 signal) tells whose noise differs, by F and t tests that hold for any shape of the noise.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse
 from scipy import stats
+from scipy.special import ndtri, stdtr
 
 from bjmd.data.streamed import Streamed
-from bjmd.fits import registry
+from bjmd.data.view import centre
+from bjmd.fits import predictive, registry
 from bjmd.fits.posterior import DirichletColumns
 from bjmd.model import Priors
 
@@ -51,7 +56,9 @@ class Survey:
 
     def __init__(self, sources, result, c, covariance, squares):
         self.sources, self.result, self.c, self.name = sources, result, c, sources.names[c]
-        self.priors, self.w, self.h = priors_of(result), result.components, result.memberships[c]
+        self.w, self.h, self.alpha0 = result.components, result.memberships[c], result.model.alpha0[c]
+        self.offset, self.offset_variance = predictive.offsets(result, c)
+        self.u, self.precision = predictive.sample_precision(result, c), 1 / predictive.feature_variance(result, c)
         self.shape = sources.n_features, sources.n_samples[c]
         self.covariance, self.squares = covariance, squares  # of the rows w_i, and E[w_i w_i']
         self.size = np.sqrt(np.vdot(self.w.T @ self.w, self.h @ self.h.T) / np.prod(self.shape)) or 1.0
@@ -61,36 +68,45 @@ class Survey:
 
     def blocks(self):
         """Some samples at a time: columns, which entries are there, x (or what is expected), E[WH], s2, what the fit
-        has left of s2 in the residuals, and the part of Var[w_i'h_j] that samples do not share."""
+        has left of s2 in the residuals, the part of Var[w_i'h_j] that samples do not share, and what of that does not
+        lie along the components."""
         step = max(1, BLOCK // self.shape[0])
         for first in range(0, self.shape[1], step):
             columns = slice(first, min(first + step, self.shape[1]))
-            x, mean = _columns(self.sources.matrices[self.c], columns), expected_mean(self.result, self.c, columns)
+            x, mean = _columns(self.sources.matrices[self.c], columns), predictive.mean(self.result, self.c, columns)
             h, seen = self.h[:, columns], ~np.isnan(x)
-            s2 = np.broadcast_to(expected_sd(self.result, self.c, columns) ** 2, x.shape)
-            own = _inner(self.squares, _column_covariance(self.result, self.c, columns))
+            s2 = np.broadcast_to(predictive.noise_variance(self.result, self.c, columns), x.shape)
+            spread = _column_covariance(self.result, self.c, columns)
+            own = _inner(self.squares, spread)
             # no entry is all the fit's, though a posterior may say so where the model fails
-            left = np.maximum(s2 - own - _inner(self.covariance, h[:, None] * h), 0.1 * s2)
-            yield columns, seen, np.where(seen, x, mean), mean, s2, left, own
+            left = s2 - own - _inner(self.covariance, h[:, None] * h) - self.offset_variance
+            left = np.maximum(left, 0.1 * s2)
+            x = np.where(seen, x, mean)
+            if self.result.model.degrees_of_freedom is not None:
+                x = mean + _as_normal(x - mean, np.sqrt(left), self.result.model.degrees_of_freedom[self.c])
+            yield columns, seen, x, mean, s2, left, own, _inner(self.covariance, spread)
 
     def _sum_up(self):
         """Means of y and the signal by feature and sample, and sums by feature."""
         rows, self.columns = np.zeros((10, self.shape[0])), np.zeros((3, self.shape[1]))
         weight, self.linear, self.range = np.zeros_like(self.w), np.empty_like(self.h), [np.inf, -np.inf]
         y_squared = self.x_squared = 0.0
-        for columns, seen, x, mean, s2, left, own in self.blocks():
+        for columns, seen, x, mean, s2, left, own, aside in self.blocks():
             y, r = np.log((x - mean) ** 2 / left + SOFT), x - mean
-            parts = [seen * part for part in (1.0, y, self.signal(mean), r, r**2, left, s2, own, 1 / s2, x)]
+            parts = [seen * part for part in (1.0, y, self.signal(mean), r, r**2, left, s2, own, aside, x)]
             rows += [part.sum(axis=1) for part in parts]
             self.columns[:, columns] = [part.sum(axis=0) for part in parts[:3]]
             y_squared, self.x_squared = y_squared + np.vdot(parts[1], y), self.x_squared + np.vdot(parts[-1], x)
             weight += seen @ self.h[:, columns].T
-            self.linear[:, columns] = self.w.T @ (x / s2)
+            self.linear[:, columns] = self.w.T @ ((x - self.offset) * self.precision)
             self.range = [min(self.range[0], mean.min()), max(self.range[1], mean.max())]
-        self.rows, (self.r, self.r_squared, self.left, self.s2, own, precision, self.x) = rows[:3], rows[3:]
+        self.rows, (self.r, self.r_squared, self.left, self.s2, own, aside, self.x) = rows[:3], rows[3:]
         self.n, self.counts = rows[0].sum(), np.maximum(rows[0], 1)
-        self.gram = np.tensordot(precision / self.counts, self.squares, axes=1)
-        self.of_sum = np.einsum("ik,ikl,il->i", weight, self.covariance, weight) + own  # Var[sum_j w_i'h_j]
+        self.gram = np.tensordot(np.broadcast_to(self.precision[:, 0], len(self.w)), self.squares, axes=1)
+        # Var[sum_j w_i'h_j + o_i], and without the part that lies along the components
+        of_rows = np.einsum("ik,ikl,il->i", weight, self.covariance, weight)
+        of_rows += rows[0] ** 2 * self.offset_variance[:, 0]
+        self.of_sum, self.of_sum_aside = of_rows + own, of_rows + aside
         self.means = self.rows[1:].sum(axis=1) / self.n
         for part in (self.rows, self.columns):
             part[1:] = np.where(part[0] > 0, part[1:] / np.maximum(part[0], 1), self.means[:, None])
@@ -101,7 +117,7 @@ class Survey:
     def _regress(self):
         """The slope of y on the signal within features and samples, and their effects less what the signal explains."""
         yu = uu = total = 0.0
-        for columns, seen, x, mean, _, left, _ in self.blocks():
+        for columns, seen, x, mean, _, left, *_ in self.blocks():
             values = np.stack([np.log((x - mean) ** 2 / left + SOFT), self.signal(mean)])
             y, u = values - self.rows[1:, :, None] - self.columns[1:, None, columns] + self.means[:, None, None]
             yu, uu = yu + np.vdot(seen * y, u), uu + np.vdot(seen * u, u)
@@ -127,7 +143,7 @@ class Survey:
         self.at, self.worst = np.concatenate([np.arange(0, 4, 0.1), CUTS]), []
         self.edges, self.beyond = np.linspace(self.range[0], self.range[1], 16), np.zeros(len(self.at))
         self.by_signal = np.zeros((2, len(self.edges)))
-        for columns, seen, x, mean, _, left, _ in self.blocks():
+        for columns, seen, x, mean, _, left, *_ in self.blocks():
             z, u = np.where(seen, x - mean, 0) / np.sqrt(left), self.signal(mean) - self.means[1]
             scale = self.scales[0][:, None] + self.scales[1][columns] + self.slope / self.rise * u
             far = np.abs(z) * np.exp(-log_scale(self.means[0]) - scale)
@@ -145,27 +161,34 @@ class Survey:
         return np.arcsinh(mean / self.size)
 
 
-def expected_mean(result, c, columns):
-    """E[WH] of some samples of source c."""
-    return result.components @ result.memberships[c][:, columns]
+def _as_normal(residual, scale, nu):
+    """The residual of a normal of the same scale that is as far out as this one is of Student's t."""
+    beyond = np.maximum(stdtr(nu, -np.abs(residual) / scale), 1e-300)
+    return -np.sign(residual) * scale * ndtri(beyond)
 
 
-def expected_sd(result, c, columns):
-    """The noise sd of the entries of some samples of source c, in a shape that broadcasts to features x samples."""
-    return np.full((1, 1), result.noise[c])
+def priors_of(sources, result):
+    """The priors of a fit in the unit of its data, and the origin that they follow, or None."""
+    method = registry.get(result.method)
+    options = method.options() | result.options
+    name = options.get("priors", "paper")
+    priors = Priors.of(name, *(options[key] for key in ("alpha0", "lambda_", "a0", "b0")))
+    if name == "paper":
+        return priors, None
+    given = sources.concatenated() if method.concatenate else sources
+    unit, origin = centre(given, robust=result.model.degrees_of_freedom is not None)
+    in_data = {"lambda_": priors.lambda_ * unit, "b0": priors.b0 * unit**2}
+    return replace(priors, **{key: in_data[key] for key in priors.relative}), origin
 
 
-def priors_of(result):
-    options = registry.get(result.method).options() | result.options
-    return Priors(**{name: options[name] for name in ("alpha0", "lambda_", "a0", "b0")})
-
-
-def row_covariance(result):
+def row_covariance(sources, result):
     """Cov[w_i], features x K x K; for MAP the inverse of its last ridge problem."""
     if result.posterior is not None:
         return result.posterior.components.covariance()
     precision = sum(h @ h.T / sd**2 for h, sd in zip(result.memberships, result.noise, strict=True))
-    root = np.sqrt(priors_of(result).lambda_ * np.abs(result.components))
+    priors, origin = priors_of(sources, result)
+    w = result.components if origin is None else result.components - origin[:, None]
+    root = np.sqrt(priors.lambda_ * np.abs(w))
     scale = root[:, :, None] * root[:, None, :]
     return scale * np.linalg.inv(scale * precision + np.eye(len(precision)))  # can be inverted where w is 0, too
 
@@ -178,8 +201,9 @@ def _column_covariance(result, c, columns):
         if not isinstance(factor, DirichletColumns):
             return diagonal * factor.sd[:, columns] ** 2
         return (diagonal * h - h[:, None] * h) / (factor.parameters[:, columns].sum(axis=0) + 1)
-    gram = result.components.T @ result.components / result.noise[c] ** 2
-    pull = np.diag(np.maximum(priors_of(result).dirichlet(len(h)) - 1, 1e-6))
+    w = result.components - result.components.mean(axis=1, keepdims=True)  # along the simplex it is the same
+    gram = w.T @ w / result.noise[c] ** 2
+    pull = np.diag(np.maximum(result.model.alpha0[c] - 1, 1e-6))
     scale = h.T[:, :, None] * h.T[:, None, :]
     inverse = scale * np.linalg.inv(scale * gram + pull)  # of gram + diag(pull / h^2)
     total = inverse.sum(axis=2)

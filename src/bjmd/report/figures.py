@@ -41,6 +41,11 @@ def of_fit(data: Named, results: list[Decomposition]) -> dict[str, Figure]:
     }
     if best.noise is not None:
         drawn["noise"] = noise(data, best)
+    known = tables.beyond_the_paper(data, best)
+    if "feature_noise" in known:
+        drawn["feature_noise"] = feature_noise(known["feature_noise"])
+    if "offsets" in known:
+        drawn["offsets"] = offsets(data, known["offsets"])
     if best.n_components > 1:
         drawn["simplex"] = simplex(data, best)
     if len(results) > 1:
@@ -185,6 +190,37 @@ def noise(data: Named, result: Decomposition) -> Figure:
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
     ax.set_xlabel(f"Noise sd, with {100 * LEVEL:.0f} % credible interval" if known else "Noise sd")
+    return figure
+
+
+@styled
+def feature_noise(table: pd.DataFrame) -> Figure:
+    """Over all features how many times the noise of its source each has, and the noisiest by name."""
+    table = table.sort_values("times", ascending=False, kind="stable")
+    top = table[:10]
+    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    every, noisiest = figure.subplots(1, 2)
+    every.plot(np.linspace(0, 100, len(table)), table["times"][::-1], ".", color=COLOURS[0])
+    every.axhline(1, color="0.6", linewidth=0.8)
+    every.set(xlabel="Percentile of features", ylabel="Noise sd over that of the source", ylim=(0, None))
+    noisiest.plot(top["times"], np.arange(len(top)), "o", color=COLOURS[0])
+    noisiest.set_yticks(np.arange(len(top)), short(top["feature"], 24), fontsize=7.5)
+    noisiest.set(xlabel="The noisiest", ylim=(len(top) - 0.5, -0.5))
+    noisiest.grid(axis="x", color="0.9")
+    return figure
+
+
+@styled
+def offsets(data: Named, table: pd.DataFrame) -> Figure:
+    """A histogram of the offsets of every source, on one scale."""
+    figure, panels = _panels(len(data.names), [1.3])
+    reach = float(table["offset"].abs().max()) or 1.0
+    for (ax,), name, title in zip(panels, data.names, _titles(data), strict=True):
+        ax.hist(table["offset"][table["source"] == name], np.linspace(-reach, reach, 31), color=COLOURS[5])
+        ax.set_title(title, loc="left")
+        ax.set_xlabel("Offset")
+        if ax.get_subplotspec().is_first_col():
+            ax.set_ylabel("Features")
     return figure
 
 

@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from bjmd.fits.check import Finding
 from bjmd.fits.decomposition import Decomposition
+from bjmd.model import LEARNED
 
 LEVEL = 0.9
 """Of all credible intervals in figures and tables."""
@@ -58,10 +60,46 @@ def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
 
 
 def noise(data: Named, best: Decomposition) -> pd.DataFrame:
-    """source, noise, sd, low, high: the last three from the posterior, and NaN for a point estimate."""
+    """source, noise, sd, low, high: the last three from the posterior, NaN for a point estimate; degrees_of_freedom."""
     factor = best.posterior and best.posterior.noise
     sd, (low, high) = (factor.sd, factor.interval(LEVEL)) if factor else (np.nan, (np.nan, np.nan))
-    return pd.DataFrame({"source": data.names, "noise": best.noise, "sd": sd, "low": low, "high": high})
+    table = pd.DataFrame({"source": data.names, "noise": best.noise, "sd": sd, "low": low, "high": high})
+    if best.model is not None and best.model.degrees_of_freedom is not None:
+        table["degrees_of_freedom"] = best.model.degrees_of_freedom
+    return table
+
+
+def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
+    """What a fit with another noise model, offsets or a learned Dirichlet knows besides, by name."""
+    model, found = best.model, {}
+    if model is None:
+        return found
+    if model.feature_precision is not None:
+        found["feature_noise"] = pd.DataFrame({"feature": data.feature_names, "times": model.feature_precision**-0.5})
+    if model.sample_precision is not None:
+        sources = [name for name, samples in zip(data.names, data.sample_names, strict=True) for _ in samples]
+        samples = [sample for samples in data.sample_names for sample in samples]
+        times = model.sample_precision**-0.5
+        found["sample_noise"] = pd.DataFrame({"source": sources, "sample": samples, "times": times})
+    if model.offsets is not None:
+        rows = pd.MultiIndex.from_product([data.names, data.feature_names], names=["source", "feature"])
+        offsets = {"offset": model.offsets.ravel(), "sd": model.offsets_sd.ravel()}
+        found["offsets"] = pd.DataFrame(offsets, rows).reset_index()
+    if best.options.get("alpha0") == LEARNED:
+        found["dirichlet"] = by_component(model.alpha0, data.names, "source").reset_index()
+    return found
+
+
+def findings(findings: list[Finding]) -> pd.DataFrame:
+    """What a check found."""
+    fields = ("statistic", "threshold", "p_value")
+    return pd.DataFrame(
+        [
+            {"finding": one.name, "alarm": one.alarm, **{field: getattr(one, field) for field in fields},
+             "where": "; ".join(one.where), "sentence": one.sentence}
+            for one in findings
+        ]
+    )  # fmt: skip
 
 
 def restarts(results: list[Decomposition]) -> pd.DataFrame:
@@ -81,6 +119,8 @@ def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
         if levels["low"].notna().all():
             intervals = [f"{row.low:.4g} to {row.high:.4g}" for row in levels.itertuples()]
             columns[f"{100 * LEVEL:.0f} % credible interval"] = intervals
+        if "degrees_of_freedom" in levels:
+            columns["Degrees of freedom"] = [f"{nu:.3g}" for nu in levels["degrees_of_freedom"]]
     return pd.DataFrame(columns)
 
 

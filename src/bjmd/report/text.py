@@ -14,12 +14,15 @@ import pandas as pd
 
 from bjmd import __version__
 from bjmd.fits import registry
+from bjmd.fits.check import Finding
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
 from bjmd.report import pages, tables
 from bjmd.report.tables import Named
 
 ALIKE = 0.9  # correlation of memberships from which on two components are called the same
+NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
+RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
 # What each figure shows (read out to those who cannot see it), and its caption.
 FIGURES = {
@@ -27,6 +30,15 @@ FIGURES = {
         "Dot plot of the noise standard deviation of every source",
         "Estimated noise sd of each source. The noisier a source, the less it counts: its weight is one over the "
         "square of its noise sd.",
+    ),
+    "feature_noise": (
+        "Dot plot of the noise of the features, sorted",
+        "How many times the noise of its source each feature has, and the names of the noisiest. The noisier a feature, "
+        "the less it counts.",
+    ),
+    "offsets": (
+        "Histograms of the offsets of every source",
+        "How far the features of each source are shifted against the others.",
     ),
     "components": (
         "Bar charts of the features that set each component apart",
@@ -57,6 +69,40 @@ FIGURES = {
         "How well the other restarts recovered each component of the best one, measured by the correlation of "
         "memberships. A value near 1 means that the component was found again.",
     ),
+    "check_unit": (
+        "Spread of every source against the sizes that suit the prior",
+        "How much the data of each source vary, and the sizes that suit the prior (grey).",
+    ),
+    "check_origin": (
+        "Histogram of the means of the features",
+        "The means of the features, and the values that suit the prior (grey).",
+    ),
+    "check_growing_noise": (
+        "Noise against the fitted value",
+        "How large the noise is where the fitted value is small and where it is large. A level line is what the model "
+        "expects.",
+    ),
+    "check_wild_entries": (
+        "Share of entries beyond a distance from the fit",
+        "How many entries lie far from the fit, and how many normal noise would put there (black).",
+    ),
+    "check_feature_noise": (
+        "Noise of the features, sorted",
+        "The noise of the features of each source, and what equal noise gives by chance (grey).",
+    ),
+    "check_sample_noise": (
+        "Noise of the samples, sorted",
+        "The noise of the samples of each source, and what equal noise gives by chance (grey).",
+    ),
+    "check_shifts": (
+        "How the features of every source are shifted",
+        "Mean residuals of the features of each source, and what they are without a shift (black); or, where a "
+        "component has taken the shift up, what each source gains from every component.",
+    ),
+    "check_private_component": (
+        "What every source gains from every component",
+        "How much better each source is described with a component than without.",
+    ),
 }
 
 
@@ -78,21 +124,45 @@ def title(data: Named, results: list[Decomposition]) -> str:
 
 
 def sections(
-    data: Named, results: list[Decomposition], notes: Sequence[str], files: Mapping[str, str]
+    data: Named,
+    results: list[Decomposition],
+    notes: Sequence[str],
+    files: Mapping[str, str],
+    findings: Sequence[Finding] | None = None,
 ) -> list[Section]:
     """Everything there is to say about the restarts of one fit, best first.
 
-    `notes` are sentences about the data, and `files` tells what each file of the output holds.
+    `notes` are sentences about the data, `files` tells what each file of the output holds, and `findings` are those of
+    the check of the best restart.
     """
     best = results[0]
+    noise = [*_about_noise(best), *_beyond_the_paper(data, best)]
+    pictures = ("noise", "feature_noise", "offsets")
     return [
         Section("What was fitted", [*_fitted(data, results), *notes]),
-        Section("Sources and noise", _about_noise(best), tables.sources_as_text(data, best), ("noise",), brief=True),
+        Section("Sources and noise", noise, tables.sources_as_text(data, best), pictures, brief=True),
+        *([] if findings is None else [about_check(findings)]),
         Section("Components", _about_components(best), tables.components_as_text(data, best), ("components",)),
         Section("Memberships", _about_memberships(best), None, ("memberships", "membership_bars", "simplex")),
         Section("Restarts", _about_restarts(results), None, ("convergence", "stability"), brief=True),
         Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])),
     ]
+
+
+def about_check(findings: Sequence[Finding]) -> Section:
+    """What contradicts the model, and then what does not."""
+    alarms = [finding for finding in findings if finding.alarm]
+    calm = " ".join(finding.sentence for finding in findings if not finding.alarm)
+    words = [finding.sentence for finding in alarms] or ["Nothing in the residuals contradicts the model."]
+    return Section(
+        "Does the model suit the data?", [*words, *([calm] if calm else [])], None,
+        tuple(figure_of(finding) for finding in alarms), brief=bool(alarms),
+    )  # fmt: skip
+
+
+def figure_of(finding: Finding) -> str:
+    """The name of the picture of a finding."""
+    return f"check_{finding.name.replace(' ', '_')}"
 
 
 def markdown(heading: str, parts: Iterable[Section], drawn: Collection[str]) -> str:
@@ -161,7 +231,7 @@ def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
         share = 100 * sum(data.n_missing) / n_entries
         words.append(
             f"{sum(data.n_missing):,} of {n_entries:,} entries ({share:.2g} %) are missing. The fit treats them as "
-            "unknown. If many are missing, credible intervals are too narrow."
+            "unknown."
         )
     return words
 
@@ -173,6 +243,48 @@ def _about_noise(best: Decomposition) -> list[str]:
     if method.concatenate:
         return [f"{method.label} pools all samples into one source, so they share one noise level."]
     return []
+
+
+def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
+    """Sentences about noise by feature and sample, robust noise, offsets and a learned Dirichlet."""
+    found = tables.beyond_the_paper(data, best)
+    for what in ("feature", "sample"):
+        if f"{what}_noise" in found:
+            table = found[f"{what}_noise"]
+            low, high = table["times"].quantile([0.05, 0.95])
+            top = table.nlargest(5, "times")
+            names = ", ".join(f"{name} ({times:.2g})" for name, times in zip(top[what], top["times"], strict=True))
+            yield (
+                f"The noise differs by {what}: nine in ten {what}s have between {low:.2g} and {high:.2g} times the noise "
+                f"of their source. The noisiest are {names}."
+            )
+    if best.model is not None and best.model.degrees_of_freedom is not None:
+        for name, nu in zip(data.names, best.model.degrees_of_freedom, strict=True):
+            yield f"The noise of {name} has {nu:.2g} degrees of freedom: " + (
+                "single wild entries are down-weighted." if nu < NEARLY_NORMAL else "it is as good as normal."
+            )
+    if "offsets" in found:
+        table = found["offsets"]
+        sizes = [f"{size:.2g} in {name}" for name, size in (table.groupby("source")["offset"].agg(_rms).items())]
+        top = table.loc[table["offset"].abs().nlargest(5).index]
+        names = ", ".join(
+            f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})" for row in top.itertuples()
+        )
+        yield (
+            f"The offsets are of the size {', '.join(sizes)} (root mean square); the largest are {names}. Where a kind "
+            "of sample is found in one source only, its offsets take up part of what sets that kind apart."
+        )
+    if "dirichlet" in found:
+        alpha = best.model.alpha0
+        rare = [f"{name} hardly uses C{k + 1}" for name, row in zip(data.names, alpha / alpha.sum(1, keepdims=True), strict=True)
+                for k in np.flatnonzero(row < RARE)]  # fmt: skip
+        yield "The Dirichlet of the memberships was learned for each source" + (
+            f": {', '.join(rare)}." if rare else "."
+        )
+
+
+def _rms(values: pd.Series) -> float:
+    return float(np.sqrt((values**2).mean()))
 
 
 def _about_components(best: Decomposition) -> list[str]:
