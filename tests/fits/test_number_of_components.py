@@ -16,7 +16,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import number_of_components, registry, restarts
 from bjmd.fits.number_of_components import hide, log_densities, select, stability
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 QUICK = {"n_restarts": 2, "n_repeats": 2, "tol": 1e-5}
 

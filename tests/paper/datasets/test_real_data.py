@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse
 
 from bjmd.fits import restarts, storage
-from bjmd.paper.datasets import cards, fetch
-from bjmd.paper.datasets.real import metabric, metabric_489, three_sources
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import cards, fetch
+from bjmd_paper.datasets.real import metabric, metabric_489, three_sources
+from bjmd_paper.metric import auc_per_source
 
 
 @pytest.fixture(scope="module")
