@@ -138,13 +138,7 @@ def require_sources(sources: Sources) -> None:
 
 
 def fit(
-    name: str,
-    sources: Sources,
-    n_components: int,
-    seed: int = 0,
-    *,
-    watch: Watch | None = None,
-    **options: Any,
+    name: str, sources: Sources, n_components: int, seed: int = 0, *, watch: Watch | None = None, **options: Any
 ) -> Decomposition:
     """Run one method once; the result depends on nothing but the arguments.
 

@@ -19,14 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def run(
-    name: str,
-    sources: Sources,
-    n_components: int,
-    *,
-    n_restarts: int,
-    seed: int = 0,
-    jobs: int = 1,
-    **options: Any,
+    name: str, sources: Sources, n_components: int, *, n_restarts: int, seed: int = 0, jobs: int = 1, **options: Any
 ) -> list[Decomposition]:
     """Fit from n starts, with the seeds seed, seed + 1, ..., and return all results in that order.
 
