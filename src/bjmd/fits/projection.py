@@ -193,7 +193,10 @@ class _Columns:
         if self.view.missing is not None:
             self.gaps = np.ascontiguousarray(moments.sums_over(self.view.by_column, second, weights).T)
         self.by_sample = None if model.sample_shape is None else _of_source(model.sample_shape, source)
-        self.nu = None
+        self.offset_variance = 0.0  # of every column, weighted by phi
+        if model.offsets is not None and source is not None:
+            self.offset_variance = (weights * model.offsets_sd[source] ** 2) @ self.view.observed()
+        self.nu, self.scale = None, 1.0
         if model.degrees_of_freedom is not None:
             if scipy.sparse.issparse(matrix):
                 raise InputError("a robust fit weighs every single entry; give the new samples as a dense matrix")
@@ -231,7 +234,7 @@ class _Columns:
                 variance = self.noise_variance(u @ errors, counts.sum())
             moved = np.abs(self.mean(columns) - before).max()
             if moved <= SETTLED and abs(variance - previous) <= NOISE_SETTLED * previous:
-                return columns, float(np.sqrt(previous))
+                return columns, float(self.scale * np.sqrt(previous))
         raise FitError(f"the new samples did not settle in {ROUNDS} rounds; leave out those with few entries")
 
     def weighed(self, m, variance, u):
