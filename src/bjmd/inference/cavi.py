@@ -53,8 +53,9 @@ COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
-ALPHA_WAITS = 8
-"""Sweeps before the Dirichlet is learned: memberships that are still random would pull it away."""
+LEARNING_WAITS = 8
+"""Sweeps before the Dirichlet and the scales of the components are learned: memberships that are still random would
+pull the first away, and components that are still near zero would keep the second there."""
 SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
 """In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
 
@@ -264,7 +265,7 @@ class ClosedForm:
             gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)) if self.has_gaps else None,
         )
         state = replace(state, rows=rows)
-        if state.lambdas is not None:
+        if state.lambdas is not None and state.n_sweeps >= LEARNING_WAITS:
             state = replace(state, lambdas=np.sqrt(rows.second_moment).mean(axis=1, keepdims=True))
         return state
 
@@ -346,7 +347,7 @@ class ClosedForm:
                 error += change
                 elbo += offsets.elbo(c)
             rates[c] = self.priors.b0 + max(0.5 * error, 0.0)
-            if self.priors.learns_alpha and state.n_sweeps >= ALPHA_WAITS:
+            if self.priors.learns_alpha and state.n_sweeps >= LEARNING_WAITS:
                 value = dirichlet.prior_part(best.g, alpha)
                 alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
                 elbo += dirichlet.prior_part(best.g, alpha) - value
