@@ -289,7 +289,7 @@ def times(repeats=5):
 
 
 def real(n_restarts=20, n_best=5):
-    """The paper's real data: the mean AUC of the n_best of n_restarts by objective; of Yale B three starts, all kept."""
+    """The paper's real data: mean AUC of the n_best of n_restarts by objective; three starts of Yale B, all kept."""
     from bjmd.fits import storage  # files made by: bjmd datasets NAME
 
     header("data", "K", "the paper's priors", "default")

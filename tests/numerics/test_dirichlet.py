@@ -34,13 +34,12 @@ def derivatives(gram, linear, precision, alpha0, g, gaps=None):
     gaps = np.empty((0, n)) if gaps is None else gaps
     point, functions, state = np.vstack([g, np.empty(n)]), np.empty((4, size + 1, n)), np.empty((size + 2, n))
     value, gradient, matrix = np.empty(n), np.empty((size, n)), np.empty((size, size, n))
-    gap, precision = np.empty((0, n)), np.full(n, precision)
-    dirichlet._evaluate(gram, gap, linear, precision, alpha0, point, functions, state, value)
+    dirichlet._evaluate(gram, gaps, linear, precision, alpha0, point, functions, state, value)
     dirichlet._gradient(linear, precision, alpha0, point, functions, state, gradient)
-    dirichlet._curvature(gram, gap, linear, precision, alpha0, point, functions, state, gradient, matrix)
+    dirichlet._curvature(gram, gaps, linear, precision, alpha0, point, functions, state, gradient, matrix)
     natural = np.empty_like(matrix)
     everywhere = np.ones(n, dtype=bool)
-    dirichlet._natural_curvature(gram, gap, precision, point, functions, state, everywhere, natural)
+    dirichlet._natural_curvature(gram, gaps, precision, point, functions, state, everywhere, natural)
     return value, gradient, symmetric(matrix), symmetric(natural)
 
 
