@@ -40,7 +40,7 @@ paper: $(READY)
 # --cores keeps a dry run from scaling every job down to one thread
 plan: CONFIG = config/paper.yaml
 plan: $(READY)
-	@BJMD_PLAN=1 $(BIN)/snakemake --dry-run --profile workflow/profiles/slurm --cores 1000 --configfile $(CONFIG) | $(BIN)/python -m bjmd.paper.submission
+	@BJMD_PLAN=1 $(BIN)/snakemake --dry-run --profile workflow/profiles/slurm --cores 1000 --configfile $(CONFIG) | $(BIN)/python -m bjmd_paper.submission
 
 # one file at a time in as many processes as there are cores
 test: $(READY)

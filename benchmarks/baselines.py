@@ -21,7 +21,7 @@ from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.model import Priors
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 REPEATS = 7
 NMF_SWEEPS = 50

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.fits.check import check
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 
 def changed(data, change):

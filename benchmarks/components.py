@@ -14,7 +14,7 @@ import numpy as np
 
 from bjmd import select
 from bjmd.data.sources import Sources
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 
 def drawn(rng, n_components, *, noise=(0.5, 1.0, 1.5), n_samples=80, alpha=1.1, kind="normal"):

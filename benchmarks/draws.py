@@ -6,8 +6,8 @@ python benchmarks/draws.py
 import numpy as np
 
 from bjmd.fits import restarts
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source
 
 if __name__ == "__main__":
     for scale, n_draws, n_restarts in (("small", 40, 20), ("large", 5, 8)):

@@ -10,8 +10,8 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.fits import restarts
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source
 
 NOISE = np.array([1.0, 1.0, 8.0])
 

@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source
 
 
 def best_time(function, repeats):

@@ -34,7 +34,7 @@ def generate(path):
 
 
 def read_with_bjmd(path):
-    from bjmd.paper.datasets.real import metabric
+    from bjmd_paper.datasets.real import metabric
 
     groups = [group for group, size in GROUP_SIZES.items() for _ in range(size)]
     patients = {f"MB-{j:04d}": (group, metabric.CLASSES[j % 5]) for j, group in enumerate(groups)}

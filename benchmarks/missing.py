@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.fits.matching import similarities
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 SHARE = 0.2
 REPEATS = 5

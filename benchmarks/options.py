@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 from bjmd.data.sources import Sources
 from bjmd.fits import restarts
 from bjmd.fits.matching import match
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source
 
 DRAWS, RESTARTS, SIGMA3 = 5, 5, 4.0
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.fits import registry
 from bjmd.inference import cavi
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 DATA = {"small": 20, "large": 10}
 """The sizes of synthetic data (sigma3 = 4), and how many seeds of each start."""

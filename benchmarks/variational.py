@@ -31,8 +31,8 @@ from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.inference import advi
 from bjmd.model import Priors
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source, auc_watch
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source, auc_watch
 
 SEEDS = range(3)
 
@@ -125,7 +125,7 @@ def faces(seed=0):
 
 def yale_b():
     """The real data, or None."""
-    from bjmd.paper.datasets import catalogue, fetch, unpack
+    from bjmd_paper.datasets import catalogue, fetch, unpack
 
     if "BJMD_DATA" not in os.environ:
         return None

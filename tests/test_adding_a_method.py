@@ -12,7 +12,7 @@ import scipy.sparse
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, restarts
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 

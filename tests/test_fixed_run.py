@@ -14,7 +14,7 @@ import pytest
 from bjmd.data.preparation import nonnegative
 from bjmd.data.sources import Sources
 from bjmd.fits import projection, registry
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 STORED = Path(__file__).parent / "fixed" / "run.npz"
 RUNS = {name: (name, {}) for name in registry.method_names() if not name.startswith("advi")} | {

@@ -86,6 +86,8 @@ def learned_dirichlet(mean_log, alpha, n_columns):
 
     The last term is a weak exponential prior, worth one sample, without which alpha can run away on data far from 0.
     """
+    if len(alpha) == 1:
+        return alpha  # whose memberships are 1 whatever it is
     best, value = alpha, _dirichlet_density(mean_log, alpha, n_columns)
     for _ in range(50):
         gradient = n_columns * (psi(best.sum()) - psi(best) + mean_log) - 1

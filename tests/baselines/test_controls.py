@@ -2,8 +2,8 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source
 
 
 def test_memberships_are_on_the_simplex_and_blind_to_the_data(make_sources):

@@ -10,7 +10,7 @@ from bjmd.errors import InputError
 from bjmd.fits import registry
 from bjmd.inference import cavi
 from bjmd.model import Priors
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 ABLE = ["map-bjmd", "map-catbjmd", "cavi-bjmd", "cavi-catbjmd"]
 

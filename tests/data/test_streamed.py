@@ -14,7 +14,7 @@ from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, storage
-from bjmd.paper import feature_test
+from bjmd_paper import feature_test
 
 da = pytest.importorskip("dask.array")
 

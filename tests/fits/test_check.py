@@ -10,7 +10,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, residuals
 from bjmd.fits.check import ANSWERS, check
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 
 def draw(seed=0):

@@ -17,7 +17,7 @@ from bjmd.errors import InputError
 from bjmd.fits import held_out_entries, number_of_components, registry, restarts
 from bjmd.fits.held_out_entries import hide, log_densities
 from bjmd.fits.number_of_components import select, stability
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 QUICK = {"n_restarts": 2, "n_repeats": 2, "tol": 1e-5}
 

@@ -19,8 +19,8 @@ from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
 from bjmd.inference import advi
 from bjmd.model import Priors
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_watch
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_watch
 
 PRIORS = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5)
 

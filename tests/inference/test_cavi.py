@@ -14,8 +14,8 @@ from bjmd.fits.momentum import Momentum
 from bjmd.inference import cavi
 from bjmd.model import Priors
 from bjmd.numerics import dirichlet
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source, auc_watch
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source, auc_watch
 
 
 def fit(sources, n_components=3, *, seed=0, **options):

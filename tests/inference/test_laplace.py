@@ -11,8 +11,8 @@ from bjmd.fits import registry, restarts
 from bjmd.inference import laplace
 from bjmd.inference.starts import random_memberships
 from bjmd.numerics.simplex import minimise
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source
 
 
 def softmax(eta):

@@ -10,7 +10,7 @@ from bjmd.errors import InputError
 from bjmd.fits import registry
 from bjmd.inference import map as map_bjmd
 from bjmd.model import Priors, negative_log_joint
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 FORMS = ("laplace", "hierarchical")
 

@@ -5,7 +5,7 @@ from scipy.stats import chi2
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.feature_test import feature_table, filtered, threshold
+from bjmd_paper.feature_test import feature_table, filtered, threshold
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from bjmd.errors import InputError
-from bjmd.paper.metric import UndefinedAUCWarning, auc_per_class, auc_per_source, auc_table, auc_watch
+from bjmd_paper.metric import UndefinedAUCWarning, auc_per_class, auc_per_source, auc_table, auc_watch
 
 
 @pytest.mark.parametrize("decimals", [12, 1, 0], ids=["no ties", "many ties", "almost all tied"])

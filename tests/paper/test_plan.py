@@ -5,7 +5,7 @@ import yaml
 
 from bjmd.errors import InputError
 from bjmd.fits import registry
-from bjmd.paper.plan import Plan
+from bjmd_paper.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"

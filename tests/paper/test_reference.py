@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from bjmd.fits import restarts
-from bjmd.paper import exhibits
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.metric import auc_per_source
-from bjmd.paper.plan import Plan
+from bjmd_paper import exhibits
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.metric import auc_per_source
+from bjmd_paper.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "results/reference"

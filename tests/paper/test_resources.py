@@ -7,9 +7,9 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.fits import registry, storage
-from bjmd.paper import resources
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.resources import Need, Shape
+from bjmd_paper import resources
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.resources import Need, Shape
 
 ROOT = Path(__file__).parents[2]
 SHAPES = {

@@ -6,7 +6,7 @@ import pytest
 
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
-from bjmd.paper import scores, tables
+from bjmd_paper import scores, tables
 
 LABELS = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
 FITS = {"a": {"label": "A & co", "paper_row": "A"}, "b": {"label": "B"}, "truth": {"label": "True H"}}

@@ -1,7 +1,7 @@
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper import submission
+from bjmd_paper import submission
 
 DRY_RUN = """
 Building DAG of jobs...

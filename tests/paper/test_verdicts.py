@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from bjmd.paper import verdicts
-from bjmd.paper.verdicts import Evidence
+from bjmd_paper import verdicts
+from bjmd_paper.verdicts import Evidence
 
 
 def shown(**auc):

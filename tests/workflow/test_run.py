@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from bjmd.fits import storage
-from bjmd.paper import submission
+from bjmd_paper import submission
 
 
 def arrays(folder):

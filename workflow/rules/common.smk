@@ -5,10 +5,10 @@ import os
 from snakemake.exceptions import WorkflowError
 
 from bjmd.errors import InputError
-from bjmd.paper import exhibits, resources
-from bjmd.paper.datasets import catalogue
-from bjmd.paper.frame import hold_lock
-from bjmd.paper.plan import Plan
+from bjmd_paper import exhibits, resources
+from bjmd_paper.datasets import catalogue
+from bjmd_paper.frame import hold_lock
+from bjmd_paper.plan import Plan
 
 try:
     PLAN = Plan(config, workflow.source_path("../schemas/config.schema.yaml"))

@@ -3,8 +3,8 @@
 import pandas as pd
 
 from bjmd.fits import storage
-from bjmd.paper import feature_test, scores
-from bjmd.paper.frame import run_script
+from bjmd_paper import feature_test, scores
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

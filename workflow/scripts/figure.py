@@ -1,8 +1,8 @@
 """Draw a figure of the list of exhibits."""
 
-from bjmd.paper import exhibits
-from bjmd.paper.frame import run_script
 from bjmd.report.style import save
+from bjmd_paper import exhibits
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

@@ -2,8 +2,8 @@
 
 from bjmd.data.preparation import nonnegative
 from bjmd.fits import registry, restarts, storage
-from bjmd.paper.frame import run_script
-from bjmd.paper.metric import auc_watch
+from bjmd_paper.frame import run_script
+from bjmd_paper.metric import auc_watch
 
 
 def main(snakemake):

@@ -6,7 +6,7 @@ from pathlib import Path
 from bjmd.files import outputs, readers
 from bjmd.files.tables import Settings
 from bjmd.fits import storage
-from bjmd.paper.frame import run_script
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from bjmd.fits import storage
-from bjmd.paper.datasets.fetch import fetch_and_read
-from bjmd.paper.frame import run_script
+from bjmd_paper.datasets.fetch import fetch_and_read
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

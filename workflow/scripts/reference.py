@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from bjmd.paper.frame import run_script
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

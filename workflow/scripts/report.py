@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bjmd.paper import exhibits
-from bjmd.paper.frame import run_script
+from bjmd_paper import exhibits
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

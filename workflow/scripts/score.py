@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from bjmd.fits import storage
-from bjmd.paper import scores
-from bjmd.paper.frame import run_script
+from bjmd_paper import scores
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

@@ -1,8 +1,8 @@
 """Draw one synthetic data set and keep the truth beside it."""
 
 from bjmd.fits import storage
-from bjmd.paper.datasets import synthetic
-from bjmd.paper.frame import run_script
+from bjmd_paper.datasets import synthetic
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

@@ -1,7 +1,7 @@
 """Make a table of the list of exhibits, in all its formats."""
 
-from bjmd.paper import exhibits, tables
-from bjmd.paper.frame import run_script
+from bjmd_paper import exhibits, tables
+from bjmd_paper.frame import run_script
 
 
 def main(snakemake):

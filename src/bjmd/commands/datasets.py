@@ -18,13 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from bjmd.paper.datasets import catalogue
+    from bjmd_paper.datasets import catalogue
 
     if arguments.name is not None:
         _get(catalogue.get(arguments.name), arguments.output or Path(f"{arguments.name}.npz"))
         return
     try:
-        from bjmd.paper.datasets.fetch import at_hand
+        from bjmd_paper.datasets.fetch import at_hand
     except ImportError:
         at_hand = None  # type: ignore[assignment]
     for name in catalogue.names():
@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _get(dataset: Any, path: Path) -> None:
     from bjmd.fits import storage
-    from bjmd.paper.datasets import unpack
+    from bjmd_paper.datasets import unpack
 
     try:
-        from bjmd.paper.datasets.fetch import fetch
+        from bjmd_paper.datasets.fetch import fetch
     except ImportError as error:
         raise InputError(f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'") from None
     with tempfile.TemporaryDirectory() as folder:

@@ -240,14 +240,18 @@ class ClosedForm:
                 if shift is not None:
                     view.move(shift)
                 continue
-            precision = self.shapes[c] / state.rates[c]
-            if state.rows is None:  # before there is a fit, by how far an entry is from the median of its feature
-                fit, precision = np.zeros(view.shape), 1.0
-            else:
-                fit = state.rows.mean.T @ dirichlet.mean(state.columns[c])
+            # before there is a fit, by how far an entry is from the median of its feature
+            precision = 1.0 if state.rows is None else self.shapes[c] / state.rates[c]
             weights = precision, state.phi(), state.u(c)
+            fit = self.fitted(state, c)
             seen.append(noise_models.weigh(view, self.standard[c], shift, fit, *weights, state.nus[c]))
         return seen
+
+    def fitted(self, state, c):
+        """E[w_i h_j] of every entry of a source; before the first sweep 0, the origin."""
+        if state.rows is None:
+            return np.zeros(self.views[c].shape)
+        return state.rows.mean.T @ dirichlet.mean(state.columns[c])
 
     def update_rows(self, state, seen):
         """q(W), and before it phi, whose errors need no more than the product that W needs."""
@@ -295,7 +299,15 @@ class ClosedForm:
                 error += seen[c].spread_of_rows
             errors = errors + precisions[c] * np.maximum(error, 0.0)
             counts = counts + view.counts_of_rows()
-        return replace(state, feature=state.feature.updated(counts, errors))
+        state = replace(state, feature=state.feature.updated(counts, errors))
+        for c, weighed in enumerate(seen):  # its sums over columns are weighted by phi
+            if weighed is not None:
+                shift = 0.0 if state.offsets is None else state.offsets.mean[c][:, None]
+                z, fit = self.views[c].matrix, self.fitted(state, c)
+                spread = np.nan_to_num((z - fit) * (self.standard[c] - shift - z))
+                phi = state.phi()
+                seen[c] = replace(weighed, spread_of_columns=phi @ spread, squares_of_columns=phi @ z**2)
+        return state
 
     def update_columns(self, state, seen, *, tol, max_steps):
         """q(H), offsets, and then the noise, with q(W) as it is; and the ELBO at the end of it."""
@@ -348,6 +360,8 @@ class ClosedForm:
                 value = dirichlet.prior_part(best.g, alpha)
                 alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
                 elbo += dirichlet.prior_part(best.g, alpha) - value
+            if self.priors.learns_alpha:
+                elbo -= alpha.sum()  # ln of its prior
             alphas.append(alpha)
             normalisers = len(best.value) * dirichlet.log_normaliser(alpha)
             elbo += best.value.sum() - inside + normalisers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bjmd.paper.datasets.catalogue import Dataset, Member
+from bjmd_paper.datasets.catalogue import Dataset, Member
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from bjmd.data.sources import Sources
-from bjmd.paper.datasets import cards, catalogue
 from bjmd.report.tables import markdown
+from bjmd_paper.datasets import cards, catalogue
 
 
 @pytest.fixture

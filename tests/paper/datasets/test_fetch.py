@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets import catalogue, fetch
+from bjmd_paper.datasets import catalogue, fetch
 
 
 class Server(ThreadingHTTPServer):

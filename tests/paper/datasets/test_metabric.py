@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets.real import metabric, metabric_489
+from bjmd_paper.datasets.real import metabric, metabric_489
 
 # Patients 1 and 2 are low, 3 moderate, 4 and 5 high; the others lack a cellularity or one of the five classes.
 RECENT = """\

@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse
 
 from bjmd.fits import restarts, storage
-from bjmd.paper.datasets import cards, fetch
-from bjmd.paper.datasets.real import metabric, metabric_489, three_sources
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.datasets import cards, fetch
+from bjmd_paper.datasets.real import metabric, metabric_489, three_sources
+from bjmd_paper.metric import auc_per_source
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def mean_auc(results, sources):
 
 def reference(name):
     """AUC of the printed MAP-BJMD in the reference run."""
-    table = pd.read_csv(Path(__file__).parents[2] / f"results/reference/tables/performance-{name}.csv")
+    table = pd.read_csv(Path(__file__).parents[3] / f"results/reference/tables/performance-{name}.csv")
     return table[table["fit"] == "map-bjmd-printed"]["auc"]
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets import synthetic
+from bjmd_paper.datasets import synthetic
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets.real import three_sources
+from bjmd_paper.datasets.real import three_sources
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets import unpack
-from bjmd.paper.datasets.catalogue import Member
+from bjmd_paper.datasets import unpack
+from bjmd_paper.datasets.catalogue import Member
 
 
 def write_tar(path, content, *special):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets.real import yale_b
+from bjmd_paper.datasets.real import yale_b
 
 
 def write_pgm(path, pixels, header=b"P5\n%d %d\n255\n"):

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import pandas as pd
 
 from bjmd import __version__
-from bjmd.paper.tables import Table, text_cells
+from bjmd_paper.tables import Table, text_cells
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pymc", "pytensor", "matplotlib", "snakemake")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd.paper import scores
-from bjmd.paper.datasets import catalogue
 from bjmd.report import pages
 from bjmd.report.tables import markdown
+from bjmd_paper import scores
+from bjmd_paper.datasets import catalogue
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jsonschema.exceptions import best_match
 
 from bjmd.errors import InputError
 from bjmd.fits import registry
-from bjmd.paper.datasets import catalogue, fetch
+from bjmd_paper.datasets import catalogue, fetch
 
 KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": ("filtered",)}
 """What a fit's `data` may say in place of names, and the kinds of families that this stands for."""

@@ -140,7 +140,7 @@ def get(name):
 
 def families():
     """Name -> entry of everything that can be fitted: the synthetic scales, the real data sets, and those filtered."""
-    from bjmd.paper.datasets.synthetic import SCALES
+    from bjmd_paper.datasets.synthetic import SCALES
 
     filtered = map(_filtered, _table().values())
     return {**SCALES, **_table(), **{entry.name: entry for entry in filtered}}
@@ -165,7 +165,7 @@ def _known(name, table, what):
 
 @cache
 def _table():
-    from bjmd.paper.datasets import real
+    from bjmd_paper.datasets import real
 
     modules = (f"{real.__name__}.{found.name}" for found in pkgutil.iter_modules(real.__path__))
     entries = (importlib.import_module(module).DATASET for module in modules)

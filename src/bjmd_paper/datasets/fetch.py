@@ -17,7 +17,7 @@ import requests
 from tqdm import tqdm
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets import catalogue, unpack
+from bjmd_paper.datasets import catalogue, unpack
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import described_beside
+from bjmd_paper.datasets.catalogue import described_beside
 
 SOURCES = {"BBC": "bbc", "Guardian": "guardian", "Reuters": "reuters"}
 """The sources in the paper's order, and what their files are called."""

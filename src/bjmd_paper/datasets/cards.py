@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from bjmd.paper.datasets import catalogue
-from bjmd.paper.tables import Table, text_cells
+from bjmd_paper.datasets import catalogue
+from bjmd_paper.tables import Table, text_cells
 
 
 def card(sources, family):

@@ -6,9 +6,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy.stats import norm
 
 from bjmd.fits import registry, restarts
-from bjmd.paper import feature_test, scores
-from bjmd.paper.metric import auc_watch
 from bjmd.report.style import COLOURS, MARKERS, styled
+from bjmd_paper import feature_test, scores
+from bjmd_paper.metric import auc_watch
 
 
 def families(fits):

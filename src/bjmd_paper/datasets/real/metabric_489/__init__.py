@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import described_beside
-from bjmd.paper.datasets.real.metabric import (
+from bjmd_paper.datasets.catalogue import described_beside
+from bjmd_paper.datasets.real.metabric import (
     GROUPS,
     by_group,
     draw_expression,

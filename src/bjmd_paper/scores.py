@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from bjmd.fits import restarts
-from bjmd.paper.metric import auc_per_source
+from bjmd_paper.metric import auc_per_source
 
 
 def runs_table(sources, results, n_best):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from bjmd.paper import scores, tables
-from bjmd.paper.datasets import catalogue
+from bjmd_paper import scores, tables
+from bjmd_paper.datasets import catalogue
 
 AWARE_AND_BLIND = {
     "JMD": ("jmd", "glad"),

@@ -9,7 +9,7 @@ import numpy as np
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
-from bjmd.paper.datasets.catalogue import Printed, printed_rows
+from bjmd_paper.datasets.catalogue import Printed, printed_rows
 
 SIGMA3 = tuple(np.arange(1.5, 6.0, 0.5).tolist())
 """The noise levels of source 3 in the paper's sweep."""

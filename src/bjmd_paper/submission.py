@@ -1,6 +1,6 @@
 """What a run would submit to a cluster, from Snakemake's dry run:
 
-    BJMD_PLAN=1 snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd.paper.submission
+    BJMD_PLAN=1 snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd_paper.submission
 
 prints the number of jobs of each rule, their CPU hours, and the longest chain of jobs that wait for each other.
 """

@@ -17,7 +17,7 @@ import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import described_beside
+from bjmd_paper.datasets.catalogue import described_beside
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bjmd.fits import registry
-from bjmd.paper.datasets import catalogue
 from bjmd.report import pages
+from bjmd_paper.datasets import catalogue
 
 EACH = {
     "families": lambda plan: plan.families(),
@@ -137,9 +137,9 @@ def _files(path, values):
 
 
 def make(function, inputs, settings):
-    """The table or figure that a function of bjmd.paper makes of its inputs, given as {argument: file or files}."""
+    """The table or figure that a function of bjmd_paper makes of its inputs, given as {argument: file or files}."""
     module, _, name = function.rpartition(".")
-    return getattr(importlib.import_module(f"bjmd.paper.{module}"), name)(
+    return getattr(importlib.import_module(f"bjmd_paper.{module}"), name)(
         **{argument: _read(path) for argument, path in inputs.items()}, **settings
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.paper.datasets.catalogue import described_beside
+from bjmd_paper.datasets.catalogue import described_beside
 
 WIDTH, HEIGHT = 42, 48
 """The size of a prepared image; one feature a pixel, row by row."""

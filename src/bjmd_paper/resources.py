@@ -17,7 +17,7 @@ import zipfile
 from dataclasses import dataclass
 
 from bjmd.fits import registry
-from bjmd.paper.datasets import catalogue
+from bjmd_paper.datasets import catalogue
 
 SLACK_SECONDS, SLACK_MB = 3, 1.5
 """How many times the estimate is asked for: nodes differ in speed by more than in what Python needs."""
