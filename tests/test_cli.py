@@ -311,8 +311,14 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
     np.testing.assert_array_equal(back.uns["bjmd"]["noise"], best.noise)
     # a second fit replaces the first
     Path("out/all.h5ad").rename("all.h5ad")
-    run("fit all.h5ad -k 3 -o out2 --restarts 1 --no-figures")
-    assert anndata.read_h5ad("out2/all.h5ad").obsm["X_bjmd"].shape == (x.shape[1], 3)
+    beyond = "--noise feature+sample+robust --offsets --option max_sweeps=50"
+    run(f"fit all.h5ad --split-by cohort -k 3 -o out2 --restarts 1 --no-figures {beyond}")
+    back, known = anndata.read_h5ad("out2/all.h5ad"), outputs.load(Path("out2")).results[0].model
+    assert back.obsm["X_bjmd"].shape == (x.shape[1], 3)
+    np.testing.assert_array_equal(back.varm["bjmd_offsets"], known.offsets.T)
+    np.testing.assert_array_equal(back.var["bjmd_precision"], known.feature_precision)
+    np.testing.assert_array_equal(back.obs["bjmd_precision"][0::2], known.sample_precision[: -(-x.shape[1] // 2)])
+    np.testing.assert_array_equal(back.uns["bjmd"]["degrees_of_freedom"], known.degrees_of_freedom)
 
 
 # Mistakes, and how commands end
