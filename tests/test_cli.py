@@ -18,6 +18,7 @@ from bjmd.errors import FitError
 from bjmd.files import outputs
 from bjmd.files.readers import read_sources
 from bjmd.fits import projection, restarts, storage
+from bjmd.fits.matching import similarities
 
 
 @pytest.fixture
@@ -111,8 +112,72 @@ def test_a_hint_at_different_scales(files, run):
 def test_a_hint_at_the_unit_of_the_priors(files, run):
     for path, separator in {"a.csv": ",", "b.tsv": "\t"}.items():
         (pd.read_csv(path, index_col=0, sep=separator) * 1000).to_csv(path, sep=separator)
-    assert "but the priors are made for about 1; consider --scale rms" in run(FIT)[1]
-    assert "hint" not in run(f"{FIT} --force --lambda 1000")[1]
+    assert "hint" not in run(FIT)[1]
+    assert "made for about 1; leave out --priors paper" in run(f"{FIT} --force --priors paper")[1]
+    assert "hint" not in run(f"{FIT} --force --priors paper --lambda 1000")[1]
+
+
+# Data as people have them
+
+
+def log_intensities(rng):
+    """A clean table of log intensities in three sources, and the same with a bad batch and a few wild cells."""
+    components = 8 + 1.5 * rng.laplace(size=(60, 3))
+    clean = []
+    for n, sd in ((50, 0.3), (40, 0.4), (40, 0.5)):
+        memberships = rng.dirichlet(np.full(3, 0.5), n).T
+        clean.append(components @ memberships + sd * rng.standard_normal((60, n)))
+    raw = [x.copy() for x in clean]
+    raw[1] += rng.standard_normal((60, 1))
+    for x in raw:
+        for _ in range(3):
+            x[rng.integers(60), rng.integers(x.shape[1])] *= 100
+    return {"clean": clean, "raw": raw}
+
+
+def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    for kind, matrices in log_intensities(np.random.default_rng(1)).items():
+        for c, x in enumerate(matrices):
+            names = [f"s{j}" for j in range(x.shape[1])]
+            pd.DataFrame(x, [f"g{i}" for i in range(60)], names).to_csv(f"{kind}{c}.csv")
+        files, options = " ".join(f"{kind}{c}.csv" for c in range(3)), "-k 3 --restarts 5 --no-figures"
+        auto = "--noise auto --offsets auto" if kind == "raw" else ""
+        out, err = run(f"fit {files} -o {kind} {options} {auto}")
+        found[kind] = outputs.load(Path(kind)).results[0]
+    assert (found["raw"].options["noise"], found["raw"].options["offsets"]) == ("robust", True)
+    for words in ("Chosen: noise robust with offsets", "nats an entry", "without offsets."):
+        assert words in err and words in Path("raw/summary.md").read_text()
+    alike = similarities([found["clean"], found["raw"]])
+    assert alike.min() > 0.99
+    # without them the same table gives nothing of the kind, and the check says why
+    out, _ = run(f"check {files} -k 3 --restarts 2")
+    assert 'noise="robust" answers it' in out
+    plain = restarts.run("cavi-bjmd", read_sources([f"raw{c}.csv" for c in range(3)])[0], 3, n_restarts=2)
+    assert similarities([found["clean"], restarts.best(plain, 1)[0]]).min() < 0.9
+    # a batch that is shifted gets its offsets when new samples are placed, too
+    run("transform raw raw1.csv --source raw1 -o back.tsv")
+    back, memberships = (pd.read_csv(path, sep="\t", index_col=0) for path in ("back.tsv", "raw/memberships_raw1.tsv"))
+    np.testing.assert_allclose(back, memberships, atol=0.01)
+
+
+def test_the_check_of_a_fit_is_kept_with_it(files, run):
+    run(f"{FIT} --noise feature --offsets --alpha0 learned --lambda learned")
+    options = outputs.load(Path("out")).results[0].options
+    assert options == {"noise": "feature", "offsets": True, "alpha0": "learned", "lambda_": "learned"}
+    out = " ".join(run("check out")[0].split())
+    for finding in outputs.load(Path("out")).findings:
+        assert finding.sentence in out
+    assert "give the number of components with -k" in run("check a.csv", code=2)[1]
+    assert "out is the folder of a fit, so give it alone" in run("check out a.csv", code=2)[1]
+    run("fit a.csv -k 2 -o means --method kmeans --restarts 1 --no-figures")
+    assert "was not checked" in run("check means", code=2)[1]
+
+
+def test_select_with_noise_of_every_kind(files, run):
+    out, _ = run("select a.csv b.tsv -k 2,3 -o number --restarts 1 --repeats 1 --noise auto --offsets no")
+    assert "Chosen: noise " in out and "Recommended: " in out
 
 
 # New samples
@@ -246,8 +311,14 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
     np.testing.assert_array_equal(back.uns["bjmd"]["noise"], best.noise)
     # a second fit replaces the first
     Path("out/all.h5ad").rename("all.h5ad")
-    run("fit all.h5ad -k 3 -o out2 --restarts 1 --no-figures")
-    assert anndata.read_h5ad("out2/all.h5ad").obsm["X_bjmd"].shape == (x.shape[1], 3)
+    beyond = "--noise feature+sample+robust --offsets --option max_sweeps=50"
+    run(f"fit all.h5ad --split-by cohort -k 3 -o out2 --restarts 1 --no-figures {beyond}")
+    back, known = anndata.read_h5ad("out2/all.h5ad"), outputs.load(Path("out2")).results[0].model
+    assert back.obsm["X_bjmd"].shape == (x.shape[1], 3)
+    np.testing.assert_array_equal(back.varm["bjmd_offsets"], known.offsets.T)
+    np.testing.assert_array_equal(back.var["bjmd_precision"], known.feature_precision)
+    np.testing.assert_array_equal(back.obs["bjmd_precision"][0::2], known.sample_precision[: -(-x.shape[1] // 2)])
+    np.testing.assert_array_equal(back.uns["bjmd"]["degrees_of_freedom"], known.degrees_of_freedom)
 
 
 # Mistakes, and how commands end
@@ -256,9 +327,11 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
 MISTAKES = {
     "--method cavi-bjm": "bjmd: there is no method 'cavi-bjm'; did you mean 'cavi-bjmd'?\n",
     "--method kmeans --alpha0 2": "bjmd: method 'kmeans' has no option 'alpha0'; its options are ",
-    "--option speed=9": "bjmd: method 'cavi-bjmd' has no option 'speed'; its options are alpha0, ",
+    "--option speed=9": "bjmd: method 'cavi-bjmd' has no option 'speed'; its options are priors, noise, ",
     "--option speed": "bjmd: --option 'speed' has no value; write it as KEY=VALUE, for example max_sweeps=500\n",
     "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number of at least 1\n",
+    "--noise wild": "bjmd: noise is 'wild'; it must be source, feature, sample or robust, or several",
+    "--method map-bjmd --noise auto": "bjmd: method 'map-bjmd' has no option 'noise'; its options are ",
     "--alpha0 0.5": "bjmd: alpha0 is 0.5; every entry must be",
     "-k 0": "bjmd: n_components is 0; it must be a whole number of at least 1\n",
     "-k 90": "bjmd: n_components is 90, more than the data allow",

@@ -103,6 +103,68 @@ def test_attributes(data):
     assert not hasattr(model(inference="map").fit(data), "elbo_")
 
 
+def test_the_unit_and_origin_of_the_data_are_nothing_to_memberships(data):
+    fitted, other = model().fit(data), model().fit([1e4 * x + 1e5 for x in data])
+    np.testing.assert_allclose(other.noise_, 1e4 * fitted.noise_, rtol=1e-5)
+    for h, h_other in zip(fitted.memberships_, other.memberships_, strict=True):
+        np.testing.assert_allclose(h_other, h, atol=1e-5)
+
+
+def test_what_goes_beyond_the_paper_has_attributes(data):
+    plain = model().fit(data)
+    names = ("offsets_", "feature_precision_", "sample_precision_", "degrees_of_freedom_", "choice_")
+    assert all(getattr(plain, name) is None for name in names)
+    data[1] = data[1] + np.arange(12)
+    options = {"noise": "feature+sample+robust", "offsets": True, "alpha0": "learned", "lambda_": "learned"}
+    fitted = model(n_init=1, tol=1e-4, **options).fit(data)
+    assert (fitted.offsets_.shape, fitted.feature_precision_.shape) == ((2, 12), (12,))
+    assert ([len(u) for u in fitted.sample_precision_], fitted.degrees_of_freedom_.shape) == ([30, 25], (2,))
+    draws = fitted.sample_posterior(4000).offsets
+    np.testing.assert_allclose(draws.mean(axis=0), fitted.offsets_, atol=0.05)
+    np.testing.assert_allclose(draws.std(axis=0), fitted.decomposition_.model.offsets_sd, rtol=0.1)
+    pickle.loads(pickle.dumps(fitted))
+
+
+def test_new_samples_have_the_offsets_of_their_source(data):
+    shifted = [data[0], data[1] + np.linspace(-3, 3, 12)]
+    fitted = model(offsets=True).fit(shifted)
+    np.testing.assert_allclose(fitted.transform(shifted[1], source=1), fitted.memberships_[1], atol=1e-4)
+    assert np.abs(fitted.transform(shifted[1]) - fitted.memberships_[1]).max() > 0.1
+    gaps = shifted[1].copy()
+    gaps[::3, 2] = np.nan
+    right = np.abs(fitted.impute(gaps, source=1) - shifted[1]).mean()
+    assert right < np.abs(fitted.impute(gaps, source=0) - shifted[1]).mean()
+    assert fitted.score(shifted[1], source=1) > fitted.score(shifted[1], source=0)
+
+
+def test_auto_says_what_it_chose(data):
+    fitted = model(n_init=1, noise="auto", offsets="auto", max_iter=300).fit(data)
+    assert str(fitted.choice_).startswith("Chosen: noise ")
+    assert fitted.decomposition_.options["noise"] == fitted.choice_.noise
+
+
+def test_check():
+    data = dict(zip(("a", "b"), make_data(n_features=40, seed=1), strict=True))
+    fitted = model().fit(data)
+    findings = fitted.check(data)
+    assert all(finding.sentence and not finding.alarm for finding in findings)
+    wild = {"a": data["a"].copy(), "b": data["b"]}
+    wild["a"][3, 4] += 100
+    (alarm,) = [finding for finding in fitted.check(wild) if finding.alarm]
+    assert (alarm.name, alarm.where) == ("wild entries", ["feature 5 of a-sample 4 in a"])
+    assert (fitted.n_features_in_, fitted.source_names_) == (40, ["a", "b"])
+    with pytest.raises(InputError, match="these are not the data that the model was fitted to"):
+        fitted.check(data["a"])
+
+
+def test_what_an_inference_lacks_is_refused(data):
+    for options in ({"noise": "robust"}, {"offsets": True}, {"noise": "auto"}):
+        with pytest.raises(InputError, match=f"inference='map' has no option {next(iter(options))}; leave it out, or"):
+            model(inference="map", **options).fit(data)
+    with pytest.raises(InputError, match="MAP cannot learn alpha0"):
+        model(inference="map", alpha0="learned").fit(data)
+
+
 def test_a_list_of_one_is_a_single_matrix(data):
     assert_same_fit(model().fit(data[:1]), model().fit(data[0]))
     assert_same_fit(model().fit({"only": data[0]}), model().fit(data[0]))

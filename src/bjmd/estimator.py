@@ -79,8 +79,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """Bayesian joint matrix decomposition of one or several sources over the same features.
 
     Every source is X = H W + noise.  All sources share the components W.  Each has memberships H of its own, whose
-    rows are non-negative and sum to 1, and a noise level of its own.  The unit and the origin of the data do not matter,
-    but sources must be measured in the same.  docs/model.md has the whole model.
+    rows are non-negative and sum to 1, and a noise level of its own.  The unit and the origin of the data do not
+    matter, but all sources must be measured in the same.  docs/model.md has the whole model.
 
     Parameters
     ----------

@@ -12,7 +12,8 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
 from bjmd.files.tables import Settings
-from bjmd.fits import restarts, storage
+from bjmd.fits import registry, restarts, storage
+from bjmd.fits.check import check
 from bjmd.report import figures, tables, text
 
 NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]
@@ -82,6 +83,58 @@ def test_the_tables_hold_the_best_restart(folder, fitted):
     np.testing.assert_allclose(noise[["noise", "sd", "low", "high"]], expected, rtol=1e-5)
 
 
+def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
+    sources, _ = fitted
+    options = {"noise": "feature+sample+robust", "offsets": True, "alpha0": "learned", "max_sweeps": 50}
+    best = registry.fit("cavi-bjmd", sources, 3, **options)
+    outputs.write(tmp_path / "out", sources, [best])
+    tables = {path.stem: pd.read_csv(path, sep="\t") for path in (tmp_path / "out").glob("*.tsv")}
+    np.testing.assert_allclose(tables["feature_noise"]["times"], best.model.feature_precision**-0.5, rtol=1e-5)
+    np.testing.assert_allclose(tables["sample_noise"]["times"], best.model.sample_precision**-0.5, rtol=1e-5)
+    assert list(tables["sample_noise"]["sample"]) == [name for names in sources.sample_names for name in names]
+    offsets = tables["offsets"].pivot(index="source", columns="feature", values="offset")
+    offsets = offsets.loc[sources.names, sources.feature_names]
+    np.testing.assert_allclose(offsets, best.model.offsets, rtol=1e-5)
+    np.testing.assert_allclose(tables["offsets"]["sd"], best.model.offsets_sd.ravel(), rtol=1e-5)
+    np.testing.assert_allclose(tables["noise"]["degrees_of_freedom"], best.model.degrees_of_freedom, rtol=1e-5)
+    np.testing.assert_allclose(tables["dirichlet"][["C1", "C2", "C3"]], best.model.alpha0, rtol=1e-5)
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    noisiest = sources.feature_names[best.model.feature_precision.argmin()]
+    assert f"The noisiest are {noisiest} (" in summary
+    c, i = np.unravel_index(np.abs(best.model.offsets).argmax(), best.model.offsets.shape)
+    assert (
+        f"the largest are {sources.feature_names[i]} in " in summary
+        and f"({best.model.offsets[c, i]:+.2g} ±" in summary
+    )
+    assert "degrees of freedom: " in summary
+    for name in ("feature_noise", "offsets"):
+        assert (tmp_path / "out" / "figures" / f"{name}.png").stat().st_size > 1000
+        assert f"(figures/{name}.png)" in summary
+
+
+def test_every_report_says_whether_the_model_suits_the_data(fitted, tmp_path):
+    sources, _ = fitted
+    wild = [x.copy() for x in sources.matrices]
+    wild[0][3, 5] = 200.0
+    broken = sources.replace(matrices=wild)
+    best = registry.fit("cavi-bjmd", broken, 3)
+    outputs.write(tmp_path / "out", broken, [best])
+    loaded, expected = outputs.load(tmp_path / "out").findings, check(broken, best)
+    assert [(f.name, f.alarm, f.where, f.sentence) for f in loaded] == [
+        (f.name, f.alarm, f.where, f.sentence) for f in expected
+    ]
+    alarms = [finding for finding in expected if finding.alarm]
+    assert alarms
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    for finding in expected:
+        assert text._markdown_text(finding.sentence) in summary
+        drawn = tmp_path / "out" / "figures" / f"{text.figure_of(finding)}.png"
+        assert drawn.exists() == finding.alarm
+        assert text.figure_of(finding) in text.FIGURES
+    calm = text.about_check([finding for finding in expected if not finding.alarm])
+    assert calm.paragraphs[0] == "Nothing in the residuals contradicts the model."
+
+
 def test_the_table_of_restarts_is_ordered_by_objective(folder, fitted):
     table = pd.read_csv(folder / "restarts.tsv", sep="\t")
     assert list(table.columns) == ["seed", "objective", "converged", "reason", "seconds"]
@@ -113,7 +166,8 @@ def test_the_list_of_files_is_complete(folder):
     written = {path.name + "/" * path.is_dir() for path in folder.iterdir()}
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in written)
     unused = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in written)]
-    assert unused == ["*.h5ad", "*.h5mu"], "no such file was read"
+    beyond = ["offsets.tsv", "feature_noise.tsv", "sample_noise.tsv", "dirichlet.tsv"]
+    assert unused == [*beyond, "*.h5ad", "*.h5mu"], "no such file was read, and the fit is of the paper's model"
     names = json.loads((folder / "names.json").read_text())
     assert sorted(names["files"]) == sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()

@@ -199,7 +199,7 @@ def test_the_recommended_option_ends_the_alarm(name):
 
 def test_what_a_fit_has_is_not_recommended():
     """Noise by feature is shared by the sources; where only one of them has it, some is left."""
-    first, *others = draw(3).sources.matrices
+    _, *others = draw(3).sources.matrices
     broken = noisy_features(draw(3), None).matrices[0]
     sources = Sources([broken, *others])
     finding = found("feature noise", sources, fit(sources, noise="feature"))

@@ -14,8 +14,9 @@ from bjmd import cli
 from bjmd.commands import select as select_command
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import number_of_components, registry, restarts
-from bjmd.fits.number_of_components import hide, log_densities, select, stability
+from bjmd.fits import held_out_entries, number_of_components, registry, restarts
+from bjmd.fits.held_out_entries import hide, log_densities
+from bjmd.fits.number_of_components import select, stability
 from bjmd_paper.datasets import synthetic
 
 QUICK = {"n_restarts": 2, "n_repeats": 2, "tol": 1e-5}
@@ -141,7 +142,7 @@ def test_densities_do_not_depend_on_the_size_of_the_blocks(sources, monkeypatch)
     result = registry.fit("cavi-bjmd", sources, 3)
     hidden = hide(sources, 0.2, np.random.default_rng(0))
     whole = log_densities(result, sources, hidden)
-    monkeypatch.setattr(number_of_components, "BLOCK", 70)
+    monkeypatch.setattr(held_out_entries, "BLOCK", 70)
     np.testing.assert_allclose(log_densities(result, sources, hidden), whole, rtol=1e-12)
 
 
@@ -150,7 +151,7 @@ def test_the_standard_error_is_that_of_independent_samples(rng):
     n, per_sample, means, errors = 60, 8, [], []
     for _ in range(2000):
         entries = rng.standard_normal((n, 1)) + 0.5 * rng.standard_normal((n, per_sample))
-        mean, error = number_of_components._difference(entries.sum(axis=1), np.full(n, per_sample))
+        mean, error = held_out_entries.difference(entries.sum(axis=1), np.full(n, per_sample))
         means.append(mean)
         errors.append(error)
     np.testing.assert_allclose(np.mean(errors), np.std(means), rtol=0.06)

@@ -32,7 +32,7 @@ FILES = {
     "components.tsv": "the components, features x components",
     "components_sd.tsv": "posterior sd of the components, if the method has a posterior",
     "memberships_<source>.tsv": "the memberships of one source, samples x components",
-    "noise.tsv": "noise sd of each source, with posterior sd, 90 % credible interval and degrees of freedom where known",
+    "noise.tsv": "noise sd of each source, with posterior sd, 90 % credible interval, degrees of freedom where known",
     "offsets.tsv": "offset of each feature in each source and its posterior sd, if the fit has offsets",
     "feature_noise.tsv": "how many times the noise of its source each feature has, with noise by feature",
     "sample_noise.tsv": "how many times the noise of its source each sample has, with noise by sample",

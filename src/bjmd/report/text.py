@@ -33,8 +33,8 @@ FIGURES = {
     ),
     "feature_noise": (
         "Dot plot of the noise of the features, sorted",
-        "How many times the noise of its source each feature has, and the names of the noisiest. The noisier a feature, "
-        "the less it counts.",
+        "How many times the noise of its source each feature has, and the names of the noisiest. The noisier a "
+        "feature, the less it counts.",
     ),
     "offsets": (
         "Histograms of the offsets of every source",
@@ -255,8 +255,8 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
             top = table.nlargest(5, "times")
             names = ", ".join(f"{name} ({times:.2g})" for name, times in zip(top[what], top["times"], strict=True))
             yield (
-                f"The noise differs by {what}: nine in ten {what}s have between {low:.2g} and {high:.2g} times the noise "
-                f"of their source. The noisiest are {names}."
+                f"The noise differs by {what}: nine in ten {what}s have between {low:.2g} and {high:.2g} times the "
+                f"noise of their source. The noisiest are {names}."
             )
     if best.model is not None and best.model.degrees_of_freedom is not None:
         for name, nu in zip(data.names, best.model.degrees_of_freedom, strict=True):
@@ -275,9 +275,8 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
             "of sample is found in one source only, its offsets take up part of what sets that kind apart."
         )
     if "dirichlet" in found:
-        alpha = best.model.alpha0
-        rare = [f"{name} hardly uses C{k + 1}" for name, row in zip(data.names, alpha / alpha.sum(1, keepdims=True), strict=True)
-                for k in np.flatnonzero(row < RARE)]  # fmt: skip
+        expected = best.model.alpha0 / best.model.alpha0.sum(axis=1, keepdims=True)
+        rare = [f"{data.names[c]} hardly uses C{k + 1}" for c, k in np.argwhere(expected < RARE)]
         yield "The Dirichlet of the memberships was learned for each source" + (
             f": {', '.join(rare)}." if rare else "."
         )
