@@ -91,7 +91,10 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
     priors, origin = priors_of(sources, result)
     findings = [_unit(surveys, priors), _origin(surveys, priors, origin), _growing(surveys), _wild(surveys)]
     findings += [_uneven(surveys, 0), _uneven(surveys, 1)]
-    findings += [_shifts(surveys, owned, result.model.offsets is not None), _private(surveys, owned, priors)]
+    findings += [
+        _shifts(surveys, owned, result.model is not None and result.model.offsets is not None),
+        _private(surveys, owned, priors),
+    ]
     on = {f"{part} noise" for part in parsed(result.options.get("noise", "source"))}
     on |= {"wild entries"} if "robust noise" in on else set()
     return [_with_doubt(_with_what_is_on(finding, on), findings) for finding in findings]

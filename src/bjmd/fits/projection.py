@@ -197,7 +197,7 @@ class _Columns:
             self.gaps = np.ascontiguousarray(moments.sums_over(self.view.by_column, second, weights).T)
         self.by_sample = None if model.sample_shape is None else _of_source(model.sample_shape, source)
         self.offset_variance = 0.0  # of every column, weighted by phi
-        if model.offsets is not None and source is not None:
+        if model.offsets_sd is not None and source is not None:
             self.offset_variance = (weights * model.offsets_sd[source] ** 2) @ self.view.observed()
         self.nu, self.scale = None, 1.0
         if model.degrees_of_freedom is not None:
