@@ -82,14 +82,9 @@ def fit(
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
-        algorithm,
-        tol=tol,
-        max_sweeps=max_sweeps,
-        watch=watch,
-        objective="ELBO",
-        momentum_from=PLAIN_SWEEPS,
-        per_entry=per_entry,
-    )
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO",
+        momentum_from=PLAIN_SWEEPS, per_entry=per_entry,
+    )  # fmt: skip
 
 
 def _require_able(sources, factors, offsets):
