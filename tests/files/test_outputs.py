@@ -106,7 +106,7 @@ def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
         f"the largest are {sources.feature_names[i]} in " in summary
         and f"({best.model.offsets[c, i]:+.2g} ±" in summary
     )
-    assert "degrees of freedom: " in summary
+    assert "Degrees of freedom of the noise: " in summary and "The fit down-weights entries that lie far out" in summary
     for name in ("feature_noise", "offsets"):
         assert (tmp_path / "out" / "figures" / f"{name}.png").stat().st_size > 1000
         assert f"(figures/{name}.png)" in summary

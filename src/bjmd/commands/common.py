@@ -91,7 +91,8 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     add("--alpha0", type=_number, metavar="A", help=f"prior of the memberships: {favour} (default: {Priors.alpha0})")
     scale = "a number, or learned, one for each component"
     add("--lambda", dest="lambda_", type=_number, metavar="L", help=f"prior scale of the components: {scale}")
-    add("--tol", type=float, metavar="T", help="stop when the objective changes by less than T nats an entry")
+    stop = "stop when the objective changes by less than T nats an entry (with --priors paper: relative)"
+    add("--tol", type=float, metavar="T", help=stop)
     add("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option; may be repeated")
 
 

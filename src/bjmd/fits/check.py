@@ -88,15 +88,19 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
         squares = covariance + result.components[:, :, None] * result.components[:, None, :]
         surveys = [Survey(sources, result, c, covariance, squares) for c in range(len(sources))]
         owned = _Ownership(surveys)
-    priors, origin = priors_of(sources, result)
-    findings = [_unit(surveys, priors), _origin(surveys, priors, origin), _growing(surveys), _wild(surveys)]
+    (priors, origin), noise = priors_of(sources, result), parsed(result.options.get("noise", "source"))
+    findings = [
+        _unit(surveys, priors),
+        _origin(surveys, priors, origin),
+        _growing(surveys),
+        _wild(surveys, "robust" in noise),
+    ]
     findings += [_uneven(surveys, 0), _uneven(surveys, 1)]
     findings += [
         _shifts(surveys, owned, result.model is not None and result.model.offsets is not None),
         _private(surveys, owned, priors),
     ]
-    on = {f"{part} noise" for part in parsed(result.options.get("noise", "source"))}
-    on |= {"wild entries"} if "robust noise" in on else set()
+    on = {f"{part} noise" for part in noise}
     return [_with_doubt(_with_what_is_on(finding, on), findings) for finding in findings]
 
 
@@ -158,9 +162,12 @@ def _uneven(surveys, axis):
     return _finding(f"{what} noise", SPREAD, found, f"The noise is about the same in all {what}s of a source", data)
 
 
-def _wild(surveys):
-    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of normal noise."""
-    found = []
+def _wild(surveys, robust):
+    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of normal noise.
+
+    A robust fit has down-weighted whatever lies far out, so there it is no alarm.
+    """
+    found, calm = [], "No more entries lie far out than normal noise puts there"
     for s in surveys:
         # a spread of the noise that is no alarm itself must make none here
         expected = s.n * 2 * stats.norm.sf(CUTS / (1 + SPREAD))
@@ -176,8 +183,13 @@ def _wild(surveys):
             f"fit, where normal noise puts {expected[best]:.2g}, and the farthest lies {s.worst[0][0]:.3g} away"
         )
         found.append((counts[best] / expected[best], _p(p_values[best], len(surveys) * len(CUTS)), where, sentence))
+    if robust:
+        (_, i, j), s = max(((s.worst[0], s) for s in surveys), key=lambda one: one[0][0])
+        calm = "The fit down-weights entries that lie far out; the farthest is "
+        calm += f"{s.sources.feature_names[i]} of {s.sources.sample_names[s.c][j]} in {s.name}"
+        found = [(0.0, None, [], "")]
     data = {"sources": [s.name for s in surveys], "at": s.at, "share": [s.beyond / s.n for s in surveys]}
-    return _finding("wild entries", 1.0, found, "No more entries lie far out than normal noise puts there", data)
+    return _finding("wild entries", 1.0, found, calm, data)
 
 
 def _growing(surveys):
@@ -316,7 +328,8 @@ def _unit(surveys, priors):
         f"expects (lambda_ = {lambda_:g})"
     )
     data = {"sources": [s.name for s in surveys], "size": sizes, "lambda_": lambda_}
-    return _finding("unit", 1.0, [(statistic, None, [], sentence)], "The unit of the data suits the prior", data)
+    calm = "The prior follows the unit of the data" if priors.relative else "The unit of the data suits the prior"
+    return _finding("unit", 1.0, [(statistic, None, [], sentence)], calm, data)
 
 
 def _origin(surveys, priors, origin):
@@ -332,5 +345,9 @@ def _origin(surveys, priors, origin):
         f"square), the spread around them is {spread:.3g}, and lambda_ {lambda_:g}"
     )
     data = {"means": means, "spread": spread, "lambda_": lambda_}
-    calm = "The means of the features are near enough to zero"
+    calm = (
+        "The means of the features are near enough to zero"
+        if origin is None
+        else "The prior follows the origin of the data"
+    )
     return _finding("origin", 1.0, [(statistic, None, top, sentence)], calm, data)

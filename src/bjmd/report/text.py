@@ -253,19 +253,22 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
             table = found[f"{what}_noise"]
             low, high = table["times"].quantile([0.05, 0.95])
             top = table.nlargest(5, "times")
-            names = ", ".join(f"{name} ({times:.2g})" for name, times in zip(top[what], top["times"], strict=True))
+            labels = top[what] + (" of " + top["source"] if what == "sample" else "")
+            names = ", ".join(f"{name} ({times:.2g})" for name, times in zip(labels, top["times"], strict=True))
             yield (
                 f"The noise differs by {what}: nine in ten {what}s have between {low:.2g} and {high:.2g} times the "
                 f"noise of their source. The noisiest are {names}."
             )
     if best.model is not None and best.model.degrees_of_freedom is not None:
-        for name, nu in zip(data.names, best.model.degrees_of_freedom, strict=True):
-            yield f"The noise of {name} has {nu:.2g} degrees of freedom: " + (
-                "single wild entries are down-weighted." if nu < NEARLY_NORMAL else "it is as good as normal."
-            )
+        nus = best.model.degrees_of_freedom
+        each = ", ".join(f"{nu:.2g} in {name}" for name, nu in zip(data.names, nus, strict=True))
+        effect = "single wild entries are down-weighted" if nus.min() < NEARLY_NORMAL else "it is as good as normal"
+        yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in found:
         table = found["offsets"]
-        sizes = [f"{size:.2g} in {name}" for name, size in (table.groupby("source")["offset"].agg(_rms).items())]
+        sizes = [
+            f"{size:.2g} in {name}" for name, size in table.groupby("source", sort=False)["offset"].agg(_rms).items()
+        ]
         top = table.loc[table["offset"].abs().nlargest(5).index]
         names = ", ".join(
             f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})" for row in top.itertuples()
