@@ -53,11 +53,12 @@ COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
-LEARNING_WAITS = 8
-"""Sweeps before the Dirichlet and the scales of the components are learned: memberships that are still random would
-pull the first away, and components that are still near zero would keep the second there."""
-SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
-"""In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
+PRIORS_WAIT = 8
+"""Sweeps before priors are learned: memberships that are still random would pull the Dirichlet away, and components
+that are still small would pull lambda to 0."""
+SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED, SETTLED_WEIGHTS = 100, 100, 1e-10, 1e-6, 1e-7
+"""In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds, a smaller
+one where weights or priors are learned, whose rounds take smaller steps."""
 
 
 def fit(
@@ -82,8 +83,8 @@ def fit(
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO",
-        momentum_from=PLAIN_SWEEPS, per_entry=per_entry,
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO", momentum_from=PLAIN_SWEEPS,
+        wait=PRIORS_WAIT if prior.learns_alpha or prior.learns_lambda else 0, per_entry=per_entry,
     )  # fmt: skip
 
 
@@ -260,7 +261,7 @@ class ClosedForm:
             gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)) if self.has_gaps else None,
         )
         state = replace(state, rows=rows)
-        if state.lambdas is not None and state.n_sweeps >= LEARNING_WAITS:
+        if state.lambdas is not None and state.n_sweeps >= PRIORS_WAIT:
             state = replace(state, lambdas=np.sqrt(rows.second_moment).mean(axis=1, keepdims=True))
         return state
 
@@ -342,7 +343,7 @@ class ClosedForm:
                 error += change
                 elbo += offsets.elbo(c)
             rates[c] = self.priors.b0 + max(0.5 * error, 0.0)
-            if self.priors.learns_alpha and state.n_sweeps >= LEARNING_WAITS:
+            if self.priors.learns_alpha and state.n_sweeps >= PRIORS_WAIT:
                 value = dirichlet.prior_part(best.g, alpha)
                 alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
                 elbo += dirichlet.prior_part(best.g, alpha) - value
@@ -397,12 +398,13 @@ class ClosedForm:
 
     def settle(self, state):
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
+        settled = SETTLED_WEIGHTS if self.factors or self.priors.learns_alpha else SETTLED
         for _ in range(SETTLING_ROUNDS):
             before = state.memberships()
             seen = self.look(state)
             state, elbo = self.update_columns(state, seen, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS)
             moved = max(np.abs(m - was).max() for m, was in zip(state.memberships(), before, strict=True))
-            if moved <= SETTLED:
+            if moved <= settled:
                 break
         return state, elbo
 
