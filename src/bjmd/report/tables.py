@@ -71,7 +71,8 @@ def noise(data: Named, best: Decomposition) -> pd.DataFrame:
 
 def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
     """What a fit with another noise model, offsets or a learned Dirichlet knows besides, by name."""
-    model, found = best.model, {}
+    found: dict[str, pd.DataFrame] = {}
+    model = best.model
     if model is None:
         return found
     if model.feature_precision is not None:
@@ -81,7 +82,7 @@ def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame
         samples = [sample for samples in data.sample_names for sample in samples]
         times = model.sample_precision**-0.5
         found["sample_noise"] = pd.DataFrame({"source": sources, "sample": samples, "times": times})
-    if model.offsets is not None:
+    if model.offsets is not None and model.offsets_sd is not None:
         rows = pd.MultiIndex.from_product([data.names, data.feature_names], names=["source", "feature"])
         offsets = {"offset": model.offsets.ravel(), "sd": model.offsets_sd.ravel()}
         found["offsets"] = pd.DataFrame(offsets, rows).reset_index()
