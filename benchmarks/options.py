@@ -1,6 +1,6 @@
-"""The measurements in docs/options.md, each a table of it.
+"""The measurements in docs/options.md of choices that everybody makes; remedies.py has those of difficult data.
 
-    python benchmarks/options.py [table ...]        # all of them, a few minutes; or for example: scale alpha0
+    python benchmarks/options.py [table ...]        # all of them, a few minutes; or for example: lambda_ alpha0
 
 Unless a table says otherwise, the data are the paper's small synthetic data (105 features, three sources of 120
 samples, noise sd 1, 2.5 and 4, five components), changed in one way; every number is a mean over DRAWS draws of the
@@ -10,7 +10,6 @@ best of RESTARTS starts of cavi-bjmd by objective.  AUC is x 100.
 import sys
 import warnings
 
-import credible_intervals
 import numpy as np
 import scipy.sparse
 from scipy.optimize import linear_sum_assignment
@@ -72,23 +71,6 @@ def header(*cells):
     print("|" + "---|" * len(cells))
 
 
-def scale():
-    """Data in another unit, with the priors left alone and with the priors in that unit."""
-    header("data multiplied by", "AUC, default priors", "noise / unit", "AUC, priors in the unit", "noise / unit")
-    for unit in (1e-4, 1e-2, 1.0, 1e2, 1e4):
-        cells = []
-        for priors in ({}, {"lambda_": unit, "b0": 0.01 * unit**2}):
-
-            def measure(data, rng, unit=unit, priors=priors):
-                sources = changed(data, lambda x, c: unit * x)
-                result = best(sources, **priors)
-                return np.concatenate([auc(sources, result), result.noise / unit])
-
-            found = over_draws(measure)
-            cells += [numbers(found[:3]), numbers(found[3:], 2)]
-        row(f"{unit:g}", *cells)
-
-
 def lambda_():
     header("lambda", "AUC", "noise", "mean abs(w)")
     for value in (0.001, 0.01, 0.1, 1.0, 10.0, 100.0):
@@ -114,78 +96,6 @@ def alpha0():
         row(f"{value:g}", numbers(found[:3]), numbers(found[3:], 2))
     truth = over_draws(lambda data, rng: [h.max(axis=0).mean() for h in data.memberships])
     row("truth", "", numbers(truth, 2))
-
-
-def centring():
-    """The same data with every feature moved up, and what centring and dividing do to them."""
-
-    def moved(data, rng, size=10.0):
-        offset = size * rng.random((len(data.components), 1))
-        return changed(data, lambda x, c: x + offset)
-
-    def centred(data, rng):
-        sources = moved(data, rng)
-        mean = np.hstack(sources.matrices).mean(axis=1, keepdims=True)
-        return Sources([x - mean for x in sources.matrices], labels=sources.labels)
-
-    def standardised(data, rng):
-        sources = centred(data, rng)
-        sd = np.hstack(sources.matrices).std(axis=1, keepdims=True)
-        return Sources([x / sd for x in sources.matrices], labels=sources.labels)
-
-    def within_sources(data, rng):
-        return changed(data, lambda x, c: x - x.mean(axis=1, keepdims=True))
-
-    header("data", "AUC")
-    row("as they are", numbers(auc_after(unchanged)))
-    row("each feature moved up by 0 to 10", numbers(auc_after(moved)))
-    row("the same, lambda = 10", numbers(auc_after(moved, lambda_=10.0)))
-    row("moved up, then each feature centred over all samples", numbers(auc_after(centred)))
-    row("moved up, centred, and divided by its sd", numbers(auc_after(standardised)))
-    row("each feature centred in each source", numbers(auc_after(within_sources)))
-
-
-def batch():
-    """Source 2 is shifted: every feature by its own amount, with sd 1, for example by another instrument."""
-
-    def shifted(data, rng):
-        shift = rng.standard_normal((len(data.components), 1))
-        return changed(data, lambda x, c: x + shift if c == 1 else x)
-
-    def repaired(data, rng):
-        sources = shifted(data, rng)
-        return Sources([x - x.mean(axis=1, keepdims=True) for x in sources.matrices], labels=sources.labels)
-
-    def other_mix(data, rng):
-        """Without a shift, but source 2 keeps only samples of blocks 1 and 2: its mean is other for a good reason."""
-        h = data.memberships[1]
-        kept = np.flatnonzero(h[2:4].sum(axis=0) == 0)
-        matrices, labels = list(data.sources.matrices), list(data.sources.labels)
-        matrices[1], labels[1] = matrices[1][:, kept], labels[1][:, kept]
-        return Sources(matrices, labels=labels)
-
-    def other_mix_centred(data, rng):
-        sources = other_mix(data, rng)
-        return Sources([x - x.mean(axis=1, keepdims=True) for x in sources.matrices], labels=sources.labels)
-
-    def measure_after(prepare, n_components=5):
-        def measure(data, rng):
-            sources = prepare(data, rng)
-            result = best(sources, n_components)
-            first, second = (h.mean(axis=1) for h in result.memberships[:2])
-            return np.concatenate([auc(sources, result), [result.noise[1], np.abs(first - second).max()]])
-
-        found = over_draws(measure)
-        return numbers(found[:3]), f"{found[3]:.2f}", f"{found[4]:.2f}"
-
-    header("data", "K", "AUC", "noise of source 2", "largest difference of mean memberships, source 1 and 2")
-    row("as they are", "5", *measure_after(unchanged))
-    row("source 2 shifted", "5", *measure_after(shifted))
-    row("source 2 shifted", "6", *measure_after(shifted, 6))
-    row("source 2 shifted, each feature centred in each source", "5", *measure_after(repaired))
-    with warnings.catch_warnings(action="ignore"):  # classes that source 2 lacks have no AUC there
-        row("source 2 has blocks 1 and 2 only", "5", *measure_after(other_mix))
-        row("the same, each feature centred in each source", "5", *measure_after(other_mix_centred))
 
 
 def components():
@@ -262,120 +172,6 @@ def sizes():
             row(str(n), f"{alone:.1f}", f"{beside:.1f}", f"{noise:.2f}")
 
 
-def missing():
-    header("missing, %", "AUC, `cavi-bjmd`", "noise", "AUC, `map-bjmd`", "noise")
-    for share in (0.0, 0.1, 0.3, 0.5, 0.7, 0.8):
-        cells = []
-        for method in ("cavi-bjmd", "map-bjmd"):
-
-            def measure(data, rng, share=share, method=method):
-                sources = changed(data, lambda x, c: np.where(rng.random(x.shape) < share, np.nan, x))
-                result = best(sources, method=method)
-                return np.concatenate([auc(sources, result), result.noise])
-
-            found = over_draws(measure)
-            cells += [numbers(found[:3]), numbers(found[3:], 2)]
-        row(f"{100 * share:.0f}", *cells)
-
-
-def missing_intervals():
-    """Coverage of 90 % intervals when entries are missing, over data drawn from the priors (credible_intervals.py)."""
-    header("missing, %", "noise", "W", "H")
-    for share in (0.0, 0.2, 0.5):
-        scores = []
-        for seed in range(40):
-            rng = np.random.default_rng(seed)
-            w, h, noise, sources = credible_intervals.draw(rng)
-            holes = Sources([np.where(rng.random(x.shape) < share, np.nan, x) for x in sources.matrices])
-            result = best(holes, credible_intervals.K, **credible_intervals.PRIORS)
-            distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
-            fitted, true = linear_sum_assignment(distance)
-            order = true[np.argsort(fitted)]
-            inside = [credible_intervals.inside(result.posterior.noise, noise)[0]]
-            inside.append(credible_intervals.inside(result.posterior.components, w[:, order])[0])
-            columns = zip(result.posterior.memberships, h, strict=True)
-            inside.append(np.mean([credible_intervals.inside(m, block[order])[0] for m, block in columns]))
-            scores.append(inside)
-        row(f"{100 * share:.0f}", *(f"{100 * value:.0f} %" for value in np.mean(scores, axis=0)))
-
-
-def private():
-    """Half of the samples of source 1 are half made of a pattern that no other source has."""
-
-    def prepare(data, rng):
-        pattern = 4.0 * (rng.random((len(data.components), 1)) < 0.3)
-        has = rng.random(120) < 0.5
-        clean = data.components @ data.memberships[0]
-        matrices = list(data.sources.matrices)
-        matrices[0] = matrices[0] + 0.5 * has * (pattern - clean)
-        return Sources(matrices, labels=data.sources.labels), has
-
-    header("K", "AUC", "AUC of the pattern", "mean membership of the sources in its component", "noise")
-    for n_components in (5, 6):
-
-        def measure(data, rng, n_components=n_components):
-            sources, has = prepare(data, rng)
-            result = best(sources, n_components)
-            found = [100 * auc_per_source([h[None]], [has[None]])[0] for h in result.memberships[0]]
-            k = int(np.argmax(found))
-            shares = [h[k].mean() for h in result.memberships]
-            return np.concatenate([auc(sources, result), shares, result.noise, [found[k]]])
-
-        found = over_draws(measure)
-        row(str(n_components), numbers(found[:3]), f"{found[9]:.1f}", numbers(found[3:6], 2), numbers(found[6:9], 2))
-
-
-def noisy_features():
-    """A tenth of the features has ten times the noise, in every source."""
-
-    def prepare(data, rng):
-        noisy = np.where(np.arange(len(data.components)) % 10 == 0, 10.0, 1.0)[:, None]
-        clean = [data.components @ h for h in data.memberships]
-        return changed(data, lambda x, c: clean[c] + noisy * (x - clean[c]))
-
-    def divided(data, rng):
-        sources = prepare(data, rng)
-        sd = np.hstack(sources.matrices).std(axis=1, keepdims=True)
-        return Sources([x / sd for x in sources.matrices], labels=sources.labels)
-
-    header("data", "AUC")
-    row("as they are", numbers(auc_after(unchanged)))
-    row("every tenth feature has 10 times the noise", numbers(auc_after(prepare)))
-    row("the same, each feature divided by its sd over all samples", numbers(auc_after(divided)))
-
-
-def outliers():
-    """One entry in a thousand is multiplied by 100."""
-
-    def spoiled(data, rng):
-        return changed(data, lambda x, c: np.where(rng.random(x.shape) < 0.001, 100 * x, x))
-
-    def limits(x):
-        middle = np.median(x)
-        return middle, 6 * 1.4826 * np.median(np.abs(x - middle))
-
-    def clipped(x):
-        middle, far = limits(x)
-        return np.clip(x, middle - far, middle + far)
-
-    def removed(x):
-        middle, far = limits(x)
-        return np.where(np.abs(x - middle) > far, np.nan, x)
-
-    def then(repair):
-        def prepare(data, rng):
-            sources = spoiled(data, rng)
-            return Sources([repair(x) for x in sources.matrices], labels=sources.labels)
-
-        return prepare
-
-    header("data", "AUC")
-    row("as they are", numbers(auc_after(unchanged)))
-    row("one entry in 1000 multiplied by 100", numbers(auc_after(spoiled)))
-    row("the same, clipped at 6 robust sds from the source's median", numbers(auc_after(then(clipped))))
-    row("the same, NaN beyond 6 robust sds", numbers(auc_after(then(removed))))
-
-
 def counts():
     """Poisson counts of 200 features whose means are 0.01 to 100, in samples whose depths are 0.3 to 3.
 
@@ -442,11 +238,8 @@ def sparse():
 
 TABLES = {
     table.__name__: table
-    for table in (
-        scale, lambda_, alpha0, centring, batch, components, starts, tolerance, inference, sizes, missing,
-        missing_intervals, private, noisy_features, outliers, counts, mixtures, sparse,
-    )
-}  # fmt: skip
+    for table in (lambda_, alpha0, components, starts, tolerance, inference, sizes, counts, mixtures, sparse)
+}
 
 if __name__ == "__main__":
     with threadpool_limits(1):

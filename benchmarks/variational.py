@@ -219,12 +219,7 @@ def reach(full):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="also run advi-bjmd to its stop on the large data")
-    parts = {
-        "large": floor_noise_and_peer,
-        "yale": yale,
-        "step": step,
-        "reach": lambda: reach(arguments.full),
-    }
+    parts = {"large": floor_noise_and_peer, "yale": yale, "step": step, "reach": lambda: reach(arguments.full)}
     parser.add_argument("--only", choices=parts, help="run one part only; large is floor, noise and peer")
     arguments = parser.parse_args()
     with threadpool_limits(1):

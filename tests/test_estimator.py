@@ -21,9 +21,7 @@ from bjmd.errors import InputError
 from bjmd.fits import restarts
 
 
-@parametrize_with_checks(
-    [BJMD(n_components=2, n_init=1), BJMD(n_components=2, n_init=1, inference="map")],
-)
+@parametrize_with_checks([BJMD(n_components=2, n_init=1), BJMD(n_components=2, n_init=1, inference="map")])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -27,6 +27,9 @@ COMMANDS = {
     "datasets": "list the real data sets, or get one",
 }
 
+ELSEWHERE = {"datasets": "bjmd_paper.command"}
+"""Commands that are not of the library; theirs is the only name of the paper's package in it."""
+
 _DESCRIPTION = """\
 Bayesian joint matrix decomposition: find the components that several data
 sources share, each sample's memberships in them, and each source's noise.
@@ -81,7 +84,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     for name in COMMANDS:
         command = commands.add_parser(name, **style)
         if name in argv[:1]:
-            module = importlib.import_module(f"bjmd.commands.{name}")
+            module = importlib.import_module(ELSEWHERE.get(name, f"bjmd.commands.{name}"))
             command.description = inspect.getdoc(module)
             command.set_defaults(run=module.run)
             module.add_arguments(command)

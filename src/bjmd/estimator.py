@@ -160,24 +160,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """
 
     def __init__(
-        self,
-        n_components: int = 5,
-        *,
-        inference: str = "cavi",
-        n_init: int = 20,
-        priors: str = "data",
-        noise: str = "source",
-        offsets: bool | str = False,
-        alpha0: float | Sequence[float] | str = Priors.alpha0,
-        lambda_: float | str | None = None,
-        a0: float = Priors.a0,
-        b0: float | None = None,
-        tol: float | None = None,
-        max_iter: int | None = None,
-        join: str = "outer",
-        n_jobs: int | None = None,
+        self, n_components: int = 5, *, inference: str = "cavi", n_init: int = 20, priors: str = "data",
+        noise: str = "source", offsets: bool | str = False, alpha0: float | Sequence[float] | str = Priors.alpha0,
+        lambda_: float | str | None = None, a0: float = Priors.a0, b0: float | None = None, tol: float | None = None,
+        max_iter: int | None = None, join: str = "outer", n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
-    ):
+    ):  # fmt: skip
         self.n_components = n_components
         self.inference = inference
         self.n_init = n_init

@@ -91,10 +91,11 @@ def learned_dirichlet(mean_log, alpha, n_columns):
     best, value = alpha, _dirichlet_density(mean_log, alpha, n_columns)
     for _ in range(50):
         gradient = n_columns * (psi(best.sum()) - psi(best) + mean_log) - 1
-        diagonal = -n_columns * polygamma(1, best)
+        # entries that the floor holds back stay there, or they would lead the others astray
+        inverse = np.where((best > LEAST_ALPHA) | (gradient > 0), -1 / (n_columns * polygamma(1, best)), 0.0)
         together = n_columns * polygamma(1, best.sum())
-        shift = (gradient / diagonal).sum() / (1 / together + (1 / diagonal).sum())
-        step, length = (gradient - shift) / diagonal, 1.0
+        shift = (gradient * inverse).sum() / (1 / together + inverse.sum())
+        step, length = (gradient - shift) * inverse, 1.0
         while length > 1e-6:
             trial = np.maximum(best - length * step, LEAST_ALPHA)
             new = _dirichlet_density(mean_log, trial, n_columns)

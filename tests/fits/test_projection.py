@@ -37,7 +37,8 @@ def with_holes(sources):
 
 
 def fit(method, sources, n_components=3, **options):
-    return registry.fit(method, sources, n_components, **{"tol": 1e-9, **options})
+    """The paper's model, whose noise has no unit; test_projection_composed.py goes beyond it."""
+    return registry.fit(method, sources, n_components, **{"tol": 1e-9, "priors": "paper", **options})
 
 
 @pytest.mark.parametrize("method", [*METHODS, "cavi-catbjmd", "map-catbjmd"])

@@ -12,6 +12,7 @@ from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
 from bjmd.fits.momentum import Momentum
 from bjmd.inference import cavi
+from bjmd.inference.rows import GaussianRows
 from bjmd.model import Priors
 from bjmd.numerics import dirichlet
 from bjmd_paper.datasets import synthetic
@@ -159,7 +160,7 @@ def test_every_row_of_the_components_by_the_normal_equations(rng):
     half = rng.standard_normal((4, 9))
     precision = half @ half.T
     linear, ridge = rng.standard_normal((4, 150)), 10 ** rng.uniform(-6, 9, size=(4, 150))
-    rows = cavi.GaussianRows(precision, linear, ridge)
+    rows = GaussianRows(precision, linear, ridge)
     expected = covariances(rows)
     means = np.einsum("ikp,pi->ik", expected, linear)
     np.testing.assert_allclose(rows.mean.T, means, rtol=1e-8, atol=1e-12)

@@ -3,16 +3,20 @@
 The ELBO is computed here a second time, entry by entry, from the densities alone (`by_entry`).
 """
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, psi
-from scipy.stats import gamma, invgamma, multivariate_normal, norm
+from scipy.stats import gamma, invgamma, multivariate_normal, norm, t
 
 from bjmd.data.sources import Sources
 from bjmd.inference import cavi, noise
-from bjmd.model import Priors
+from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
+from bjmd.numerics import dirichlet, moments
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
 ALPHA0 = [1.0, 1.1, 2.5]
@@ -181,3 +185,298 @@ def test_no_plain_sweep_lowers_the_elbo(make_sources, name, offsets, missing):
             state, objective = closed_form.sweep(state)
             assert -objective >= last - 1e-9 * abs(last), f"trial {trial}, sweep {sweep}"
             last = -objective
+
+
+def small(make_sources, name, *, learned=(), n_sweeps=10, missing=0.2):
+    """A small problem with every kind of noise in the data, swept for a while."""
+    rng = np.random.default_rng(8)
+    sources = problem(make_sources, missing, shift=1.0, n_features=7, n_samples=(6, 5))
+    rough, wild = np.exp(rng.standard_normal((7, 1))), np.where(rng.random((7, 6)) < 0.1, 8.0, 0.0)
+    sources = Sources([sources.matrices[0] + 0.5 * rough * rng.standard_normal((7, 6)) + wild, sources.matrices[1]])
+    closed_form = algorithm(sources, name, "offsets" in learned, learned)
+    return sources, closed_form, *after(closed_form, n_sweeps)[:2]
+
+
+def from_the_top(objective, at, step=1e-3):
+    """How far every coordinate is from the top of its parabola, which must bend down."""
+    at, found = np.asarray(at, dtype=float), []
+    middle = objective(at)
+    for unit in step * np.eye(len(at)):
+        up, down = objective(at + unit), objective(at - unit)
+        assert up + down < 2 * middle
+        found.append(step * (up - down) / (2 * (2 * middle - up - down)))
+    return np.abs(found).max()
+
+
+@pytest.mark.parametrize("name", ["feature", "feature+sample", "feature+sample+robust"])
+def test_phi_is_the_best_gamma(make_sources, name):
+    sources, closed_form, state, before = small(make_sources, name, learned=("offsets",))
+    entries = entry_factors(sources, closed_form, before)
+
+    def elbo(logs, i):
+        shape, rate = state.feature.shape.copy(), state.feature.rate.copy()
+        shape[i], rate[i] = np.exp(logs)
+        return by_entry(
+            sources, closed_form, replace(before, feature=noise.Gammas(before.feature.a, shape, rate)), entries
+        )
+
+    for i in (0, 3):
+        at = np.log([state.feature.shape[i], state.feature.rate[i]])
+        assert from_the_top(lambda logs, i=i: elbo(logs, i), at) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["sample", "feature+sample", "sample+robust"])
+def test_u_is_the_best_gamma(make_sources, name):
+    sources, closed_form, state, before = small(make_sources, name, learned=("offsets",))
+    entries = entry_factors(sources, closed_form, before)
+
+    def elbo(logs, c, j):
+        shape, rate = state.sample[c].shape.copy(), state.sample[c].rate.copy()
+        shape[j], rate[j] = np.exp(logs)
+        sample = [noise.Gammas(before.sample[c].a, shape, rate) if c == at else q for at, q in enumerate(state.sample)]
+        given = replace(state, rates=before.rates, offsets=before.offsets, sample=sample)
+        return by_entry(sources, closed_form, given, entries)
+
+    for c, j in ((0, 1), (1, 4)):
+        at = np.log([state.sample[c].shape[j], state.sample[c].rate[j]])
+        assert from_the_top(lambda logs, c=c, j=j: elbo(logs, c, j), at) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["source", "feature+sample", "robust"])
+def test_offsets_and_their_scale_are_the_best(make_sources, name):
+    sources, closed_form, state, before = small(make_sources, name, learned=("offsets",))
+    entries = entry_factors(sources, closed_form, before)
+
+    def elbo(values, c, i):
+        mean, variance = state.offsets.mean.copy(), state.offsets.variance.copy()
+        mean[c, i], variance[c, i] = values[0], np.exp(values[1])
+        offsets = replace(state.offsets, mean=mean, variance=variance, tau=before.offsets.tau)
+        return by_entry(sources, closed_form, replace(state, rates=before.rates, offsets=offsets), entries)
+
+    for c, i in ((0, 2), (1, 5)):
+        at = [state.offsets.mean[c, i], np.log(state.offsets.variance[c, i])]
+        assert from_the_top(lambda values, c=c, i=i: elbo(values, c, i), at) < 1e-5
+
+    def of_scale(logs):
+        return by_entry(sources, closed_form, replace(state, offsets=replace(state.offsets, tau=np.exp(logs))), entries)
+
+    assert from_the_top(of_scale, np.log(state.offsets.tau)) < 1e-5
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_rates_hyperparameters_and_learned_priors_are_the_best(make_sources, name):
+    """What a sweep ends with is at the top of the whole ELBO: B_c, a, a_c, nu_c, alpha and lambda_k."""
+    sources, closed_form, state, before = small(make_sources, name, learned=("offsets", "alpha", "lambda"), n_sweeps=12)
+    entries = entry_factors(sources, closed_form, before)
+
+    def of(**changes):
+        return by_entry(sources, closed_form, replace(state, **changes), entries)
+
+    assert from_the_top(lambda logs: of(rates=np.exp(logs)), np.log(state.rates)) < 1e-5
+    assert from_the_top(lambda logs: of(lambdas=np.exp(logs)[:, None]), np.log(state.lambdas[:, 0])) < 1e-5
+    inside = state.alphas[0] > LEAST_ALPHA
+    assert inside.any()
+
+    def of_alpha(logs):
+        alpha = state.alphas[0].copy()
+        alpha[inside] = np.exp(logs)
+        return of(alphas=[alpha, *state.alphas[1:]])
+
+    assert from_the_top(of_alpha, np.log(state.alphas[0][inside])) < 1e-5
+    if state.feature is not None:
+        _at_the_top_or_bound(
+            lambda a: of(feature=replace(state.feature, a=a)),
+            state.feature.a,
+            noise._least_shape(sum(view.counts_of_rows() for view in closed_form.views)),
+            noise.LARGEST_SHAPE,
+        )
+    if state.sample is not None:
+        _at_the_top_or_bound(
+            lambda a: of(sample=[replace(state.sample[0], a=a), state.sample[1]]),
+            state.sample[0].a,
+            noise._least_shape(closed_form.views[0].counts_of_columns()),
+            noise.LARGEST_SHAPE,
+        )
+    if state.nus is not None:
+        for c in range(2):
+            moved = lambda nu, c=c: of(nus=np.where(np.arange(2) == c, nu, state.nus))  # noqa: E731
+            _at_the_top_or_bound(moved, state.nus[c], noise.LEAST_NU, noise.MOST_NU)
+
+
+def _at_the_top_or_bound(objective, value, least, most):
+    if value in (least, most):
+        inwards = value * (1.01 if value == least else 1 / 1.01)
+        assert objective(inwards) < objective(value)
+    else:
+        assert from_the_top(lambda log: objective(np.exp(log[0])), [np.log(value)]) < 1e-4
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_rows_by_a_loop_over_the_observed_entries(make_sources, name):
+    """S_i^-1 = diag nu + sum t phi u E[hh'] and mu_i = S_i sum t phi u z E[h] over what is observed, by brute force."""
+    sources, closed_form, state, before = small(make_sources, name, learned=("offsets",), missing=0.4)
+    entries = entry_factors(sources, closed_form, before)
+    phi = np.ones(7) if state.feature is None else state.feature.shape / state.feature.rate
+    for i in range(7):
+        precision, linear = np.diag(before.ridge[:, i]), np.zeros(3)
+        for c, x in enumerate(sources.matrices):
+            t = closed_form.shapes[c] / before.rates[c]
+            for j in np.flatnonzero(~np.isnan(x[i])):
+                u = 1.0 if before.sample is None else before.sample[c].shape[j] / before.sample[c].rate[j]
+                g = before.columns[c][:, j]
+                m = g / g.sum()
+                z = x[i, j]
+                if entries[c] is not None:
+                    v = entries[c][0][i, j] / entries[c][1][i, j]
+                    z = v * z + (1 - v) * entries[c][2][i, j]
+                weight = t * phi[i] * u
+                precision = precision + weight * (g.sum() * np.outer(m, m) + np.diag(m)) / (g.sum() + 1)
+                linear = linear + weight * (z - before.offsets.mean[c, i]) * m
+        np.testing.assert_allclose(state.rows.mean[:, i], np.linalg.solve(precision, linear), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(covariances(state.rows)[i], np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["source", "feature+sample", "robust"])
+def test_columns_by_a_general_purpose_optimiser(make_sources, name, monkeypatch):
+    """With Newton steps to the end, every column is at the top of the ELBO for the noise it was found at."""
+    monkeypatch.setattr(cavi, "COLUMN_STEPS", 200)
+    monkeypatch.setattr(cavi, "COLUMN_TOLERANCE", 1e-13)
+    sources, closed_form, state, before = small(make_sources, name, learned=("offsets",))
+    entries = entry_factors(sources, closed_form, before)
+    given = replace(state, rates=before.rates, sample=before.sample, offsets=before.offsets)
+    for c, j in ((0, 2), (1, 0)):
+
+        def elbo(logs, c=c, j=j):
+            g = state.columns[c].copy()
+            g[:, j] = np.exp(logs)
+            columns = [g if c == at else other for at, other in enumerate(state.columns)]
+            return by_entry(sources, closed_form, replace(given, columns=columns), entries)
+
+        assert from_the_top(elbo, np.log(state.columns[c][:, j])) < 1e-4
+
+
+def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
+    """ln p - ln q over draws of W, H, s2, phi, u and o, with holes; all densities are SciPy's or written out here."""
+    sources, closed_form, state, _ = small(make_sources, "feature+sample", learned=("offsets",), n_sweeps=3)
+    elbo = by_entry(sources, closed_form, state, [None, None])
+    rng, n, priors = np.random.default_rng(0), 40_000, closed_form.priors
+    values = np.zeros(n)
+
+    def draw(q, p):
+        nonlocal values
+        draws = q.rvs(n, random_state=rng)
+        values += p.logpdf(draws) - q.logpdf(draws)
+        return draws
+
+    rows = [multivariate_normal(m, s) for m, s in zip(state.rows.mean.T, covariances(state.rows), strict=True)]
+    w = np.stack([q.rvs(n, random_state=rng) for q in rows], axis=1)
+    values -= sum(q.logpdf(w[:, i]) for i, q in enumerate(rows))
+    values -= np.sqrt(state.rows.second_moment).sum() / priors.lambda_ + state.rows.mean.size * np.log(
+        2 * priors.lambda_
+    )
+
+    def gammas(q):
+        prior = gamma(q.a, scale=1 / q.a)
+        return [draw(gamma(a, scale=1 / b), prior) for a, b in zip(q.shape, q.rate, strict=True)]
+
+    phi, alpha0 = gammas(state.feature), priors.dirichlet(3)
+    for c, x in enumerate(sources.matrices):
+        s2 = draw(invgamma(closed_form.shapes[c], scale=state.rates[c]), invgamma(priors.a0, scale=priors.b0))
+        u = gammas(state.sample[c])
+        prior = norm(scale=np.sqrt(state.offsets.tau[c]))
+        o = [
+            draw(norm(m, np.sqrt(v)), prior)
+            for m, v in zip(state.offsets.mean[c], state.offsets.variance[c], strict=True)
+        ]
+        for j in range(x.shape[1]):
+            g = state.columns[c][:, j]
+            log_h = np.stack([np.log(rng.gamma(a + 1, size=n)) + np.log(rng.random(n)) / a for a in g], axis=1)
+            log_h -= np.logaddexp.reduce(log_h, axis=1, keepdims=True)
+            values += dirichlet.log_normaliser(alpha0) + log_h @ (alpha0 - 1)
+            values -= dirichlet.log_normaliser(g) + log_h @ (g - 1)
+            for i in np.flatnonzero(~np.isnan(x[:, j])):
+                mean = (w[:, i] * np.exp(log_h)).sum(axis=1) + o[i]
+                values += norm.logpdf(x[i, j], mean, np.sqrt(s2 / (phi[i] * u[j])))
+    standard_error = values.std() / np.sqrt(n)
+    assert standard_error < 0.1
+    assert abs(values.mean() - elbo) < 4 * standard_error
+
+
+def test_a_robust_elbo_bounds_that_of_its_factors(make_sources):
+    """Counting 1 - v at the old fit costs something: the bound is below the ELBO without it, and near it."""
+    sources, closed_form, state, before = small(make_sources, "robust", n_sweeps=60)
+    entries = entry_factors(sources, closed_form, before)
+    bound = by_entry(sources, closed_form, state, entries)
+    cost = 0.0
+    for c, x in enumerate(sources.matrices):
+        g = state.columns[c]
+        m, seen = g / g.sum(axis=0), ~np.isnan(x)
+        second = moments.unpack(moments.column_moments(g), 3)
+        rows = np.einsum("ki,li->ikl", state.rows.mean, state.rows.mean) + covariances(state.rows)
+        mean = state.rows.mean.T @ m
+        variance = np.einsum("ikl,jkl->ij", rows, second) - mean**2
+        v = entries[c][0] / entries[c][1]
+        assert (v[seen] <= 1).all()
+        extra = (1 - v) * ((entries[c][2] - mean) ** 2 + variance)
+        cost += 0.5 * closed_form.shapes[c] / state.rates[c] * extra[seen].sum()
+    assert 0 < cost < 0.1 * abs(bound)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-3, 1.0, 1e6])
+def test_nothing_gets_more_precise_than_the_bound(scale):
+    """Whatever the errors are, none included, and however often a is learned from them."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 40, 30).astype(float)
+    q = noise.Gammas.start(counts)
+    for _ in range(200):
+        q = q.updated(counts, scale * counts * rng.exponential(size=30))
+        assert (q.mean <= noise.MOST_PRECISE * (1 + 1e-12)).all()
+        assert (q.mean > 0).all()
+        assert np.isfinite(q.elbo(counts))
+
+
+@pytest.mark.parametrize("excess", [1e-9, 1e-4, 0.01, 0.5, 3.0, 50.0])
+def test_the_shape_of_a_gamma_of_mean_one(excess):
+    a = noise._gamma_shape(excess)
+    if a == noise.LARGEST_SHAPE:
+        assert np.log(a) - psi(a) >= excess
+    else:
+        np.testing.assert_allclose(np.log(a) - psi(a), excess, rtol=1e-8)
+
+
+def test_the_robust_prior_is_students_t():
+    """With v integrated out an entry is Student's t of nu degrees of freedom and the scale that is reported."""
+    for nu in (0.7, 3.0, 40.0):
+        robust = noise.StudentT(nu)
+        prior = gamma(0.5 * nu, scale=2 / (nu + 1))
+        for x in (0.0, 1.0, 5.0):
+            density = quad(lambda v, x=x, p=prior: norm.pdf(x, scale=v**-0.5) * p.pdf(v), 0, np.inf, limit=300)[0]
+            np.testing.assert_allclose(density, t.pdf(x, nu, scale=robust.scale), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_components", [2, 3, 6])
+def test_the_learned_dirichlet_by_a_general_purpose_optimiser(n_components):
+    rng = np.random.default_rng(n_components)
+    for n in (3, 40, 1000):
+        truth = 10 ** rng.uniform(-0.5, 1, n_components)
+        mean_log = np.log(rng.dirichlet(truth, n)).mean(axis=0)
+        ours = learned_dirichlet(mean_log, np.full(n_components, 1.1), n)
+
+        def loss(log, mean_log=mean_log, n=n):
+            alpha = np.exp(log)
+            return alpha.sum() - n * (gammaln(alpha.sum()) - gammaln(alpha).sum() + alpha @ mean_log)
+
+        best = minimize(loss, np.zeros(n_components), method="BFGS", options={"gtol": 1e-7})
+        np.testing.assert_allclose(ours, np.maximum(np.exp(best.x), LEAST_ALPHA), rtol=1e-3)
+
+
+def test_an_unused_component_gets_the_least_alpha():
+    mean_log = np.array([-0.7, -0.8, -400.0])
+    alpha = learned_dirichlet(mean_log, np.full(3, 1.1), 50)
+    assert alpha[2] == LEAST_ALPHA
+    best = minimize_scalar(
+        lambda a: a - 50 * (gammaln(a + alpha[1] + LEAST_ALPHA) - gammaln(a) + a * -0.7),
+        bounds=(1e-3, 100),
+        method="bounded",
+    )
+    np.testing.assert_allclose(alpha[0], best.x, rtol=1e-3)

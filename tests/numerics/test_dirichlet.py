@@ -27,18 +27,19 @@ def f(g, gram, b, precision, alpha0):
     return precision * explained + (alpha0 - 1) @ log_h + entropy
 
 
-def derivatives(gram, linear, precision, alpha0, g):
+def derivatives(gram, linear, precision, alpha0, g, gaps=None):
     """f, its gradient and its curvature in ln g from the compiled pieces, for every column of g."""
     size, n = g.shape
+    precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (n,)))
+    gaps = np.empty((0, n)) if gaps is None else gaps
     point, functions, state = np.vstack([g, np.empty(n)]), np.empty((4, size + 1, n)), np.empty((size + 2, n))
     value, gradient, matrix = np.empty(n), np.empty((size, n)), np.empty((size, size, n))
-    gap, precision = np.empty((0, n)), np.full(n, precision)
-    dirichlet._evaluate(gram, gap, linear, precision, alpha0, point, functions, state, value)
+    dirichlet._evaluate(gram, gaps, linear, precision, alpha0, point, functions, state, value)
     dirichlet._gradient(linear, precision, alpha0, point, functions, state, gradient)
-    dirichlet._curvature(gram, gap, linear, precision, alpha0, point, functions, state, gradient, matrix)
+    dirichlet._curvature(gram, gaps, linear, precision, alpha0, point, functions, state, gradient, matrix)
     natural = np.empty_like(matrix)
     everywhere = np.ones(n, dtype=bool)
-    dirichlet._natural_curvature(gram, gap, precision, point, functions, state, everywhere, natural)
+    dirichlet._natural_curvature(gram, gaps, precision, point, functions, state, everywhere, natural)
     return value, gradient, symmetric(matrix), symmetric(natural)
 
 
@@ -182,3 +183,33 @@ def test_moments_against_sampling():
     draws = [rng.dirichlet(column, 200_000) for column in g.T]
     np.testing.assert_allclose(dirichlet.mean(g).T, [d.mean(axis=0) for d in draws], atol=2e-3)
     np.testing.assert_allclose(dirichlet.second_moment(g), sum(d.T @ d / len(d) for d in draws), atol=4e-3)
+
+
+def test_columns_with_a_precision_and_a_gap_each_are_problems_of_their_own():
+    """Each column by itself, its G less its gap: value, derivatives and the maximum."""
+    rng = np.random.default_rng(5)
+    components, present = rng.standard_normal((12, 4)), rng.random((12, 70)) < 0.6
+    linear = components.T @ (present * rng.standard_normal((12, 70)))
+    precision, alpha0 = rng.uniform(0.1, 30, 70), np.array([0.05, 1.0, 1.1, 3.0])
+    gram = components.T @ components
+    grams = np.einsum("ij,ik,il->jkl", present.astype(float), components, components)
+    gaps = np.ascontiguousarray((gram - grams)[:, *np.tril_indices(4)].T)
+    g = some_points(4, 70)
+    ours = derivatives(gram, linear, precision, alpha0, g, gaps)
+    options = {"tol": 1e-13, "max_steps": 300}
+    best = dirichlet.maximise(gram, linear, precision, alpha0, g, gaps=gaps, **options)
+    for j in range(70):
+        one = np.s_[:, [j]]
+        alone = derivatives(grams[j], linear[one], precision[j], alpha0, g[one])
+        for part, expected in zip(ours, alone, strict=True):
+            found = part[:, j] if part is ours[1] else part[j]
+            np.testing.assert_allclose(found, expected.reshape(found.shape), rtol=1e-7, atol=1e-9)
+        single = dirichlet.maximise(grams[j], linear[one], precision[j], alpha0, g[one], **options)
+        np.testing.assert_allclose(best.value[j], single.value[0], rtol=1e-9, atol=1e-9)
+
+
+def test_weighted_second_moments():
+    g = some_points(3, 6)
+    weights = np.arange(6.0)
+    single = sum(w * dirichlet.second_moment(g[:, [j]]) for j, w in enumerate(weights))
+    np.testing.assert_allclose(dirichlet.second_moment(g, weights), single, rtol=1e-12)

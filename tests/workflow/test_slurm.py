@@ -152,10 +152,7 @@ def troubled(slurm, tmp_path_factory):
         "fit:mem_mb=150 if wildcards.fit == 'map-catbjmd' and attempt == 1 else 1000 * attempt",
     )
     # each as soon as it runs: a fit takes seconds, and waiting for one might let the other finish
-    trouble = {
-        run.job_of("jnmf"): ["scancel", "--full", "--signal=STOP"],
-        run.job_of("map-bjmd"): ["scancel"],
-    }
+    trouble = {run.job_of("jnmf"): ["scancel", "--full", "--signal=STOP"], run.job_of("map-bjmd"): ["scancel"]}
     until = time.monotonic() + PATIENCE
     while trouble:
         assert time.monotonic() < until, f"jobs {', '.join(trouble)} never ran"

@@ -39,20 +39,10 @@ MIXED = 1.1
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    mode: str = "gibbs",
-    rate_w: float = 1.0,
-    rate_h: float = 1.0,
-    a0: float = Priors.a0,
-    b0: float = Priors.b0,
-    burn_in: int = 500,
-    n_draws: int = 500,
-    tol: float = 1e-5,
+    sources: Sources, n_components: int, *, seed: int, mode: str = "gibbs", rate_w: float = 1.0, rate_h: float = 1.0,
+    a0: float = Priors.a0, b0: float = Priors.b0, burn_in: int = 500, n_draws: int = 500, tol: float = 1e-5,
     max_sweeps: int = 1000,
-) -> Decomposition:
+) -> Decomposition:  # fmt: skip
     """Fit from one random start.
 
     gibbs leaves out `burn_in` sweeps and averages the next `n_draws`; icm stops when the objective's relative change in

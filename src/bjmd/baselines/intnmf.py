@@ -17,16 +17,9 @@ from bjmd.fits.decomposition import Decomposition
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    weights: str | Sequence[float] = "variance",
-    init: str = "random",
-    solver: str = "cd",
-    tol: float = 1e-4,
-    max_sweeps: int = 1000,
-) -> Decomposition:
+    sources: Sources, n_components: int, *, seed: int, weights: str | Sequence[float] = "variance",
+    init: str = "random", solver: str = "cd", tol: float = 1e-4, max_sweeps: int = 1000,
+) -> Decomposition:  # fmt: skip
     """Fit from one start.  `weights` is a number a source, or "variance": 1 / the variance of the source's entries.
 
     The other options are those of joint NMF.

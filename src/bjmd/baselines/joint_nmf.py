@@ -18,15 +18,9 @@ SOLVERS = ("cd", "mu")
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    init: str = "random",
-    solver: str = "cd",
-    tol: float = 1e-4,
+    sources: Sources, n_components: int, *, seed: int, init: str = "random", solver: str = "cd", tol: float = 1e-4,
     max_sweeps: int = 1000,
-) -> Decomposition:
+) -> Decomposition:  # fmt: skip
     """Fit from one start: `init` random, or nndsvda, which hardly depends on the seed.
 
     `solver` is coordinate descent (cd) or multiplicative updates (mu).  `tol` is scikit-learn's: for cd the violation

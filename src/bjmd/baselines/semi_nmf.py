@@ -25,14 +25,9 @@ START_OFFSET = 0.2
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    tol: float = 1e-5,
-    max_sweeps: int = 1000,
+    sources: Sources, n_components: int, *, seed: int, tol: float = 1e-5, max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
-) -> Decomposition:
+) -> Decomposition:  # fmt: skip
     """Fit from one K-means start; stop when the error's relative change in a sweep is at most `tol`."""
     (h,) = kmeans.fit(sources, n_components, seed=seed).memberships
     algorithm = SemiNMF(sources, h + START_OFFSET)

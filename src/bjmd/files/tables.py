@@ -77,11 +77,7 @@ def prepare(
 
 
 def assemble(
-    tables: Sequence[Table],
-    *,
-    names: list[str] | None = None,
-    labels: str | Path | None = None,
-    join: str = "outer",
+    tables: Sequence[Table], *, names: list[str] | None = None, labels: str | Path | None = None, join: str = "outer"
 ) -> tuple[Sources, Alignment]:
     """Tables brought to common features, and what became of those that they do not share.
 

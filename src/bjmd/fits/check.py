@@ -96,7 +96,10 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
         _wild(surveys, "robust" in noise),
     ]
     findings += [_uneven(surveys, 0), _uneven(surveys, 1)]
-    findings += [_shifts(surveys, owned, result.model.offsets is not None), _private(surveys, owned, priors)]
+    findings += [
+        _shifts(surveys, owned, result.model is not None and result.model.offsets is not None),
+        _private(surveys, owned, priors),
+    ]
     on = {f"{part} noise" for part in noise}
     return [_with_doubt(_with_what_is_on(finding, on), findings) for finding in findings]
 

@@ -52,17 +52,9 @@ class Algorithm(Protocol[State]):
 
 
 def run(
-    algorithm: Algorithm,
-    *,
-    tol: float,
-    max_sweeps: int,
-    watch: Watch | None = None,
-    objective: str = "objective",
-    wait: int = 0,
-    patience: int = 1,
-    momentum_from: int | None = None,
-    per_entry: int | None = None,
-) -> Decomposition:
+    algorithm: Algorithm, *, tol: float, max_sweeps: int, watch: Watch | None = None, objective: str = "objective",
+    wait: int = 0, patience: int = 1, momentum_from: int | None = None, per_entry: int | None = None,
+) -> Decomposition:  # fmt: skip
     """Sweep until the relative change of the objective is at most `tol` in `patience` sweeps in a row.
 
     With `per_entry`, the number of entries, it is the change an entry instead, which does not depend on the unit.

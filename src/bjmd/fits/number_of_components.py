@@ -102,17 +102,9 @@ class Selection:
 
 
 def select(
-    sources: Sources,
-    ks: Iterable[int],
-    *,
-    method: str = "cavi-bjmd",
-    n_restarts: int = 5,
-    held_out: float = 0.1,
-    n_repeats: int = 3,
-    seed: int = 0,
-    jobs: int = 1,
-    **options: Any,
-) -> Selection:
+    sources: Sources, ks: Iterable[int], *, method: str = "cavi-bjmd", n_restarts: int = 5, held_out: float = 0.1,
+    n_repeats: int = 3, seed: int = 0, jobs: int = 1, **options: Any,
+) -> Selection:  # fmt: skip
     """Fit every K to all the data and to data with held-out entries, and recommend one.
 
     Parameters

@@ -11,6 +11,7 @@ docs/results.md has measured coverages.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 from scipy.special import betaincinv, gammainccinv, gammaln, ndtri
@@ -36,6 +37,15 @@ class Factor:
         """The fields by name, for storage."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def split(self, ends: np.ndarray) -> list[Self]:
+        """The same columns in consecutive blocks."""
+        blocks = (np.split(array, ends, axis=1) for array in self.arrays().values())
+        return [type(self)(*parts) for parts in zip(*blocks, strict=True)]
+
+    def repeated(self, n: int) -> Self:
+        """The same for each of n sources, which are parts of one."""
+        return type(self)(*(np.repeat(array, n) for array in self.arrays().values()))
+
 
 @dataclass(frozen=True)
 class Normal(Factor):
@@ -50,10 +60,6 @@ class Normal(Factor):
     def covariance(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """The diagonal covariance of every row, or of some, rows x K x K."""
         return self.sd[rows, :, None] ** 2 * np.eye(self.sd.shape[1])
-
-    def split(self, ends: np.ndarray) -> list[Normal]:
-        """The same columns in consecutive blocks."""
-        return [Normal(m, s) for m, s in zip(_blocks(self.mean, ends), _blocks(self.sd, ends), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,6 @@ class DirichletColumns(Factor):
         gammas = rng.standard_gamma(self.parameters, (n_draws, *self.parameters.shape))
         return gammas / gammas.sum(axis=1, keepdims=True)
 
-    def split(self, ends: np.ndarray) -> list[DirichletColumns]:
-        """The same columns in consecutive blocks."""
-        return [DirichletColumns(block) for block in _blocks(self.parameters, ends)]
-
 
 @dataclass(frozen=True)
 class InverseGamma(Factor):
@@ -142,10 +144,6 @@ class InverseGamma(Factor):
         """draws x sources."""
         return np.sqrt(self.rate / rng.standard_gamma(self.shape, (n_draws, len(self.shape))))
 
-    def repeated(self, n: int) -> InverseGamma:
-        """The same for each of n sources, which are parts of one."""
-        return InverseGamma(np.repeat(self.shape, n), np.repeat(self.rate, n))
-
 
 @dataclass(frozen=True)
 class LogNormal(Factor):
@@ -164,10 +162,6 @@ class LogNormal(Factor):
 
     def quantile(self, q: float) -> np.ndarray:
         return np.exp(0.5 * (self.log_mean + self.log_sd * ndtri(q)))
-
-    def repeated(self, n: int) -> LogNormal:
-        """The same for each of n sources, which are parts of one."""
-        return LogNormal(np.repeat(self.log_mean, n), np.repeat(self.log_sd, n))
 
 
 FACTORS = {factor.__name__: factor for factor in (Normal, NormalRows, DirichletColumns, InverseGamma, LogNormal)}
@@ -188,7 +182,3 @@ class Posterior:
         (columns,) = self.memberships
         noise = None if self.noise is None else self.noise.repeated(len(n_samples))
         return Posterior(self.components, columns.split(np.cumsum(n_samples)[:-1]), noise)
-
-
-def _blocks(columns, ends):
-    return np.split(columns, ends, axis=1)

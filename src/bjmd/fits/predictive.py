@@ -19,10 +19,10 @@ from bjmd.fits.posterior import DirichletColumns
 
 def offsets(result: Decomposition, c: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the offsets of source c, features x 1."""
-    known = result.model
-    if known is None or known.offsets is None or known.offsets_sd is None:
+    model = result.model
+    if model is None or model.offsets is None or model.offsets_sd is None:
         return np.zeros((1, 1)), np.zeros((1, 1))
-    return known.offsets[c][:, None], known.offsets_sd[c][:, None] ** 2
+    return model.offsets[c][:, None], model.offsets_sd[c][:, None] ** 2
 
 
 def mean(result: Decomposition, c: int, columns: slice) -> np.ndarray:
@@ -33,7 +33,7 @@ def feature_variance(result: Decomposition, c: int) -> np.ndarray:
     """s2_c / phi_i, features x 1."""
     assert result.noise is not None, "a method without a noise model expects nothing"
     phi = None if result.model is None else result.model.feature_precision
-    return result.noise[c] ** 2 / (np.ones((1, 1)) if phi is None else phi[:, None])
+    return np.asarray(result.noise)[c] ** 2 / (np.ones((1, 1)) if phi is None else phi[:, None])
 
 
 def sample_precision(result: Decomposition, c: int) -> np.ndarray:

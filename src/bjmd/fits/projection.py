@@ -23,11 +23,12 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.checks import positive_number
 from bjmd.data.sources import Sources
+from bjmd.data.streamed import streamed
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition, FittedModel
-from bjmd.inference.noise import weigh
+from bjmd.inference.noise import StudentT, weigh
 from bjmd.numerics import dirichlet, moments, simplex
 
 COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
@@ -139,6 +140,8 @@ def _split_off_missing(matrix):
     if scipy.sparse.issparse(matrix):
         return matrix, None
     matrix = np.asarray(matrix)
+    if streamed(matrix, "new samples") is not None:
+        matrix = np.array(matrix)  # sums over columns are not to be had from a file
     if matrix.ndim != 2 or matrix.dtype.kind != "f" or not np.isnan(matrix).any():
         return matrix, None
     missing = np.isnan(matrix)
@@ -193,11 +196,15 @@ class _Columns:
         if self.view.missing is not None:
             self.gaps = np.ascontiguousarray(moments.sums_over(self.view.by_column, second, weights).T)
         self.by_sample = None if model.sample_shape is None else _of_source(model.sample_shape, source)
-        self.nu = None
+        self.offset_variance = 0.0  # of every column, weighted by phi
+        if model.offsets_sd is not None and source is not None:
+            self.offset_variance = (weights * model.offsets_sd[source] ** 2) @ self.view.observed()
+        self.nu, self.scale = None, 1.0
         if model.degrees_of_freedom is not None:
             if scipy.sparse.issparse(matrix):
                 raise InputError("a robust fit weighs every single entry; give the new samples as a dense matrix")
             self.nu = _of_source(model.degrees_of_freedom, source)
+            self.scale = StudentT(self.nu).scale
             self.x = x - shift[:, None]
             self.view = View(self.x.copy(), n_missing, constant=False)
 
@@ -213,7 +220,7 @@ class _Columns:
         columns = self.start(n_samples)
         u = np.ones(n_samples)
         linear, squares = view.times_components(self.wt), view.squares_of_columns(self.phi)
-        variance = self.noise_variance(squares.sum(), counts.sum()) if estimated else noise**2
+        variance = self.noise_variance(squares.sum(), counts.sum()) if estimated else (noise / self.scale) ** 2
         iterates = estimated or self.nu is not None or self.by_sample is not None
         for _ in range(ROUNDS):
             before = self.mean(columns)
@@ -222,7 +229,7 @@ class _Columns:
             columns = self.columns(linear, u / variance, columns)
             if not iterates:
                 return columns, float(noise)
-            errors = np.maximum(squares - 2 * self.explained(linear, columns), 0.0)
+            errors = np.maximum(squares + self.offset_variance - 2 * self.explained(linear, columns), 0.0)
             if self.by_sample is not None:
                 a = self.by_sample
                 u = (a + 0.5 * counts) / (a + 0.5 * errors / variance)
@@ -231,7 +238,7 @@ class _Columns:
                 variance = self.noise_variance(u @ errors, counts.sum())
             moved = np.abs(self.mean(columns) - before).max()
             if moved <= SETTLED and abs(variance - previous) <= NOISE_SETTLED * previous:
-                return columns, float(np.sqrt(previous))
+                return columns, float(self.scale * np.sqrt(previous))
         raise FitError(f"the new samples did not settle in {ROUNDS} rounds; leave out those with few entries")
 
     def weighed(self, m, variance, u):

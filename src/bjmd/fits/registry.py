@@ -138,14 +138,8 @@ def require_sources(sources: Sources) -> None:
 
 
 def fit(
-    name: str,
-    sources: Sources,
-    n_components: int,
-    seed: int = 0,
-    *,
-    watch: Watch | None = None,
-    **options: Any,
-) -> Decomposition:
+    name: str, sources: Sources, n_components: int, seed: int = 0, *, watch: Watch | None = None, **options: Any,
+) -> Decomposition:  # fmt: skip
     """Run one method once; the result depends on nothing but the arguments.
 
     BLAS runs on one thread, so that the result has the same bits whatever else the machine does.

@@ -19,15 +19,8 @@ log = logging.getLogger(__name__)
 
 
 def run(
-    name: str,
-    sources: Sources,
-    n_components: int,
-    *,
-    n_restarts: int,
-    seed: int = 0,
-    jobs: int = 1,
-    **options: Any,
-) -> list[Decomposition]:
+    name: str, sources: Sources, n_components: int, *, n_restarts: int, seed: int = 0, jobs: int = 1, **options: Any,
+) -> list[Decomposition]:  # fmt: skip
     """Fit from n starts, with the seeds seed, seed + 1, ..., and return all results in that order.
 
     Restarts run in `jobs` threads (the compiled updates and BLAS release the GIL) with one BLAS thread each, so the

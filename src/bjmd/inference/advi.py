@@ -44,20 +44,11 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float = Priors.lambda_,
-    a0: float = Priors.a0,
-    b0: float = Priors.b0,
-    tol: float = 1e-4,
-    check_every: int = 1000,
-    max_iterations: int = 150_000,
-    precision: str = "float32",
+    sources: Sources, n_components: int, *, seed: int, alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_, a0: float = Priors.a0, b0: float = Priors.b0, tol: float = 1e-4,
+    check_every: int = 1000, max_iterations: int = 150_000, precision: str = "float32",
     watch: loop.Watch | None = None,
-) -> Decomposition:
+) -> Decomposition:  # fmt: skip
     """Fit by ADVI; tol is the paper's tau and check_every its L.
 
     The trace is minus the ELBO, averaged over every check_every iterations of one draw each; the objective is its last

@@ -41,10 +41,10 @@ from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Post
 from bjmd.inference import noise as noise_models
 from bjmd.inference.noise import Gammas, StudentT, Weighed
 from bjmd.inference.offsets import Offsets
+from bjmd.inference.rows import GaussianRows
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, learned_dirichlet
 from bjmd.numerics import dirichlet, moments
-from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, store, whiten
 
 START_STRENGTH = 20.0
 """How many samples' worth of belief the first, random memberships get."""
@@ -53,28 +53,19 @@ COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
-ALPHA_WAITS = 8
-"""Sweeps before the Dirichlet is learned: memberships that are still random would pull it away."""
+LEARNING_WAITS = 8
+"""Sweeps before the Dirichlet and the scales of the components are learned: memberships that are still random would
+pull the first away, and components that are still near zero would keep the second there."""
 SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
 """In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    priors: str = "data",
-    noise: str = "source",
-    offsets: bool = False,
-    alpha0: float | Sequence[float] | str = Priors.alpha0,
-    lambda_: float | str | None = None,
-    a0: float = Priors.a0,
-    b0: float | None = None,
-    tol: float = 1e-6,
-    max_sweeps: int = 2000,
+    sources: Sources, n_components: int, *, seed: int, priors: str = "data", noise: str = "source",
+    offsets: bool = False, alpha0: float | Sequence[float] | str = Priors.alpha0, lambda_: float | str | None = None,
+    a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-6, max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
-) -> Decomposition:
+) -> Decomposition:  # fmt: skip
     """Fit from one random start; the objective and the trace are minus the ELBO.
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the ELBO changes by at
@@ -91,14 +82,9 @@ def fit(
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
-        algorithm,
-        tol=tol,
-        max_sweeps=max_sweeps,
-        watch=watch,
-        objective="ELBO",
-        momentum_from=PLAIN_SWEEPS,
-        per_entry=per_entry,
-    )
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO",
+        momentum_from=PLAIN_SWEEPS, per_entry=per_entry,
+    )  # fmt: skip
 
 
 def _require_able(sources, factors, offsets):
@@ -274,7 +260,7 @@ class ClosedForm:
             gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)) if self.has_gaps else None,
         )
         state = replace(state, rows=rows)
-        if state.lambdas is not None:
+        if state.lambdas is not None and state.n_sweeps >= LEARNING_WAITS:
             state = replace(state, lambdas=np.sqrt(rows.second_moment).mean(axis=1, keepdims=True))
         return state
 
@@ -356,7 +342,7 @@ class ClosedForm:
                 error += change
                 elbo += offsets.elbo(c)
             rates[c] = self.priors.b0 + max(0.5 * error, 0.0)
-            if self.priors.learns_alpha and state.n_sweeps >= ALPHA_WAITS:
+            if self.priors.learns_alpha and state.n_sweeps >= LEARNING_WAITS:
                 value = dirichlet.prior_part(best.g, alpha)
                 alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
                 elbo += dirichlet.prior_part(best.g, alpha) - value
@@ -479,134 +465,3 @@ def noise_elbo(shape, rate, n_entries, priors):
     prior -= (priors.a0 + 1) * log_variance + priors.b0 * shape / rate
     entropy = shape + np.log(rate) + gammaln(shape) - (1 + shape) * psi(shape)
     return likelihood + prior + entropy
-
-
-class GaussianRows:
-    """q(W): S_i = (phi_i (P - gap_i) + diag nu_i)^-1 and mu_i = S_i r_i for every row i of W; arrays are K x M.
-
-    Without weights phi is 1, and without gaps, which are packed, M x K(K+1)/2, they are 0.  With either,
-    `moments` has E[w_i w_i'] of every row, packed, and covariance_sum is sum_i phi_i S_i.
-    """
-
-    def __init__(self, precision, linear, ridge, weights=None, gaps=None):
-        size, n_rows = linear.shape
-        self.precision, self.ridge, self.weights, self.gaps = precision, ridge, weights, gaps
-        self.mean, self.second_moment = np.empty_like(linear), np.empty_like(linear)
-        self.covariance_sum = np.zeros((size, size))
-        each = weights is not None or gaps is not None
-        phi = np.ones((1, n_rows if each else 0)) if weights is None else weights[None]
-        lack = np.zeros((0, n_rows)) if gaps is None else np.ascontiguousarray(gaps.T)
-        self.moments = np.empty((n_rows if each else 0, size * (size + 1) // 2))
-        self.log_determinant = _gaussian_rows(
-            precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.covariance_sum, self.moments
-        )
-
-    def row_precision(self):
-        """P, or where it differs between rows, that of every row, M x K x K."""
-        if self.weights is None and self.gaps is None:
-            return self.precision
-        lack = 0.0 if self.gaps is None else moments.unpack(self.gaps, len(self.precision))
-        each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - lack
-        return each if self.weights is None else self.weights[:, None, None] * each
-
-    def elbo(self, lambda_):
-        """E[ln prior bound] at its best nu, -sqrt(E[w^2])/lambda - ln(2 lambda) an entry, plus the entropy of q(W)."""
-        if np.ndim(lambda_):
-            prior = -(np.sqrt(self.second_moment) / lambda_ + np.log(2 * lambda_)).sum()
-        else:
-            prior = -np.sqrt(self.second_moment).sum() / lambda_ - self.mean.size * np.log(2 * lambda_)
-        return prior + 0.5 * (self.log_determinant + self.mean.size * (1 + np.log(2 * np.pi)))
-
-
-@compiled
-def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, covariance_sum, row_moments):
-    """Fill mean, E[w^2] and sum_i phi_i S_i, rows in lanes; returns sum_i ln det S_i.
-
-    With D = diag(nu_i^-1/2) it is S_i = D (I + D P_i D)^-1 D, which stays well conditioned as nu grows.
-    """
-    size, n_rows = linear.shape
-    lanes = min(LANES, n_rows)
-    matrix = np.empty((size, size, lanes))
-    root, whitened, x = np.empty((size, lanes)), np.empty((size, lanes)), np.empty((size, lanes))
-    kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
-    each = phi.shape[1] > 0
-    weight, gap, covariance = np.ones((1, lanes)), np.empty((len(lack), lanes)), np.empty(lanes)
-    sums = np.zeros((size, size, lanes))
-    total = 0.0
-    for first in range(0, n_rows, lanes):
-        load(ridge, first, root)
-        n_block = load(linear, first, x)
-        for lane in range(lanes):
-            kept[lane] = 1.0 if lane < n_block else 0.0
-        for k in range(size):
-            for lane in range(lanes):
-                root[k, lane] = 1.0 / np.sqrt(root[k, lane])
-                x[k, lane] *= root[k, lane]
-        if each:
-            load(phi, first, weight)
-            load(lack, first, gap)
-            _whiten_each(precision, weight[0], gap, root, matrix)
-        else:
-            whiten(precision, root, matrix)
-        cholesky(matrix)
-        invert_factor(matrix)
-        for k in range(size):
-            for lane in range(lanes):
-                whitened[k, lane] = 0.0
-                total += 2.0 * kept[lane] * np.log(root[k, lane] * matrix[k, k, lane])
-            for p in range(k + 1):
-                for lane in range(lanes):
-                    whitened[k, lane] += matrix[k, p, lane] * x[p, lane]
-                    matrix[k, p, lane] *= root[p, lane]  # from here on L^-1 D, whose square is S_i
-        for k in range(size):
-            for lane in range(lanes):
-                x[k, lane] = 0.0
-                root[k, lane] = 0.0  # from here on the variance
-            for i in range(k, size):
-                for lane in range(lanes):
-                    x[k, lane] += matrix[i, k, lane] * whitened[i, lane]
-                    root[k, lane] += matrix[i, k, lane] * matrix[i, k, lane]
-            for lane in range(lanes):
-                root[k, lane] += x[k, lane] * x[k, lane]
-        store(x, mean, first)
-        store(root, second_moment, first)
-        for k in range(size):
-            for p in range(k + 1):
-                if each:
-                    _covariance(matrix, k, p, covariance)
-                    for lane in range(lanes):
-                        sums[k, p, lane] += kept[lane] * weight[0, lane] * covariance[lane]
-                    for lane in range(n_block):
-                        row_moments[first + lane, packed(k, p)] = covariance[lane] + x[k, lane] * x[p, lane]
-                else:
-                    for i in range(k, size):
-                        for lane in range(lanes):
-                            sums[k, p, lane] += kept[lane] * matrix[i, k, lane] * matrix[i, p, lane]
-    for k in range(size):
-        for p in range(k + 1):
-            covariance_sum[k, p] = covariance_sum[p, k] = sums[k, p].sum()
-    return total
-
-
-@compiled
-def _whiten_each(precision, weight, gap, root, matrix):
-    """matrix = I + D phi (P - gap) D in every lane; lower triangle."""
-    size, lanes = root.shape
-    for k in range(size):
-        for p in range(k + 1):
-            for lane in range(lanes):
-                entry = precision[k, p] - gap[packed(k, p), lane] if len(gap) else precision[k, p]
-                matrix[k, p, lane] = root[k, lane] * weight[lane] * entry * root[p, lane]
-        for lane in range(lanes):
-            matrix[k, k, lane] += 1.0
-
-
-@compiled
-def _covariance(inverse_factor, k, p, out):
-    """S_kp of every lane; S is the square of the inverse factor."""
-    size, lanes = inverse_factor.shape[0], len(out)
-    for lane in range(lanes):
-        out[lane] = 0.0
-    for i in range(k, size):
-        for lane in range(lanes):
-            out[lane] += inverse_factor[i, k, lane] * inverse_factor[i, p, lane]

@@ -60,17 +60,10 @@ MAX_HALVINGS = 30
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float = Priors.lambda_,
-    smoothing: float = 0.1,
-    tol: float = 1e-5,
-    max_sweeps: int = 1000,
+    sources: Sources, n_components: int, *, seed: int, alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_, smoothing: float = 0.1, tol: float = 1e-5, max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
-) -> Decomposition:
+) -> Decomposition:  # fmt: skip
     """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself twice in a row."""
     algorithm = LaplaceApproximation(
         sources, Priors(alpha0, lambda_), n_components, positive_number("smoothing", smoothing), seed

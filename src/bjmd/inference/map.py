@@ -42,20 +42,10 @@ SWEEP_TOLERANCE = 1e-6
 
 
 def fit(
-    sources: Sources,
-    n_components: int,
-    *,
-    seed: int,
-    prior: str = "laplace",
-    priors: str = "data",
-    alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float | None = None,
-    a0: float = Priors.a0,
-    b0: float | None = None,
-    tol: float = 1e-5,
-    max_sweeps: int = 1000,
-    watch: loop.Watch | None = None,
-) -> Decomposition:
+    sources: Sources, n_components: int, *, seed: int, prior: str = "laplace", priors: str = "data",
+    alpha0: float | Sequence[float] = Priors.alpha0, lambda_: float | None = None, a0: float = Priors.a0,
+    b0: float | None = None, tol: float = 1e-5, max_sweeps: int = 1000, watch: loop.Watch | None = None,
+) -> Decomposition:  # fmt: skip
     """Fit from one random start.
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the objective changes by

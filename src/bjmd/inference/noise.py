@@ -55,8 +55,9 @@ class Gammas:
     @classmethod
     def start(cls, counts: np.ndarray) -> Gammas:
         """All phi_i nearly 1, given the number of entries behind each."""
-        shape = 10 * _least_shape(counts) + 0.5 * counts
-        return cls(10 * _least_shape(counts), shape, shape)
+        least = _least_shape(counts)
+        a = max(least, min(10 * least, LARGEST_SHAPE))
+        return cls(a, a + 0.5 * counts, a + 0.5 * counts)
 
     @property
     def mean(self) -> np.ndarray:

@@ -53,7 +53,11 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     value, promise = np.empty(n_columns), np.empty(n_columns)
     precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (n_columns,)))
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
-    _maximise(np.ascontiguousarray(gram), gaps, linear, precision, alpha0, g, value, promise, tol, max_steps)
+    # with one component f is constant: steps would follow its rounding, and momentum would follow them to infinity
+    steps = max_steps if len(g) > 1 else 0
+    _maximise(np.ascontiguousarray(gram), gaps, linear, precision, alpha0, g, value, promise, tol, steps)
+    if not steps:
+        promise[:] = 0.0
     return Solution(g, value, promise)
 
 

@@ -71,8 +71,8 @@ def noise(data: Named, best: Decomposition) -> pd.DataFrame:
 
 def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
     """What a fit with another noise model, offsets or a learned Dirichlet knows besides, by name."""
-    found: dict[str, pd.DataFrame] = {}
     model = best.model
+    found: dict[str, pd.DataFrame] = {}
     if model is None:
         return found
     if model.feature_precision is not None:

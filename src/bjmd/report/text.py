@@ -278,7 +278,7 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
             "of sample is found in one source only, its offsets take up part of what sets that kind apart."
         )
     if "dirichlet" in found:
-        alpha = found["dirichlet"].drop(columns="source").to_numpy()
+        alpha = found["dirichlet"].set_index("source").to_numpy()
         expected = alpha / alpha.sum(axis=1, keepdims=True)
         rare = [f"{data.names[c]} hardly uses C{k + 1}" for c, k in np.argwhere(expected < RARE)]
         yield "The Dirichlet of the memberships was learned for each source" + (

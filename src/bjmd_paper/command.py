@@ -42,15 +42,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _get(dataset: Any, path: Path) -> None:
     from bjmd.fits import storage
-    from bjmd_paper.datasets import unpack
 
     try:
-        from bjmd_paper.datasets.fetch import fetch
+        from bjmd_paper.datasets.fetch import fetch_and_read
     except ImportError as error:
         raise InputError(f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'") from None
-    with tempfile.TemporaryDirectory() as folder:
-        unpack.extract(fetch(dataset.name), dataset, Path(folder) / "files")
-        sources = dataset.sources(Path(folder) / "files")
+    sources = fetch_and_read(dataset.name, tempfile.gettempdir())
     storage.save_sources(path, sources)
     print(f"{path} holds {', '.join(sources.names)}; fit it with: bjmd fit {path} -k {len(sources.class_names)} -o out")
     print(f"Terms: {dataset.terms}\nPlease cite: {dataset.citation}")

@@ -1,0 +1,139 @@
+"""q(W) of the closed form: a normal with a covariance of its own for every row of W."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bjmd.numerics import moments
+from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, store, whiten
+
+
+class GaussianRows:
+    """q(W): S_i = (phi_i (P - gap_i) + diag nu_i)^-1 and mu_i = S_i r_i for every row i of W; arrays are K x M.
+
+    Without weights phi is 1, and without gaps, which are packed, M x K(K+1)/2, they are 0.  With either,
+    `moments` has E[w_i w_i'] of every row, packed, and covariance_sum is sum_i phi_i S_i.
+    """
+
+    def __init__(self, precision, linear, ridge, weights=None, gaps=None):
+        size, n_rows = linear.shape
+        self.precision, self.ridge, self.weights, self.gaps = precision, ridge, weights, gaps
+        self.mean, self.second_moment = np.empty_like(linear), np.empty_like(linear)
+        self.covariance_sum = np.zeros((size, size))
+        each = weights is not None or gaps is not None
+        phi = np.ones((1, n_rows if each else 0)) if weights is None else weights[None]
+        lack = np.zeros((0, n_rows)) if gaps is None else np.ascontiguousarray(gaps.T)
+        self.moments = np.empty((n_rows if each else 0, size * (size + 1) // 2))
+        self.log_determinant = _gaussian_rows(
+            precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.covariance_sum, self.moments
+        )
+
+    def row_precision(self):
+        """P, or where it differs between rows, that of every row, M x K x K."""
+        if self.weights is None and self.gaps is None:
+            return self.precision
+        lack = 0.0 if self.gaps is None else moments.unpack(self.gaps, len(self.precision))
+        each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - lack
+        return each if self.weights is None else self.weights[:, None, None] * each
+
+    def elbo(self, lambda_):
+        """E[ln prior bound] at its best nu, -sqrt(E[w^2])/lambda - ln(2 lambda) an entry, plus the entropy of q(W)."""
+        if np.ndim(lambda_):
+            prior = -(np.sqrt(self.second_moment) / lambda_ + np.log(2 * lambda_)).sum()
+        else:
+            prior = -np.sqrt(self.second_moment).sum() / lambda_ - self.mean.size * np.log(2 * lambda_)
+        return prior + 0.5 * (self.log_determinant + self.mean.size * (1 + np.log(2 * np.pi)))
+
+
+@compiled
+def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, covariance_sum, row_moments):
+    """Fill mean, E[w^2] and sum_i phi_i S_i, rows in lanes; returns sum_i ln det S_i.
+
+    With D = diag(nu_i^-1/2) it is S_i = D (I + D P_i D)^-1 D, which stays well conditioned as nu grows.
+    """
+    size, n_rows = linear.shape
+    lanes = min(LANES, n_rows)
+    matrix = np.empty((size, size, lanes))
+    root, whitened, x = np.empty((size, lanes)), np.empty((size, lanes)), np.empty((size, lanes))
+    kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
+    each = phi.shape[1] > 0
+    weight, gap, covariance = np.ones((1, lanes)), np.empty((len(lack), lanes)), np.empty(lanes)
+    sums = np.zeros((size, size, lanes))
+    total = 0.0
+    for first in range(0, n_rows, lanes):
+        load(ridge, first, root)
+        n_block = load(linear, first, x)
+        for lane in range(lanes):
+            kept[lane] = 1.0 if lane < n_block else 0.0
+        for k in range(size):
+            for lane in range(lanes):
+                root[k, lane] = 1.0 / np.sqrt(root[k, lane])
+                x[k, lane] *= root[k, lane]
+        if each:
+            load(phi, first, weight)
+            load(lack, first, gap)
+            _whiten_each(precision, weight[0], gap, root, matrix)
+        else:
+            whiten(precision, root, matrix)
+        cholesky(matrix)
+        invert_factor(matrix)
+        for k in range(size):
+            for lane in range(lanes):
+                whitened[k, lane] = 0.0
+                total += 2.0 * kept[lane] * np.log(root[k, lane] * matrix[k, k, lane])
+            for p in range(k + 1):
+                for lane in range(lanes):
+                    whitened[k, lane] += matrix[k, p, lane] * x[p, lane]
+                    matrix[k, p, lane] *= root[p, lane]  # from here on L^-1 D, whose square is S_i
+        for k in range(size):
+            for lane in range(lanes):
+                x[k, lane] = 0.0
+                root[k, lane] = 0.0  # from here on the variance
+            for i in range(k, size):
+                for lane in range(lanes):
+                    x[k, lane] += matrix[i, k, lane] * whitened[i, lane]
+                    root[k, lane] += matrix[i, k, lane] * matrix[i, k, lane]
+            for lane in range(lanes):
+                root[k, lane] += x[k, lane] * x[k, lane]
+        store(x, mean, first)
+        store(root, second_moment, first)
+        for k in range(size):
+            for p in range(k + 1):
+                if each:
+                    _covariance(matrix, k, p, covariance)
+                    for lane in range(lanes):
+                        sums[k, p, lane] += kept[lane] * weight[0, lane] * covariance[lane]
+                    for lane in range(n_block):
+                        row_moments[first + lane, packed(k, p)] = covariance[lane] + x[k, lane] * x[p, lane]
+                else:
+                    for i in range(k, size):
+                        for lane in range(lanes):
+                            sums[k, p, lane] += kept[lane] * matrix[i, k, lane] * matrix[i, p, lane]
+    for k in range(size):
+        for p in range(k + 1):
+            covariance_sum[k, p] = covariance_sum[p, k] = sums[k, p].sum()
+    return total
+
+
+@compiled
+def _whiten_each(precision, weight, gap, root, matrix):
+    """matrix = I + D phi (P - gap) D in every lane; lower triangle."""
+    size, lanes = root.shape
+    for k in range(size):
+        for p in range(k + 1):
+            for lane in range(lanes):
+                entry = precision[k, p] - gap[packed(k, p), lane] if len(gap) else precision[k, p]
+                matrix[k, p, lane] = root[k, lane] * weight[lane] * entry * root[p, lane]
+        for lane in range(lanes):
+            matrix[k, k, lane] += 1.0
+
+
+@compiled
+def _covariance(inverse_factor, k, p, out):
+    """S_kp of every lane; S is the square of the inverse factor."""
+    size, lanes = inverse_factor.shape[0], len(out)
+    for lane in range(lanes):
+        out[lane] = 0.0
+    for i in range(k, size):
+        for lane in range(lanes):
+            out[lane] += inverse_factor[i, k, lane] * inverse_factor[i, p, lane]

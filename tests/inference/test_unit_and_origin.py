@@ -1,0 +1,208 @@
+"""The unit and the origin of the data change nothing but the unit and the origin of the result."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd.data.sources import Sources
+from bjmd.data.view import View, centre
+from bjmd.errors import InputError
+from bjmd.fits import registry
+from bjmd.model import Priors
+
+METHODS = ["cavi-bjmd", "map-bjmd"]
+OPTIONS = {
+    "cavi-bjmd": [
+        {},
+        {"noise": "feature+sample", "offsets": True},
+        {"noise": "robust", "offsets": True},
+        {"noise": "feature", "alpha0": "learned", "lambda_": "learned"},
+    ],
+    "map-bjmd": [{}, {"prior": "laplace", "alpha0": 1.5}],
+}
+CASES = [(method, options) for method in METHODS for options in OPTIONS[method]]
+
+
+def fit(method, matrices, options, n_components=3):
+    """As many sweeps as it takes to be far from the start, and not so many that rounding has grown."""
+    return registry.fit(method, Sources(matrices), n_components, tol=1e-12, max_sweeps=25, **options)
+
+
+@pytest.fixture
+def matrices(make_sources):
+    return make_sources(n_features=20, n_samples=(30, 25), noise=(0.3, 0.8)).matrices
+
+
+def assert_equal_but_for(changed, plain, factor=1.0, shift=0.0):
+    for h, expected in zip(changed.memberships, plain.memberships, strict=True):
+        np.testing.assert_allclose(h, expected, atol=1e-6)
+    np.testing.assert_allclose(changed.noise, factor * plain.noise, rtol=1e-6)
+    spread = np.abs(plain.components).max()
+    np.testing.assert_allclose((changed.components - shift) / factor, plain.components, atol=1e-6 * spread)
+    assert len(changed.trace) == len(plain.trace)
+    if plain.posterior is not None:
+        sd = plain.posterior.components.sd
+        np.testing.assert_allclose(changed.posterior.components.sd / factor, sd, rtol=1e-5)
+        np.testing.assert_allclose(changed.posterior.noise.sd / factor, plain.posterior.noise.sd, rtol=1e-5)
+    if plain.model.offsets is not None:
+        np.testing.assert_allclose(changed.model.offsets / factor, plain.model.offsets, atol=1e-6)
+    for name in ("feature_precision", "sample_precision", "degrees_of_freedom", "alpha0"):
+        value = getattr(plain.model, name)
+        if value is not None:
+            np.testing.assert_allclose(getattr(changed.model, name), value, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("method", "options"), CASES)
+@pytest.mark.parametrize("factor", [1e-100, 1e-7, 3.0, 1e9, 1e100])
+def test_another_unit(matrices, method, options, factor):
+    plain = fit(method, matrices, options)
+    scaled = fit(method, [factor * x for x in matrices], options)
+    assert_equal_but_for(scaled, plain, factor)
+    n = sum(x.size for x in matrices)
+    np.testing.assert_allclose(scaled.trace - n * np.log(factor), plain.trace, rtol=1e-9, atol=1e-9 * n * 230)
+
+
+@pytest.mark.parametrize(("method", "options"), CASES)
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
+def test_another_origin(matrices, method, options, size):
+    shift = size * np.random.default_rng(0).standard_normal((20, 1))
+    plain = fit(method, matrices, options)
+    moved = fit(method, [x + shift for x in matrices], options)
+    assert_equal_but_for(moved, plain, shift=shift)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_missing_entries_have_no_unit_and_no_origin_either(matrices, method):
+    rng = np.random.default_rng(2)
+    holed = [np.where(rng.random(x.shape) < 0.3, np.nan, x) for x in matrices]
+    shift = 1e4 * rng.standard_normal((20, 1))
+    assert_equal_but_for(
+        fit(method, [1e-30 * (x + shift) for x in holed], {}), fit(method, holed, {}), 1e-30, 1e-30 * shift
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sources_stop_at_the_same_sweep_in_any_unit(matrices, method):
+    results = [registry.fit(method, Sources([c * x for x in matrices]), 3) for c in (1.0, 1e-50, 1e50)]
+    assert all(result.converged for result in results)
+    assert len({len(result.trace) for result in results}) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_given_numbers_are_in_the_unit_of_the_data(matrices, method):
+    """lambda_ and b0 in ten times the unit are ten and a hundred times as large."""
+    plain = fit(method, matrices, {"lambda_": 0.7, "b0": 0.2})
+    scaled = fit(method, [10 * x for x in matrices], {"lambda_": 7.0, "b0": 20.0})
+    assert_equal_but_for(scaled, plain, 10.0)
+    other = fit(method, matrices, {"lambda_": 0.05, "b0": 0.2})
+    assert np.abs(other.components - plain.components).max() > 1e-3
+
+
+def test_the_unit_and_the_origin_by_hand(matrices):
+    """A source counts by the inverse of its variance; the unit is the root mean square around the origin."""
+    rng = np.random.default_rng(3)
+    holed = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in matrices]
+    for given in (matrices, holed):
+        weights = [1 / np.nanmean((x - np.nanmean(x, axis=1, keepdims=True)) ** 2) for x in given]
+        top = sum(w * np.nansum(x, axis=1) for w, x in zip(weights, given, strict=True))
+        origin = top / sum(w * (~np.isnan(x)).sum(axis=1) for w, x in zip(weights, given, strict=True))
+        unit = np.sqrt(np.nanmean((np.hstack(given) - origin[:, None]) ** 2))
+        found = centre(Sources(given))
+        np.testing.assert_allclose(found[0], unit, rtol=1e-12)
+        np.testing.assert_allclose(found[1], origin, rtol=1e-10, atol=1e-12)
+
+
+def test_wild_entries_do_not_move_the_robust_unit_and_origin(matrices):
+    unit, origin = centre(Sources(matrices), robust=True)
+    wild = [x.copy() for x in matrices]
+    wild[0][3, 4] = wild[1][7, 7] = 1e9
+    unit_wild, origin_wild = centre(Sources(wild), robust=True)
+    np.testing.assert_allclose(unit_wild, unit, rtol=0.02)
+    np.testing.assert_allclose(origin_wild, origin, atol=0.2 * unit)
+
+
+def mapped(x, path):
+    np.save(path, x)
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("cavi-bjmd", {}),
+        ("map-bjmd", {}),
+        ("cavi-bjmd", {"noise": "feature", "offsets": True, "alpha0": "learned", "lambda_": "learned"}),
+        ("cavi-catbjmd", {"noise": "feature"}),
+    ],
+)
+def test_sparse_and_streamed_data_give_what_dense_data_give(matrices, method, options, tmp_path):
+    dask_array = pytest.importorskip("dask.array")
+    cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in matrices]
+    plain = fit(method, cut, options)
+    others = [
+        [scipy.sparse.csc_array(x) for x in cut],
+        [mapped(x, tmp_path / f"{c}.npy") for c, x in enumerate(cut)],
+        [dask_array.from_array(x, chunks=(7, 11)) for x in cut],
+    ]
+    for other in others:
+        assert_equal_but_for(fit(method, other, options), plain)
+
+
+def test_noise_by_sample_of_sparse_data(matrices):
+    cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in matrices]
+    options = {"noise": "feature+sample", "offsets": True}
+    assert_equal_but_for(
+        fit("cavi-bjmd", [scipy.sparse.csr_array(x) for x in cut], options), fit("cavi-bjmd", cut, options)
+    )
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "holed"])
+def test_a_view_is_the_matrix_that_it_stands_for(kind):
+    """Every sum and product of z = (x - origin) / unit - shift, by NumPy on the matrix itself."""
+    rng = np.random.default_rng(4)
+    x = np.where(rng.random((9, 7)) < 0.5, 0.0, rng.standard_normal((9, 7)))
+    origin, shift = rng.standard_normal(9), rng.standard_normal(9)
+    if kind == "holed":
+        x[rng.random(x.shape) < 0.3] = np.nan
+    view = View(scipy.sparse.csc_array(x) if kind == "sparse" else x, int(np.isnan(x).sum()), 2.5, origin)
+    phi, u, h, wt = rng.random(9), rng.random(7), rng.random((3, 7)), rng.standard_normal((3, 9))
+    for moved in (None, shift, 2 * shift, None):
+        view.move(moved)
+        z = (x - origin[:, None]) / 2.5 - (0.0 if moved is None else moved[:, None])
+        seen, z = ~np.isnan(z), np.nan_to_num(z)
+        for found, expected in (
+            (view.times_memberships(h), (z @ h.T).T),
+            (view.times_components(wt), wt @ z),
+            (view.sums_of_rows(), z.sum(axis=1)),
+            (view.sums_of_rows(u), z @ u),
+            (view.squares_of_rows(), (z**2).sum(axis=1)),
+            (view.squares_of_rows(u), z**2 @ u),
+            (view.squares_of_columns(), (z**2).sum(axis=0)),
+            (view.squares_of_columns(phi), phi @ z**2),
+            (view.counts_of_rows(), seen.sum(axis=1)),
+            (view.counts_of_rows(u), seen @ u),
+            (view.counts_of_columns(), seen.sum(axis=0)),
+            (view.observed(), seen),
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["robust", "sample", "feature+sample"])
+def test_noise_that_needs_the_matrix_refuses_files(matrices, name, tmp_path):
+    sources = Sources([mapped(x, tmp_path / f"{c}.npy") for c, x in enumerate(matrices)])
+    with pytest.raises(InputError, match="noise="):
+        registry.fit("cavi-bjmd", sources, 3, noise=name)
+
+
+def test_robust_noise_refuses_sparse_data(matrices):
+    with pytest.raises(InputError, match="would make sparse data dense"):
+        registry.fit("cavi-bjmd", Sources([scipy.sparse.csc_array(x) for x in matrices]), 3, noise="robust")
+
+
+def test_a_name_of_no_prior_is_refused(matrices):
+    with pytest.raises(InputError, match="priors"):
+        Priors.of("thesis")
+    with pytest.raises(InputError, match="MAP cannot learn"):
+        registry.fit("map-bjmd", Sources(matrices), 3, alpha0="learned")
+    with pytest.raises(InputError, match="noise is 'loud'"):
+        registry.fit("cavi-bjmd", Sources(matrices), 3, noise="loud")
