@@ -80,7 +80,7 @@ class Finding:
 
 def check(sources: Sources, result: Decomposition) -> list[Finding]:
     """All findings about a fit of BJMD to its data, alarm or not; reads the data three times, block by block."""
-    if not registry.get(result.method).infers_bjmd:
+    if not registry.get(result.method).infers_bjmd or result.model is None:
         able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
         raise InputError(f"method {result.method!r} has no noise model to check; fit with one of {able}")
     with threadpool_limits(1):

@@ -31,6 +31,7 @@ def mean(result: Decomposition, c: int, columns: slice) -> np.ndarray:
 
 def feature_variance(result: Decomposition, c: int) -> np.ndarray:
     """s2_c / phi_i, features x 1."""
+    assert result.noise is not None, "a method without a noise model expects nothing"
     phi = None if result.model is None else result.model.feature_precision
     return np.asarray(result.noise)[c] ** 2 / (np.ones((1, 1)) if phi is None else phi[:, None])
 
