@@ -92,11 +92,10 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_init : int, default=20
         Number of random starts, of which the one with the lowest objective is kept.
     priors : {"data", "paper"}, default="data"
-        Priors in the unit and from the origin of the data, or the paper's fixed ones, which are made for entries of
-        about unit size; inference="advi" always has the latter.
+        Priors scaled and centred to the data, or the paper's fixed ones, which are made for entries of about unit size; inference="advi" always has the latter.
     noise : str, default="source"
-        What the noise differs by: "source" alone, or also "feature", "sample" or, for single wild entries, "robust";
-        several are joined by +, as in "feature+robust".  "auto" chooses by held-out entries.
+        How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to outliers; several are
+        joined by +, as in "feature+robust".  "auto" chooses by held-out entries.
     offsets : bool or "auto", default=False
         Whether every source has an offset of its own for each feature, for sources that are shifted against each
         other.  "auto" chooses by held-out entries.
@@ -104,12 +103,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned" finds one for each
         source, so that a source may lack a component.
     lambda_ : float or "learned", optional
-        Scale of the Laplace prior of the components; by default twice the spread of the data, or the paper's 1.
+        Scale of the Laplace prior of the components; by default the spread of the data, or the paper's 1.
         "learned" finds one for each component, so that those that are not needed vanish.
     a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.
     tol : float, optional
-        Change of the objective in a sweep, in nats an entry (with priors="paper", relative), below which a fit stops;
+        Change of the objective in a sweep, in nats per entry (with priors="paper", relative), below which a fit stops;
         by default that of the inference.
     max_iter : int, optional
         Most iterations of a fit; by default that of the inference.

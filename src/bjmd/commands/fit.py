@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data = common.add_sources(parser)
     parser.add_argument("--no-figures", action="store_true", help="write tables and text only, which is quicker")
     columns = "sample, class and, if sources share names of samples, source"
-    data.add_argument("--labels", type=Path, metavar="FILE", help=f"a table of known classes, to be shown: {columns}")
+    data.add_argument("--labels", type=Path, metavar="FILE", help=f"a table of known classes, shown but not used in the fit; columns: {columns}")
     common.add_method(parser, n_restarts=20)
 
 

@@ -80,9 +80,7 @@ class Finding:
 
 def check(sources: Sources, result: Decomposition) -> list[Finding]:
     """All findings about a fit of BJMD to its data, alarm or not; reads the data three times, block by block."""
-    if not registry.get(result.method).infers_bjmd:
-        able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
-        raise InputError(f"method {result.method!r} has no noise model to check; fit with one of {able}")
+    require_checkable(result.method)
     with threadpool_limits(1):
         covariance = row_covariance(sources, result)
         squares = covariance + result.components[:, :, None] * result.components[:, None, :]
@@ -102,6 +100,13 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
     ]
     on = {f"{part} noise" for part in noise}
     return [_with_doubt(_with_what_is_on(finding, on), findings) for finding in findings]
+
+
+def require_checkable(method: str) -> None:
+    """Refuse a method that does not fit this model."""
+    if not registry.get(method).infers_bjmd:
+        able = ", ".join(known.name for known in registry.METHODS.values() if known.infers_bjmd)
+        raise InputError(f"method {method!r} has no noise model to check; fit with one of {able}")
 
 
 def _with_what_is_on(finding, on):
@@ -270,7 +275,7 @@ class _Ownership:
     ln p(x_j) with memberships integrated out (projection.py), W as it is.  With the same memberships a source gains as
     N / s2.  alone is 1 less the largest share that another source has of what it would gain if it used the component as
     this one does; 0 where it would not gain enough to tell.  by_all says that nearly all samples gain, not some.
-    comparable are gains a sample as they would be with the noise of the least noisy source.
+    comparable are gains per sample as they would be with the noise of the least noisy source.
     """
 
     def __init__(self, surveys):

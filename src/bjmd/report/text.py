@@ -33,7 +33,7 @@ FIGURES = {
     ),
     "feature_noise": (
         "Dot plot of the noise of the features, sorted",
-        "How many times the noise of its source each feature has, and the names of the noisiest. The noisier a "
+        "The noise of each feature relative to that of its source, and the names of the noisiest. The noisier a "
         "feature, the less it counts.",
     ),
     "offsets": (
@@ -262,7 +262,7 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
     if best.model is not None and best.model.degrees_of_freedom is not None:
         nus = best.model.degrees_of_freedom
         each = ", ".join(f"{nu:.2g} in {name}" for name, nu in zip(data.names, nus, strict=True))
-        effect = "single wild entries are down-weighted" if nus.min() < NEARLY_NORMAL else "it is as good as normal"
+        effect = "outliers are down-weighted" if nus.min() < NEARLY_NORMAL else "it is as good as normal"
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in found:
         table = found["offsets"]
