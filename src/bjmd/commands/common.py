@@ -93,7 +93,7 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     add("--lambda", dest="lambda_", type=_number, metavar="L", help=f"prior scale of the components: {scale}")
     stop = "stop when the objective changes by less than T nats per entry (relative change with --priors paper)"
     add("--tol", type=float, metavar="T", help=stop)
-    add("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option of the method; may be repeated")
+    add("--option", action="append", default=[], metavar="KEY=VALUE", help="another option of the method; repeatable")
 
 
 def _number(text: str) -> float | str:
@@ -129,13 +129,8 @@ def read(
 ) -> tuple[list[tables.Table], Sources, tables.Settings]:
     """The tables in the files, the sources made of them, and how they were made."""
     read = readers.read_tables(arguments.files, samples_in_rows=arguments.samples_in_rows, split_by=arguments.split_by)
-    sources, settings = tables.prepare(
-        read,
-        names=arguments.names and arguments.names.split(","),
-        labels=labels,
-        join=arguments.join,
-        scale=arguments.scale,
-    )
+    names = arguments.names and arguments.names.split(",")
+    sources, settings = tables.prepare(read, names=names, labels=labels, join=arguments.join, scale=arguments.scale)
     sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
     log.info("%d features; %s", sources.n_features, ", ".join(sizes))
     if arguments.scale == "none":

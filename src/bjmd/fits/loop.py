@@ -102,17 +102,10 @@ def run(
     if watch is not None:
         seen[-1] = watch(found.memberships)
     return Decomposition(
-        components=found.components,
-        memberships=found.memberships,
-        noise=found.noise,
-        posterior=found.posterior,
-        model=found.model,
-        objective=trace[-1],
-        trace=np.array(trace),
-        converged=converged,
-        reason=reason,
+        components=found.components, memberships=found.memberships, noise=found.noise, posterior=found.posterior,
+        model=found.model, objective=trace[-1], trace=np.array(trace), converged=converged, reason=reason,
         history=series(seen),
-    )
+    )  # fmt: skip
 
 
 def series(seen: list[Mapping[str, Any]]) -> dict[str, np.ndarray]:
