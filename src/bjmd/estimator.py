@@ -92,8 +92,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_init : int, default=20
         Number of random starts, of which the one with the lowest objective is kept.
     priors : {"data", "paper"}, default="data"
-        Priors scaled and centred to the data, or the paper's fixed ones, which suit entries of about unit size and which
-        inference="advi" always has.
+        Priors scaled and centred to the data, or the paper's fixed ones, which suit entries of about unit size;
+        inference="advi" always has the latter.
     noise : str, default="source"
         How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to outliers; several are
         joined by +, as in "feature+robust".  "auto" chooses by held-out entries.
