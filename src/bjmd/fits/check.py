@@ -44,14 +44,14 @@ FAR, FAR_IN_SDS = 5.0, 3.0
 """Feature means over a fixed lambda, and over the spread around them."""
 
 ANSWERS = {
-    "unit": 'priors="data" answers it',
-    "origin": 'priors="data" answers it',
+    "unit": 'priors="data" would help',
+    "origin": 'priors="data" would help',
     "growing noise": "transform the data first, counts by the square root or log(1 + x)",
-    "wild entries": 'noise="robust" answers it',
-    "feature noise": 'noise="feature" answers it',
-    "sample noise": 'noise="sample" answers it',
-    "shifts": "offsets=True answers it",
-    "private component": 'alpha0="learned" answers it',
+    "wild entries": 'noise="robust" would help',
+    "feature noise": 'noise="feature" would help',
+    "sample noise": 'noise="sample" would help',
+    "shifts": "offsets=True would help",
+    "private component": 'alpha0="learned" would help',
 }
 """What to do about each alarm, in the order of the findings."""
 LEFT = "the noise model of the fit allows for it, but not for all of it"
@@ -122,7 +122,7 @@ def _with_doubt(finding, findings):
     graver = [other.name for other in findings[: names.index(finding.name)] if other.alarm and other.name in GRAVE]
     if not finding.alarm or not graver:
         return finding
-    doubt = f" This may be no more than an effect of: {', '.join(graver)}; answer that first."
+    doubt = f" This may only be an effect of {' and '.join(graver)}; deal with that first."
     return replace(finding, sentence=finding.sentence + doubt)
 
 
