@@ -21,18 +21,19 @@ PUBLIC = ("BJMD", "Sources", "fit", "method_names", "select", "Decomposition")
 """The names that are promised, most wanted first."""
 
 MODULES = (
-    "fits.posterior",
-    "fits.restarts",
-    "fits.projection",
-    "fits.number_of_components",
-    "fits.matching",
-    "fits.storage",
-    "data.alignment",
-    "data.preparation",
-    "files.readers",
-    "files.outputs",
-    "paper.metric",
-    "errors",
+    "bjmd.fits.posterior",
+    "bjmd.fits.restarts",
+    "bjmd.fits.projection",
+    "bjmd.fits.check",
+    "bjmd.fits.number_of_components",
+    "bjmd.fits.matching",
+    "bjmd.fits.storage",
+    "bjmd.data.alignment",
+    "bjmd.data.preparation",
+    "bjmd.files.readers",
+    "bjmd.files.outputs",
+    "bjmd_paper.metric",
+    "bjmd.errors",
 )
 """What the pages in docs/ use beyond the public names."""
 
@@ -62,7 +63,7 @@ def page():
             parts += _options_table()
     parts.append(BEHIND)
     for name in MODULES:
-        parts += _module(importlib.import_module(f"bjmd.{name}"))
+        parts += _module(importlib.import_module(name))
     return "\n".join(parts)
 
 

@@ -147,13 +147,13 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
         out, err = run(f"fit {files} -o {kind} {options} {auto}")
         found[kind] = outputs.load(Path(kind)).results[0]
     assert (found["raw"].options["noise"], found["raw"].options["offsets"]) == ("robust", True)
-    for words in ("Chosen: noise robust with offsets", "nats an entry", "without offsets."):
+    for words in ("Chosen: noise robust with offsets", "nats per entry", "without offsets."):
         assert words in err and words in Path("raw/summary.md").read_text()
     alike = similarities([found["clean"], found["raw"]])
     assert alike.min() > 0.99
     # without them the same table gives nothing of the kind, and the check says why
     out, _ = run(f"check {files} -k 3 --restarts 2")
-    assert 'noise="robust" answers it' in out
+    assert 'noise="robust" would help' in out
     plain = restarts.run("cavi-bjmd", read_sources([f"raw{c}.csv" for c in range(3)])[0], 3, n_restarts=2)
     assert similarities([found["clean"], restarts.best(plain, 1)[0]]).min() < 0.9
     # a batch that is shifted gets its offsets when new samples are placed, too
@@ -171,6 +171,10 @@ def test_the_check_of_a_fit_is_kept_with_it(files, run):
         assert finding.sentence in out
     assert "give the number of components with -k" in run("check a.csv", code=2)[1]
     assert "out is the folder of a fit, so give it alone" in run("check out a.csv", code=2)[1]
+    assert "out is the folder of a fit" in run("check out -k 3", code=2)[1]
+    assert run("check nowhere", code=2)[1].startswith("bjmd: nowhere does not exist;")
+    out, err = run("check a.csv -k 2 --method kmeans", code=2)
+    assert err.startswith("bjmd: method 'kmeans' has no noise model to check;") and not out  # before it reads or fits
     run("fit a.csv -k 2 -o means --method kmeans --restarts 1 --no-figures")
     assert "was not checked" in run("check means", code=2)[1]
 

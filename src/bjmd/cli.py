@@ -20,9 +20,9 @@ from bjmd.errors import FitError, InputError
 
 COMMANDS = {
     "fit": "decompose data sources into shared components",
-    "select": "find out how many components the data need",
+    "select": "find out how many components the data support",
     "show": "summarise a fit",
-    "check": "ask what in the data contradicts the model",
+    "check": "report where the data contradict the model",
     "transform": "compute the memberships of new samples",
     "datasets": "list the real data sets, or get one",
 }

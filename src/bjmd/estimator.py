@@ -4,7 +4,7 @@
     model.components_, model.memberships_, model.noise_
     model.transform(new, source=0)
 
-It adds nothing of its own: fits are those of restarts.py, to the bit, and new samples are placed by projection.py.
+Fits are those of restarts.py, to the bit, and new samples are placed by projection.py.
 """
 
 import inspect
@@ -92,11 +92,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_init : int, default=20
         Number of random starts, of which the one with the lowest objective is kept.
     priors : {"data", "paper"}, default="data"
-        Priors in the unit and from the origin of the data, or the paper's fixed ones, which are made for entries of
-        about unit size; inference="advi" always has the latter.
+        Priors scaled and centred to the data, or the paper's fixed ones, which suit entries of about unit size;
+        inference="advi" always has the latter.
     noise : str, default="source"
-        What the noise differs by: "source" alone, or also "feature", "sample" or, for single wild entries, "robust";
-        several are joined by +, as in "feature+robust".  "auto" chooses by held-out entries.
+        How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to outliers; several are
+        joined by +, as in "feature+robust".  "auto" chooses by held-out entries.
     offsets : bool or "auto", default=False
         Whether every source has an offset of its own for each feature, for sources that are shifted against each
         other.  "auto" chooses by held-out entries.
@@ -104,12 +104,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned" finds one for each
         source, so that a source may lack a component.
     lambda_ : float or "learned", optional
-        Scale of the Laplace prior of the components; by default twice the spread of the data, or the paper's 1.
+        Scale of the Laplace prior of the components; by default the spread of the data, or the paper's 1.
         "learned" finds one for each component, so that those that are not needed vanish.
     a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.
     tol : float, optional
-        Change of the objective in a sweep, in nats an entry (with priors="paper", relative), below which a fit stops;
+        Change of the objective in a sweep, in nats per entry (with priors="paper", relative), below which a fit stops;
         by default that of the inference.
     max_iter : int, optional
         Most iterations of a fit; by default that of the inference.
@@ -166,21 +166,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         max_iter: int | None = None, join: str = "outer", n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ):  # fmt: skip
-        self.n_components = n_components
-        self.inference = inference
-        self.n_init = n_init
-        self.priors = priors
-        self.noise = noise
-        self.offsets = offsets
-        self.alpha0 = alpha0
-        self.lambda_ = lambda_
-        self.a0 = a0
-        self.b0 = b0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.join = join
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self.n_components, self.inference, self.n_init = n_components, inference, n_init
+        self.priors, self.noise, self.offsets = priors, noise, offsets
+        self.alpha0, self.lambda_, self.a0, self.b0 = alpha0, lambda_, a0, b0
+        self.tol, self.max_iter, self.join = tol, max_iter, join
+        self.n_jobs, self.random_state = n_jobs, random_state
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Fit one or several sources.
@@ -207,19 +197,13 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         whole_number("n_init", self.n_init, least=1)
         sources = self._sources(X)
         seed, jobs = _seed(self.random_state), effective_n_jobs(self.n_jobs)
-        options, choice = automatic.resolved(
-            method.name, sources, self.n_components, self._options(method), seed=seed, jobs=jobs
-        )
-        results = restarts.run(
-            method.name, sources, self.n_components, n_restarts=self.n_init, seed=seed, jobs=jobs, **options
-        )
+        what, how = (method.name, sources, self.n_components), {"seed": seed, "jobs": jobs}
+        options, choice = automatic.resolved(*what, self._options(method), **how)
+        results = restarts.run(*what, n_restarts=self.n_init, **how, **options)
         (best,) = restarts.best(results, 1)
         if not best.converged:
-            warnings.warn(
-                f"the best of {self.n_init} starts has not converged ({best.reason}); raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            message = f"the best of {self.n_init} starts has not converged ({best.reason}); raise max_iter or tol"
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
@@ -229,9 +213,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.degrees_of_freedom_, self.choice_ = known.degrees_of_freedom, choice
         by_sample = range(len(sources)) if known.sample_precision is not None else None
         self.sample_precision_ = by_sample and [predictive.sample_precision(best, c) for c in by_sample]
-        self.objective_ = best.objective
-        self.n_iter_ = best.n_iterations
-        self.converged_ = best.converged
+        self.objective_, self.n_iter_, self.converged_ = best.objective, best.n_iterations, best.converged
         self.restarts_ = np.array([result.objective for result in results])
         self.source_names_ = sources.names
         return self
@@ -261,9 +243,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def score(self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None) -> float:
         """Average log-likelihood of new samples: the mean over samples of a lower bound on ln p(x).
 
-        p(x) is the density of the observed entries of a sample, with its memberships integrated out over their prior,
-        the components as fitted, and the noise that `transform` would use.  The bound is the ELBO of the sample
-        (projection.log_evidence).  Missing entries are left out.
+        p(x) is the density of a sample's observed entries, with memberships integrated out over their prior, components
+        as fitted, and the noise that `transform` would use.  The bound is the sample's ELBO.
 
         Parameters
         ----------
@@ -295,8 +276,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         filled : ndarray of shape (n_samples, n_features)
             X with no entry missing.
         std : ndarray of shape (n_samples, n_features)
-            Only with return_std=True: the standard deviation of a new measurement where an entry was missing, 0
-            elsewhere.
+            Only with return_std=True: the sd of a new measurement where an entry was missing, 0 elsewhere.
         """
         check_is_fitted(self)
         if return_std and not self.decomposition_.posterior:
@@ -315,8 +295,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         list of Finding
-            One for each way in which data may contradict the model, each with a `name`, whether it is an `alarm`, and
-            a `sentence` that says what was found and what answers it.
+            One per way in which data may contradict the model: its `name`, whether it is an `alarm`, and a `sentence`.
         """
         check_is_fitted(self)
         sources = clone(self)._sources(X)  # which would set attributes of this one

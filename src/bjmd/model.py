@@ -29,7 +29,7 @@ class Priors:
     """The constants of the priors; the defaults are the paper's."""
 
     alpha0: float | Sequence[float] = 1.1
-    """Dirichlet of the memberships, one number or one a component."""
+    """Dirichlet of the memberships, one number or one per component."""
     lambda_: float = 1.0
     """Laplace scale of the components."""
     a0: float = 0.01

@@ -1,4 +1,4 @@
-# Every table and figure of the list in src/bjmd_paper/exhibits.py, and the pages that show them.
+# Every table and figure of the list in src/bjmd_paper/exhibits.toml, and the pages that show them.
 
 
 rule table:

@@ -1,7 +1,7 @@
-"""Ask what in the data contradicts the model, and which option answers it.
+"""Report where the data contradict the model, and which option would help.
 
-Give the folder of a fit, which has the answers already, or files, which are
-then fitted with the options below; nothing is written.
+Give the folder of a fit (already checked), or data files to fit first;
+nothing is written.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from bjmd.errors import InputError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd check FOLDER, or bjmd check FILE [FILE ...] -k K [options]"
     parser.epilog = common.FORMATS
-    parser.add_argument("-k", "--components", type=int, metavar="K", help="number of components, for files")
+    parser.add_argument("-k", "--components", type=int, metavar="K", help="number of components (required with files)")
     common.add_sources(parser, "the folder of a fit, or a data source")
     common.add_method(parser, n_restarts=5)
 
@@ -21,18 +21,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.files import outputs
     from bjmd.fits import restarts
-    from bjmd.fits.check import check
+    from bjmd.fits.check import check, require_checkable
     from bjmd.report import text
 
     first = arguments.files[0]
+    if not first.exists():
+        raise InputError(f"{first} does not exist; give the folder of a fit, or data files")
     if (first / "names.json").exists():
         if len(arguments.files) > 1:
             raise InputError(f"{first} is the folder of a fit, so give it alone")
+        if arguments.components is not None:
+            raise InputError(f"{first} is the folder of a fit, which has its number of components; leave out -k")
         findings = outputs.load(first).findings
         if findings is None:
-            raise InputError(f"the fit in {first} was not checked, for its method has no noise model to check")
+            raise InputError(f"the fit in {first} was not checked, because its method has no noise model to check")
     else:
         options = common.method_options(arguments)
+        require_checkable(arguments.method)
         if arguments.components is None:
             raise InputError("files are fitted before they are checked; give the number of components with -k")
         _, sources, _ = common.read(arguments)

@@ -69,7 +69,7 @@ def add_sources(parser: argparse.ArgumentParser, what: str = "a data source") ->
 def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
     """The option that says which way round the files are."""
     parser.add_argument(
-        "--samples-in-rows", action="store_true", help="rows are samples and columns are features, not the reverse"
+        "--samples-in-rows", action="store_true", help="rows are samples, columns are features (default: the reverse)"
     )
 
 
@@ -78,22 +78,22 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     add = parser.add_argument_group("method").add_argument
     names, kept = ", ".join(registry.method_names()), f"of which the best is kept (default: {n_restarts})"
     favour = "1 is flat, larger values favour mixtures; or learned, one for each source"
-    own = "in the unit and from the origin of the data, or the paper's fixed ones"
-    differs = "source, feature, sample or robust (for wild entries), joined by +, or auto"
+    own = "scaled and centred to the data, or the paper's fixed ones"
+    varies = "by source, by feature, by sample, or robust (to outliers), joined by + as in feature+robust; or auto"
     add("--method", default="cavi-bjmd", metavar="NAME", help=f"one of {names} (default: %(default)s)")
     add("--restarts", type=int, default=n_restarts, metavar="N", help=f"number of random starts, {kept}")
     add("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
     add("--jobs", type=int, default=_n_cores(), metavar="N", help="starts to run at once (default: one per core)")
-    add("--noise", metavar="MODEL", help=f"what the noise differs by: {differs} (default: source)")
+    add("--noise", metavar="MODEL", help=f"how the noise varies: {varies} (default: source)")
     shifts = "give each source an offset for each feature, for shifted batches; auto decides"
     add("--offsets", nargs="?", choices=("yes", "no", "auto"), const="yes", help=f"{shifts} (default: no)")
     add("--priors", choices=("data", "paper"), help=f"priors {own} (default: data)")
     add("--alpha0", type=_number, metavar="A", help=f"prior of the memberships: {favour} (default: {Priors.alpha0})")
     scale = "a number, or learned, one for each component"
     add("--lambda", dest="lambda_", type=_number, metavar="L", help=f"prior scale of the components: {scale}")
-    stop = "stop when the objective changes by less than T nats an entry (with --priors paper: relative)"
+    stop = "stop when the objective changes by less than T nats per entry (relative change with --priors paper)"
     add("--tol", type=float, metavar="T", help=stop)
-    add("--option", action="append", default=[], metavar="KEY=VALUE", help="any other option; may be repeated")
+    add("--option", action="append", default=[], metavar="KEY=VALUE", help="another option of the method; repeatable")
 
 
 def _number(text: str) -> float | str:
@@ -129,13 +129,8 @@ def read(
 ) -> tuple[list[tables.Table], Sources, tables.Settings]:
     """The tables in the files, the sources made of them, and how they were made."""
     read = readers.read_tables(arguments.files, samples_in_rows=arguments.samples_in_rows, split_by=arguments.split_by)
-    sources, settings = tables.prepare(
-        read,
-        names=arguments.names and arguments.names.split(","),
-        labels=labels,
-        join=arguments.join,
-        scale=arguments.scale,
-    )
+    names = arguments.names and arguments.names.split(",")
+    sources, settings = tables.prepare(read, names=names, labels=labels, join=arguments.join, scale=arguments.scale)
     sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
     log.info("%d features; %s", sources.n_features, ", ".join(sizes))
     if arguments.scale == "none":

@@ -27,8 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_output(parser, "fit")
     data = common.add_sources(parser)
     parser.add_argument("--no-figures", action="store_true", help="write tables and text only, which is quicker")
-    columns = "sample, class and, if sources share names of samples, source"
-    data.add_argument("--labels", type=Path, metavar="FILE", help=f"a table of known classes, to be shown: {columns}")
+    columns = "sample, class and, where sources share sample names, source"
+    labels = f"a table of known classes, shown but not used in the fit; columns: {columns}"
+    data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     common.add_method(parser, n_restarts=20)
 
 

@@ -1,4 +1,4 @@
-"""Find out how many components the data need.
+"""Find out how many components the data support.
 
 Each number is fitted to the data with some entries held out, and judged by
 how well it predicts them. docs/components.md explains the columns.

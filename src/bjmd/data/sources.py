@@ -37,15 +37,10 @@ class Sources:
     """
 
     def __init__(
-        self,
-        matrices: Iterable[Any],
-        *,
-        names: Collection[str] | None = None,
-        feature_names: Collection[str] | None = None,
-        sample_names: Collection[Collection[str] | None] | None = None,
-        labels: Sequence[Any] | None = None,
-        class_names: Collection[str] | None = None,
-    ) -> None:
+        self, matrices: Iterable[Any], *, names: Collection[str] | None = None,
+        feature_names: Collection[str] | None = None, sample_names: Collection[Collection[str] | None] | None = None,
+        labels: Sequence[Any] | None = None, class_names: Collection[str] | None = None,
+    ) -> None:  # fmt: skip
         if getattr(matrices, "ndim", None) == 2:
             raise InputError("Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])")
         if isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):

@@ -68,15 +68,9 @@ class Output:
 
 
 def write(
-    folder: str | Path,
-    sources: Sources,
-    results: Sequence[Decomposition],
-    *,
-    settings: Settings | None = None,
-    tables: Sequence[Table] = (),
-    figures: bool = True,
-    overwrite: bool = False,
-) -> list[text.Section]:
+    folder: str | Path, sources: Sources, results: Sequence[Decomposition], *, settings: Settings | None = None,
+    tables: Sequence[Table] = (), figures: bool = True, overwrite: bool = False,
+) -> list[text.Section]:  # fmt: skip
     """Write everything about the restarts of one fit into a new folder, and give back the text of the report.
 
     `settings` tells how the sources were made, and `tables` what they were made of, so that AnnData and MuData files

@@ -30,12 +30,9 @@ from bjmd.files.text_tables import open_text, problems_as_sentences
 
 
 def read_sources(
-    paths: str | Path | Iterable[str | Path],
-    *,
-    samples_in_rows: bool = False,
-    split_by: str | None = None,
+    paths: str | Path | Iterable[str | Path], *, samples_in_rows: bool = False, split_by: str | None = None,
     **assembly: Any,
-) -> tuple[Sources, Alignment]:
+) -> tuple[Sources, Alignment]:  # fmt: skip
     """The files as `Sources`, their features matched by name, and an `Alignment` that tells what did not match.
 
     `names`, `labels` and `join` are those of `tables.assemble`; the rest is that of `read_tables`.

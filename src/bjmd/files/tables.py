@@ -58,13 +58,9 @@ class Settings:
 
 
 def prepare(
-    tables: Sequence[Table],
-    *,
-    names: list[str] | None = None,
-    labels: str | Path | None = None,
-    join: str = "outer",
+    tables: Sequence[Table], *, names: list[str] | None = None, labels: str | Path | None = None, join: str = "outer",
     scale: str = "none",
-) -> tuple[Sources, Settings]:
+) -> tuple[Sources, Settings]:  # fmt: skip
     """The sources of a fit, over common features and on one scale."""
     sources, alignment = assemble(tables, names=names, labels=labels, join=join)
     divisors = preparation.scales(sources, scale)
@@ -98,13 +94,9 @@ def assemble(
     matrices, alignment = align([table.matrix for table in tables], _feature_names(tables), names, join)
     indicators, class_names = _labels(tables, names, labels)
     sources = Sources(
-        matrices,
-        names=names,
-        feature_names=alignment.feature_names,
+        matrices, names=names, feature_names=alignment.feature_names, labels=indicators, class_names=class_names,
         sample_names=[table.sample_names for table in tables],
-        labels=indicators,
-        class_names=class_names,
-    )
+    )  # fmt: skip
     return sources, alignment
 
 

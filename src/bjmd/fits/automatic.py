@@ -97,7 +97,7 @@ class _Search:
             self.densities[model] = held_out_entries.log_densities(best, self.sources, self.hidden)
 
     def gain(self, model, other):
-        """How much better one model predicts than another, in nats an entry, and its standard error."""
+        """How much better one model predicts than another, in nats per entry, and its standard error."""
         by_sample = self.densities[model] - self.densities[other]
         median = np.median(by_sample)
         reach = USUAL * 1.4826 * np.median(np.abs(by_sample - median))
@@ -138,7 +138,7 @@ class _Search:
         losses = {part: self.gain(chosen, chosen - {part}) for part in (*FACTORS, "offsets") if part in chosen - given}
         text = (
             f"Chosen: {_words(chosen)}, which predicts held-out entries better than {_words(given)} by "
-            f"{_plus_minus(*self.gain(chosen, given))} nats an entry."
+            f"{_plus_minus(*self.gain(chosen, given))} nats per entry."
         )
         if len(losses) > 1:
             each = (f"{_plus_minus(*loss)} without {part}" for part, loss in losses.items())

@@ -44,14 +44,14 @@ FAR, FAR_IN_SDS = 5.0, 3.0
 """Feature means over a fixed lambda, and over the spread around them."""
 
 ANSWERS = {
-    "unit": 'priors="data" answers it',
-    "origin": 'priors="data" answers it',
+    "unit": 'priors="data" would help',
+    "origin": 'priors="data" would help',
     "growing noise": "transform the data first, counts by the square root or log(1 + x)",
-    "wild entries": 'noise="robust" answers it',
-    "feature noise": 'noise="feature" answers it',
-    "sample noise": 'noise="sample" answers it',
-    "shifts": "offsets=True answers it",
-    "private component": 'alpha0="learned" answers it',
+    "wild entries": 'noise="robust" would help',
+    "feature noise": 'noise="feature" would help',
+    "sample noise": 'noise="sample" would help',
+    "shifts": "offsets=True would help",
+    "private component": 'alpha0="learned" would help',
 }
 """What to do about each alarm, in the order of the findings."""
 LEFT = "the noise model of the fit allows for it, but not for all of it"
@@ -80,9 +80,7 @@ class Finding:
 
 def check(sources: Sources, result: Decomposition) -> list[Finding]:
     """All findings about a fit of BJMD to its data, alarm or not; reads the data three times, block by block."""
-    if not registry.get(result.method).infers_bjmd or result.model is None:
-        able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
-        raise InputError(f"method {result.method!r} has no noise model to check; fit with one of {able}")
+    require_checkable(result.method)
     with threadpool_limits(1):
         covariance = row_covariance(sources, result)
         squares = covariance + result.components[:, :, None] * result.components[:, None, :]
@@ -104,6 +102,13 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
     return [_with_doubt(_with_what_is_on(finding, on), findings) for finding in findings]
 
 
+def require_checkable(method: str) -> None:
+    """Refuse a method that does not fit this model."""
+    if not registry.get(method).infers_bjmd:
+        able = ", ".join(known.name for known in registry.METHODS.values() if known.infers_bjmd)
+        raise InputError(f"method {method!r} has no noise model to check; fit with one of {able}")
+
+
 def _with_what_is_on(finding, on):
     """Do not recommend what the fit has already."""
     if not finding.alarm or finding.name not in on:
@@ -117,7 +122,7 @@ def _with_doubt(finding, findings):
     graver = [other.name for other in findings[: names.index(finding.name)] if other.alarm and other.name in GRAVE]
     if not finding.alarm or not graver:
         return finding
-    doubt = f" This may be no more than an effect of: {', '.join(graver)}; answer that first."
+    doubt = f" This may only be an effect of {' and '.join(graver)}; deal with that first."
     return replace(finding, sentence=finding.sentence + doubt)
 
 
@@ -270,7 +275,7 @@ class _Ownership:
     ln p(x_j) with memberships integrated out (projection.py), W as it is.  With the same memberships a source gains as
     N / s2.  alone is 1 less the largest share that another source has of what it would gain if it used the component as
     this one does; 0 where it would not gain enough to tell.  by_all says that nearly all samples gain, not some.
-    comparable are gains a sample as they would be with the noise of the least noisy source.
+    comparable are gains per sample as they would be with the noise of the least noisy source.
     """
 
     def __init__(self, surveys):

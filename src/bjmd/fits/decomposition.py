@@ -28,7 +28,7 @@ class FittedModel:
     sample_shape: np.ndarray | None = None
     """The shape of the gamma that the precisions of a source's samples come from."""
     degrees_of_freedom: np.ndarray | None = None
-    """Of Student's t, one a source."""
+    """Of Student's t, one per source."""
     component_scales: np.ndarray | None = None
     """The learned Laplace scale of every component."""
 

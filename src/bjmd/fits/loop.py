@@ -57,7 +57,7 @@ def run(
 ) -> Decomposition:  # fmt: skip
     """Sweep until the relative change of the objective is at most `tol` in `patience` sweeps in a row.
 
-    With `per_entry`, the number of entries, it is the change an entry instead, which does not depend on the unit.
+    With `per_entry`, the number of entries, it is the change per entry instead, which does not depend on the unit.
 
     Changes count after the first `wait` sweeps.  From sweep `momentum_from` on, each sweep starts beyond the end of the
     last (momentum.py), and the objective never rises: a sweep that raised it is undone.  An extrapolated sweep may gain
@@ -91,8 +91,8 @@ def run(
         small = sweep > wait + 1 and abs(trace[-2] - value) <= tol * (per_entry or abs(trace[-2]))
         n_small = n_small + 1 if small else 0
         if n_small >= (max(2, patience) if extrapolated else patience):
-            change = "change an entry" if per_entry else "relative change"
-            converged, reason = True, f"{change} of the {objective} at most tol = {tol:g} in sweep {sweep}"
+            change = f"change of the {objective} per entry" if per_entry else f"relative change of the {objective}"
+            converged, reason = True, f"{change} at most tol = {tol:g} in sweep {sweep}"
             break
         extrapolated = momentum_from is not None and sweep >= momentum_from
         state = after.at(momentum.beyond(after.vector())) if extrapolated else after
@@ -102,17 +102,10 @@ def run(
     if watch is not None:
         seen[-1] = watch(found.memberships)
     return Decomposition(
-        components=found.components,
-        memberships=found.memberships,
-        noise=found.noise,
-        posterior=found.posterior,
-        model=found.model,
-        objective=trace[-1],
-        trace=np.array(trace),
-        converged=converged,
-        reason=reason,
+        components=found.components, memberships=found.memberships, noise=found.noise, posterior=found.posterior,
+        model=found.model, objective=trace[-1], trace=np.array(trace), converged=converged, reason=reason,
         history=series(seen),
-    )
+    )  # fmt: skip
 
 
 def series(seen: list[Mapping[str, Any]]) -> dict[str, np.ndarray]:

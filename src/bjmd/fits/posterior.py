@@ -123,7 +123,7 @@ class DirichletColumns(Factor):
 
 @dataclass(frozen=True)
 class InverseGamma(Factor):
-    """Inverse gamma variances, one a source; the marginals are those of the standard deviations."""
+    """Inverse gamma variances, one per source; the marginals are those of the standard deviations."""
 
     shape: np.ndarray
     rate: np.ndarray
@@ -147,7 +147,7 @@ class InverseGamma(Factor):
 
 @dataclass(frozen=True)
 class LogNormal(Factor):
-    """Log-normal variances, one a source (ADVI); the marginals are those of the standard deviations."""
+    """Log-normal variances, one per source (ADVI); the marginals are those of the standard deviations."""
 
     log_mean: np.ndarray
     log_sd: np.ndarray

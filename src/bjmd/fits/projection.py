@@ -304,10 +304,7 @@ class _Dirichlets(_Columns):
 
 
 class _Points(_Columns):
-    """The column problem of MAP; columns are memberships h.
-
-    Missing entries are filled in with w_i h_j, and the column is solved again until it stays where it is.
-    """
+    """The column problem of MAP; columns are memberships h."""
 
     @staticmethod
     def mean(h):
@@ -337,6 +334,6 @@ class _Points(_Columns):
 
 
 def _blocks(count, width):
-    """Slices of a range whose blocks, `width` numbers an entry, stay within BLOCK."""
+    """Slices of a range whose blocks, `width` numbers each, stay within BLOCK."""
     step = max(1, BLOCK // width)
     return [slice(first, min(first + step, count)) for first in range(0, count, step)]

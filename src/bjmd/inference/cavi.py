@@ -70,9 +70,9 @@ def fit(
     """Fit from one random start; the objective and the trace are minus the ELBO.
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the ELBO changes by at
-    most `tol` nats an entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
+    most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
     change is at most `tol`.  noise is "source", "feature", "sample", "robust", or several of the last three joined by
-    +; offsets=True gives every source an offset a feature.  alpha0 and lambda_ may be "learned".
+    +; offsets=True gives every source one offset per feature.  alpha0 and lambda_ may be "learned".
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
     factors = noise_models.parsed(noise)
@@ -433,7 +433,7 @@ class ClosedForm:
         )
 
     def scales(self, state):
-        """The scale of the noise over that of a normal of the same precision, one a source."""
+        """The scale of the noise over that of a normal of the same precision, one per source."""
         return 1.0 if state.nus is None else np.array([StudentT(nu).scale for nu in state.nus])
 
     def fitted_model(self, state):

@@ -49,7 +49,7 @@ def fit(
     """Fit from one random start.
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the objective changes by
-    at most `tol` nats an entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
+    at most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
     change is at most `tol`.
     """
     constants = Priors.of(priors, alpha0, lambda_, a0, b0)

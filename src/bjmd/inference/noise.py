@@ -8,9 +8,9 @@ Each factor beyond t_c is a small object of this file that a sweep asks for its 
 and asks for its share of the ELBO.  docs/model.md derives them.
 
 source    the paper's: phi = u = v = 1
-feature   phi_i ~ Gamma(a, a), one a feature, shared by the sources
-sample    u_cj ~ Gamma(a_c, a_c), one a sample
-robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one an entry: Student's t with nu_c degrees of freedom
+feature   phi_i ~ Gamma(a, a), one per feature, shared by the sources
+sample    u_cj ~ Gamma(a_c, a_c), one per sample
+robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one per entry: Student's t with nu_c degrees of freedom
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Solution:
 def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=None):
     """Raise f for every column of `linear` (K x N) from `start` until a step promises at most `tol` nats.
 
-    precision is a number, or one a column; gaps, if any, are what each column's G lacks, packed, K(K+1)/2 x N.
+    precision is a number, or one per column; gaps, if any, are what each column's G lacks, packed, K(K+1)/2 x N.
     """
     g = start.copy()
     n_columns = g.shape[1]

@@ -106,7 +106,7 @@ def private(finding):
     ax.axhline(0, color="black", linewidth=0.6)
     step = ceil(gain.shape[1] / 20)
     ax.set_xticks(np.arange(0, gain.shape[1], step), [f"C{k + 1}" for k in range(0, gain.shape[1], step)])
-    ax.set(xlabel="Component", ylabel="Gain (nats a sample,\nat equal noise)")
+    ax.set(xlabel="Component", ylabel="Gain (nats per sample,\nat equal noise)")
     _legend(picture, ax)
     return picture
 

@@ -1,8 +1,4 @@
-"""What a fit found, in plain words.
-
-The text is written once, as sections, and shown in three ways: as Markdown (summary.md), as a web page, and as plain
-text in a terminal.
-"""
+"""What a fit found, in plain words: written once, as sections, and shown as Markdown, a web page or plain text."""
 
 import re
 import textwrap
@@ -28,13 +24,11 @@ RARE = 0.03  # expected membership below which a source is said to hardly use a 
 FIGURES = {
     "noise": (
         "Dot plot of the noise standard deviation of every source",
-        "Estimated noise sd of each source. The noisier a source, the less it counts: its weight is one over the "
-        "square of its noise sd.",
+        "Estimated noise sd of each source. Its weight in the fit is one over the square of its noise sd.",
     ),
     "feature_noise": (
         "Dot plot of the noise of the features, sorted",
-        "How many times the noise of its source each feature has, and the names of the noisiest. The noisier a "
-        "feature, the less it counts.",
+        "The noise of each feature relative to that of its source. The noisier a feature, the less it counts.",
     ),
     "offsets": (
         "Histograms of the offsets of every source",
@@ -47,13 +41,9 @@ FIGURES = {
     ),
     "memberships": (
         "Heat map of the memberships of all samples",
-        "Memberships of the samples, sorted by their strongest component. Where classes are known, dark cells "
-        "below mark those of each sample.",
+        "Memberships of the samples, sorted by their strongest component. Dark cells below mark known classes.",
     ),
-    "membership_bars": (
-        "Stacked bars of the memberships of all samples",
-        "The same memberships, with one stacked bar per sample.",
-    ),
+    "membership_bars": ("Stacked bars of the memberships of all samples", "The same, with one stacked bar per sample."),
     "simplex": (
         "Samples placed between the components",
         "Each corner is a component, and each sample lies at the average of the corners, weighted by its memberships: "
@@ -73,14 +63,10 @@ FIGURES = {
         "Spread of every source against the sizes that suit the prior",
         "How much the data of each source vary, and the sizes that suit the prior (grey).",
     ),
-    "check_origin": (
-        "Histogram of the means of the features",
-        "The means of the features, and the values that suit the prior (grey).",
-    ),
+    "check_origin": ("Histogram of feature means", "The means of the features, and values that suit the prior (grey)."),
     "check_growing_noise": (
         "Noise against the fitted value",
-        "How large the noise is where the fitted value is small and where it is large. A level line is what the model "
-        "expects.",
+        "The noise where the fitted value is small and where it is large. The model expects a level line.",
     ),
     "check_wild_entries": (
         "Share of entries beyond a distance from the fit",
@@ -124,16 +110,12 @@ def title(data: Named, results: list[Decomposition]) -> str:
 
 
 def sections(
-    data: Named,
-    results: list[Decomposition],
-    notes: Sequence[str],
-    files: Mapping[str, str],
+    data: Named, results: list[Decomposition], notes: Sequence[str], files: Mapping[str, str],
     findings: Sequence[Finding] | None = None,
-) -> list[Section]:
+) -> list[Section]:  # fmt: skip
     """Everything there is to say about the restarts of one fit, best first.
 
-    `notes` are sentences about the data, `files` tells what each file of the output holds, and `findings` are those of
-    the check of the best restart.
+    `notes` are sentences about the data, `files` says what each file holds, and `findings` are about the best restart.
     """
     best = results[0]
     noise = [*_about_noise(best), *_beyond_the_paper(data, best)]
@@ -262,7 +244,7 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
     if best.model is not None and best.model.degrees_of_freedom is not None:
         nus = best.model.degrees_of_freedom
         each = ", ".join(f"{nu:.2g} in {name}" for name, nu in zip(data.names, nus, strict=True))
-        effect = "single wild entries are down-weighted" if nus.min() < NEARLY_NORMAL else "it is as good as normal"
+        effect = "outliers are down-weighted" if nus.min() < NEARLY_NORMAL else "it is as good as normal"
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in found:
         table = found["offsets"]
