@@ -240,8 +240,8 @@ def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
     [
         (lambda s, path: storage.save_sources(path, s), "writing a data set needs its data in memory"),
         (lambda s, _: preparation.nonnegative(s, "clip"), "nonnegative = 'clip' needs its data in memory"),
-        (lambda s, _: feature_test.select(s, [1.0]), "feature selection needs its data in memory"),
-        (lambda s, _: feature_test.filtered(s, np.ones(12)), "feature selection needs its data in memory"),
+        (lambda s, _: feature_test.feature_table(s, [1.0]), "the feature test needs its data in memory"),
+        (lambda s, _: feature_test.filtered(s, np.ones(12)), "the feature test needs its data in memory"),
         (lambda s, _: np.asarray(s.matrices[0]), "was to be loaded as a whole"),
         (lambda s, _: np.maximum(s.matrices[0], 0), "was to be loaded as a whole"),
         (

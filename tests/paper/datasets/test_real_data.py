@@ -133,7 +133,7 @@ def mean_auc(results, sources):
 
 def reference(name):
     """AUC of the printed MAP-BJMD in the reference run."""
-    table = pd.read_csv(Path(__file__).parents[2] / f"results/reference/tables/performance-{name}.csv")
+    table = pd.read_csv(Path(__file__).parents[3] / f"results/reference/tables/performance-{name}.csv")
     return table[table["fit"] == "map-bjmd-printed"]["auc"]
 
 
