@@ -197,9 +197,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         whole_number("n_init", self.n_init, least=1)
         sources = self._sources(X)
         seed, jobs = _seed(self.random_state), effective_n_jobs(self.n_jobs)
-        what, how = (method.name, sources, self.n_components), {"seed": seed, "jobs": jobs}
-        options, choice = automatic.resolved(*what, self._options(method), **how)
-        results = restarts.run(*what, n_restarts=self.n_init, **how, **options)
+        given = self._options(method)
+        options, choice = automatic.resolved(method.name, sources, self.n_components, given, seed=seed, jobs=jobs)
+        results = restarts.run(
+            method.name, sources, self.n_components, n_restarts=self.n_init, seed=seed, jobs=jobs, **options
+        )
         (best,) = restarts.best(results, 1)
         if not best.converged:
             message = f"the best of {self.n_init} starts has not converged ({best.reason}); raise max_iter or tol"
