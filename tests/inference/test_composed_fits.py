@@ -217,6 +217,25 @@ def test_a_component_that_is_not_needed_vanishes():
     assert np.isfinite(result.components).all()
 
 
+@pytest.mark.parametrize("name", ["source", "feature"])
+def test_learned_scales_do_not_end_at_nothing(make_sources, name):
+    """From every start: scales that are learned from the first sweep on follow components that are still near 0."""
+    matrices = make_sources(n_features=20, n_samples=(30, 25), noise=(0.3, 0.8)).matrices
+    fixed = fit(matrices, noise=name)
+    for seed in range(6):
+        learned = fit(matrices, noise=name, lambda_="learned", seed=seed)
+        assert learned.objective < fixed.objective + 5
+        np.testing.assert_allclose(learned.noise, fixed.noise, rtol=0.05)
+
+
+def test_priors_are_learned_before_a_fit_may_end(make_sources):
+    result = fit(make_sources().matrices, alpha0="learned", lambda_="learned", tol=10.0)
+    assert result.converged
+    assert len(result.trace) > cavi.LEARNING_WAITS
+    assert len(np.unique(result.model.alpha0)) > 1
+    assert len(np.unique(result.model.component_scales)) > 1
+
+
 # No data, or hardly any.
 
 

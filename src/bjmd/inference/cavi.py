@@ -56,8 +56,9 @@ PLAIN_SWEEPS = 10
 LEARNING_WAITS = 8
 """Sweeps before the Dirichlet and the scales of the components are learned: memberships that are still random would
 pull the first away, and components that are still near zero would keep the second there."""
-SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED = 100, 100, 1e-10, 1e-6
-"""In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds."""
+SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED, SETTLED_WEIGHTS = 100, 100, 1e-10, 1e-6, 1e-7
+"""In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds, a smaller
+one where weights or the Dirichlet are learned, whose rounds take smaller steps."""
 
 
 def fit(
@@ -83,6 +84,7 @@ def fit(
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
         algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO",
+        wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
         momentum_from=PLAIN_SWEEPS, per_entry=per_entry,
     )  # fmt: skip
 
@@ -397,12 +399,13 @@ class ClosedForm:
 
     def settle(self, state):
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
+        settled = SETTLED_WEIGHTS if self.factors or self.priors.learns_alpha else SETTLED
         for _ in range(SETTLING_ROUNDS):
             before = state.memberships()
             seen = self.look(state)
             state, elbo = self.update_columns(state, seen, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS)
             moved = max(np.abs(m - was).max() for m, was in zip(state.memberships(), before, strict=True))
-            if moved <= SETTLED:
+            if moved <= settled:
                 break
         return state, elbo
 
