@@ -23,6 +23,11 @@ RUNS = {name: (name, {}) for name in registry.method_names() if not name.startsw
     "advi-bjmd": ("advi-bjmd", {"max_iterations": 100, "check_every": 50}),
     "map-bjmd-missing": ("map-bjmd", {}),
     "cavi-bjmd-missing": ("cavi-bjmd", {}),
+    "map-bjmd-data": ("map-bjmd", {"priors": "data"}),
+    "cavi-bjmd-data": ("cavi-bjmd", {"priors": "data"}),
+    "cavi-bjmd-learned": ("cavi-bjmd", {"priors": "data", "alpha0": "learned", "lambda_": "learned"}),
+    "cavi-bjmd-weighted": ("cavi-bjmd", {"priors": "data", "noise": "feature+sample", "offsets": True}),
+    "cavi-bjmd-robust-missing": ("cavi-bjmd", {"priors": "data", "noise": "robust", "offsets": True}),
 }
 
 
@@ -54,6 +59,8 @@ def arrays(name):
     if method in ("cavi-bjmd", "map-bjmd"):
         new = projection.project(result, data("map-bjmd-missing").matrices[0])
         found |= {"new memberships": new.memberships, "new noise": new.noise}
+    if options.get("priors") == "data":
+        found |= {name: value for name, value in vars(result.model).items() if value is not None}
     return {key: np.asarray(value) for key, value in found.items()}
 
 

@@ -231,7 +231,7 @@ def test_learned_scales_do_not_end_at_nothing(make_sources, name):
 def test_priors_are_learned_before_a_fit_may_end(make_sources):
     result = fit(make_sources().matrices, alpha0="learned", lambda_="learned", tol=10.0)
     assert result.converged
-    assert len(result.trace) > cavi.PRIORS_WAIT
+    assert len(result.trace) > cavi.LEARNING_WAITS
     assert len(np.unique(result.model.alpha0)) > 1
     assert len(np.unique(result.model.component_scales)) > 1
 

@@ -53,12 +53,12 @@ COLUMN_TOLERANCE = 1e-4
 """Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
-PRIORS_WAIT = 8
-"""Sweeps before priors are learned: memberships that are still random would pull the Dirichlet away, and components
-that are still small would pull lambda to 0."""
+LEARNING_WAITS = 8
+"""Sweeps before the Dirichlet and the scales of the components are learned: memberships that are still random would
+pull the first away, and components that are still near zero would keep the second there."""
 SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED, SETTLED_WEIGHTS = 100, 100, 1e-10, 1e-6, 1e-7
 """In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds, a smaller
-one where weights or priors are learned, whose rounds take smaller steps."""
+one where weights or the Dirichlet are learned, whose rounds take smaller steps."""
 
 
 def fit(
@@ -70,9 +70,9 @@ def fit(
     """Fit from one random start; the objective and the trace are minus the ELBO.
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the ELBO changes by at
-    most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
+    most `tol` nats an entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
     change is at most `tol`.  noise is "source", "feature", "sample", "robust", or several of the last three joined by
-    +; offsets=True gives every source one offset per feature.  alpha0 and lambda_ may be "learned".
+    +; offsets=True gives every source an offset a feature.  alpha0 and lambda_ may be "learned".
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
     factors = noise_models.parsed(noise)
@@ -83,8 +83,9 @@ def fit(
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO", momentum_from=PLAIN_SWEEPS,
-        wait=PRIORS_WAIT if prior.learns_alpha or prior.learns_lambda else 0, per_entry=per_entry,
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO",
+        wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
+        momentum_from=PLAIN_SWEEPS, per_entry=per_entry,
     )  # fmt: skip
 
 
@@ -261,7 +262,7 @@ class ClosedForm:
             gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)) if self.has_gaps else None,
         )
         state = replace(state, rows=rows)
-        if state.lambdas is not None and state.n_sweeps >= PRIORS_WAIT:
+        if state.lambdas is not None and state.n_sweeps >= LEARNING_WAITS:
             state = replace(state, lambdas=np.sqrt(rows.second_moment).mean(axis=1, keepdims=True))
         return state
 
@@ -343,7 +344,7 @@ class ClosedForm:
                 error += change
                 elbo += offsets.elbo(c)
             rates[c] = self.priors.b0 + max(0.5 * error, 0.0)
-            if self.priors.learns_alpha and state.n_sweeps >= PRIORS_WAIT:
+            if self.priors.learns_alpha and state.n_sweeps >= LEARNING_WAITS:
                 value = dirichlet.prior_part(best.g, alpha)
                 alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
                 elbo += dirichlet.prior_part(best.g, alpha) - value
@@ -433,7 +434,7 @@ class ClosedForm:
         )
 
     def scales(self, state):
-        """The scale of the noise over that of a normal of the same precision, one per source."""
+        """The scale of the noise over that of a normal of the same precision, one a source."""
         return 1.0 if state.nus is None else np.array([StudentT(nu).scale for nu in state.nus])
 
     def fitted_model(self, state):
