@@ -177,11 +177,7 @@ def test_the_score_is_a_close_bound_on_the_density(data):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"noise": "feature+sample", "offsets": True},
-        {"noise": "robust", "alpha0": "learned", "lambda_": "learned"},
-    ],
+    [{}, {"noise": "feature+sample", "offsets": True}, {"noise": "robust", "alpha0": "learned", "lambda_": "learned"}],
 )
 def test_what_a_fit_knows_survives_a_file(data, options, tmp_path):
     result = fit(holed(data), **options)
