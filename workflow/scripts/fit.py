@@ -1,7 +1,7 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
 from bjmd.data.preparation import nonnegative
-from bjmd.fits import registry, restarts, storage
+from bjmd.fits import automatic, registry, restarts, storage
 from bjmd_paper.frame import run_script
 from bjmd_paper.metric import auc_watch
 
@@ -12,6 +12,10 @@ def main(snakemake):
     sources = storage.load_sources(snakemake.input.data)
     if job["nonnegative"] is not None:
         sources = nonnegative(sources, job["nonnegative"])
+    # what is "auto" is chosen with the seed of the config, so that all chunks choose the same
+    options, _ = automatic.resolved(
+        job["method"], sources, job["n_components"], job["options"], seed=snakemake.params.seed, jobs=snakemake.threads
+    )
     results = restarts.run(
         job["method"],
         sources,
@@ -20,7 +24,7 @@ def main(snakemake):
         seed=snakemake.params.seed + first,
         jobs=snakemake.threads,
         watch=auc_watch(sources.labels) if registry.get(job["method"]).cost == "gradients" else None,
-        **job["options"],
+        **options,
     )
     storage.save_decompositions(snakemake.output[0], results)
 
