@@ -219,6 +219,7 @@ def offsets(data: Named, table: pd.DataFrame) -> Figure:
         ax.hist(table["offset"][table["source"] == name], np.linspace(-reach, reach, 31), color=COLOURS[5])
         ax.set_title(title, loc="left")
         ax.set_xlabel("Offset")
+        ax.xaxis.set_major_locator(MaxNLocator(3))
         if ax.get_subplotspec().is_first_col():
             ax.set_ylabel("Features")
     return figure
