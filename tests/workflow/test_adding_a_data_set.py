@@ -19,7 +19,7 @@ def test_one_file_adds_a_data_set(fresh):
     digest = hashlib.sha256((fresh.folder / "mirror/toy/toy.csv").read_bytes()).hexdigest()
 
     (code,) = re.findall(r"```python\n(# src/.*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)
-    shutil.copytree(ROOT / "src/bjmd", fresh.folder / "src/bjmd", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src", fresh.folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
     file = fresh.folder / re.match(r"# (src/\S+\.py)\n", code)[1]
     assert not file.exists()
     file.write_text(code.replace("<the sha256 of toy.csv>", digest))

@@ -58,6 +58,10 @@ class Streamed:
         """sum_j (x_ij - base_i)^2."""
         raise NotImplementedError
 
+    def sums_of_rows(self):
+        """sum_j x_ij; not as a product, whose bits depend on how many threads a worker has."""
+        raise NotImplementedError
+
     def columns(self, part):
         """A slice of the samples, in memory."""
         raise NotImplementedError
@@ -112,7 +116,16 @@ class Mapped(Streamed):
     def squares_of_rows(self, base):
         total = np.zeros(self.shape[0])
         for rows, _, block in self._blocks():
-            total[rows] += ((block - base[rows, None]) ** 2).sum(axis=1)
+            step = max(1, 2**18 // len(block))  # a copy of the whole block would double the memory
+            for first in range(0, block.shape[1], step):
+                piece = block[:, first : first + step] - base[rows, None]
+                total[rows] += np.einsum("ij,ij->i", piece, piece)
+        return total
+
+    def sums_of_rows(self):
+        total = np.zeros(self.shape[0])
+        for rows, _, block in self._blocks():
+            total[rows] += block.sum(axis=1)
         return total
 
     def columns(self, part):
@@ -173,6 +186,9 @@ class Chunked(Streamed):
     def squares_of_rows(self, base):
         return ((self.array - base[:, None]) ** 2).sum(axis=1).compute()
 
+    def sums_of_rows(self):
+        return self.array.sum(axis=1).compute()
+
     def columns(self, part):
         return self.array[:, part].compute()
 
@@ -216,6 +232,9 @@ class SideBySide(Streamed):
 
     def squares_of_rows(self, base):
         return sum(part.squares_of_rows(base) for part in self.parts)
+
+    def sums_of_rows(self):
+        return sum(part.sums_of_rows() for part in self.parts)
 
     def columns(self, part):
         first, last, _ = part.indices(self.shape[1])

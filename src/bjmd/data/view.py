@@ -78,10 +78,13 @@ class View:
         """sum_j q_j z_ij."""
         if weights is not None:
             return self.times_memberships(weights[None])[0]
-        sums = self._once(
-            "sums", lambda: self._unshifted(lambda: self.times_memberships(np.ones((1, self.shape[1])))[0])
-        )
+        sums = self._once("sums", lambda: self._unshifted(self._sums))
         return sums if self.shift is None else sums - self.counts_of_rows() * self.shift
+
+    def _sums(self):
+        if not isinstance(self.matrix, Streamed):
+            return self.times_memberships(np.ones((1, self.shape[1])))[0]
+        return (self.matrix.sums_of_rows() - self.shape[1] * (0.0 if self.base is None else self.base)) / self.unit
 
     def squares_of_rows(self, weights=None):
         """sum_j q_j z_ij^2."""

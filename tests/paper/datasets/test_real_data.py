@@ -120,6 +120,7 @@ def fits_as_printed(sources, n_components, n_restarts):
         n_restarts=n_restarts,
         seed=CONFIG_SEED,
         jobs=2,
+        priors="paper",
         prior="hierarchical",
         tol=1e-3,
         alpha0=1.1,
