@@ -97,7 +97,9 @@ class View:
         return squares - 2 * self.shift * sums + self.counts_of_rows() * self.shift**2
 
     def squares_of_columns(self, weights=None):
-        """sum_i phi_i z_ij^2."""
+        """sum_i phi_i z_ij^2; not of a streamed source, which nothing asks for."""
+        if isinstance(self.matrix, Streamed):
+            raise TypeError("the squares of the columns of a streamed source were asked for, which are not computed")
         if weights is None and self.shift is None:
             return self._once("columns", lambda: self._squares(None, None)[1])
         return self._squares(weights, None)[1]
