@@ -2,16 +2,14 @@
 
     X = WH + noise,   noise ~ N(0, s2),   w_ik ~ Exponential(rate_w),   h_kj ~ Exponential(rate_h),   s2 ~ IG(a0, b0)
 
-Given everything else, one entry a of a factor has the density of a rectified Gaussian,
-
-    exp(-p a^2 / 2 + q a),  a >= 0,      p = C_kk / s2,      q = (D_k - sum_{m != k} C_km a_m) / s2 - rate,
-
-where for a row of W  C = HH' and D is its row of XH', and for a column of H  C = W'W and D is its column of W'X.  Rows
-are independent given H, and columns given W, so a sweep needs each product with the data once.  Then
+Given everything else, one entry of a factor has the density of a rectified Gaussian (numerics/nonnegative.py).  Rows of W
+are independent given H, and columns of H given W, so a sweep needs each product with the data once.  Then
 
     s2 ~ IG(a0 + MN/2, b0 + RSS/2).
 
-gibbs  draws all these in turn and returns the posterior means after the burn-in.
+gibbs  starts at joint NMF's solution, draws all these in turn and returns the posterior means after the burn-in.  A last
+       draw moves the scale of every component, s w_k and h_k / s, which the data leave free and single entries cannot
+       move.  It counts as converged by what the data determine, the noise.
 icm    takes the mode of each instead, max(q/p, 0) and (b0 + RSS/2) / (a0 + MN/2 + 1); its objective never rises.
 
 The objective is the negative log joint up to terms that no unknown enters,
@@ -23,6 +21,7 @@ Under gibbs the trace holds it at every draw, and at the end, as the objective, 
 
 import numpy as np
 
+from bjmd.baselines import joint_nmf
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
@@ -30,20 +29,20 @@ from bjmd.errors import FitError
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors, noise_terms, residual_sum_of_squares
-from bjmd.numerics.lanes import LANES, compiled
+from bjmd.numerics.nonnegative import update_factor
 
-NEARLY_FLAT = 1e-300
-"""The least p: for a component that the other factor leaves empty the conditional is the exponential prior."""
+START_TOLERANCE = 1e-5
+"""Of joint NMF, which is only the start."""
 MIXED = 1.1
-"""The draws count as mixed when the split R-hat of their trace is below this."""
+"""The draws count as mixed when the split R-hat of the noise is below this."""
 
 
 def fit(
     sources: Sources, n_components: int, *, seed: int, mode: str = "gibbs", rate_w: float = 1.0, rate_h: float = 1.0,
-    a0: float = Priors.a0, b0: float = Priors.b0, burn_in: int = 500, n_draws: int = 500, tol: float = 1e-5,
+    a0: float = Priors.a0, b0: float = Priors.b0, burn_in: int = 200, n_draws: int = 300, tol: float = 1e-5,
     max_sweeps: int = 1000,
 ) -> Decomposition:  # fmt: skip
-    """Fit from one random start.
+    """Fit from one start: joint NMF's solution for gibbs, random for icm.
 
     gibbs leaves out `burn_in` sweeps and averages the next `n_draws`; icm stops when the objective's relative change in
     a sweep is at most `tol`, or at `max_sweeps`.
@@ -53,6 +52,7 @@ def fit(
         positive_number(name, value)
     chain = Chain(sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h))
     if one_of("mode", mode, ("gibbs", "icm")) == "gibbs":
+        chain.begin(joint_nmf.fit(sources, n_components, seed=seed, tol=START_TOLERANCE))
         return _gibbs(chain, burn_in, n_draws)
     return loop.run(ConditionalModes(chain), tol=tol, max_sweeps=max_sweeps)
 
@@ -61,13 +61,14 @@ def _gibbs(chain, burn_in, n_draws):
     for name, value, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
         whole_number(name, value, least)
     trace = [chain.sweep(draw=True) for _ in range(burn_in)]
-    wt, h, s2 = np.zeros_like(chain.wt), np.zeros_like(chain.h), 0.0
+    wt, h, variances = np.zeros_like(chain.wt), np.zeros_like(chain.h), []
     for _ in range(n_draws):
         trace.append(chain.sweep(draw=True))
         wt += chain.wt / n_draws
         h += chain.h / n_draws
-        s2 += chain.s2 / n_draws
-    r_hat = split_r_hat(np.array(trace[burn_in:]))
+        variances.append(chain.s2)
+    s2 = np.mean(variances)
+    r_hat, of_joint = split_r_hat(np.array(variances)), split_r_hat(np.array(trace[burn_in:]))
     rss = residual_sum_of_squares(chain.squared_norm, wt @ wt.T, components_times_data(wt, chain.x), h)
     trace.append(chain.objective(wt, h, s2, rss))
     return Decomposition(
@@ -77,7 +78,8 @@ def _gibbs(chain, burn_in, n_draws):
         objective=trace[-1],
         trace=np.array(trace),
         converged=bool(r_hat < MIXED),
-        reason=f"took {burn_in} + {n_draws} sweeps; split R-hat of the log joint {r_hat:.3f}, mixed below {MIXED}",
+        reason=f"took {burn_in} + {n_draws} sweeps; split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; "
+        f"of the log joint {of_joint:.3f}",
     )
 
 
@@ -114,6 +116,11 @@ class Chain:
         self.h = rng.exponential(scale, (n_components, n_samples))
         self.s2 = (2 * priors.b0 + self.squared_norm) / (2 * priors.a0 + self.n_entries + 2)
 
+    def begin(self, found):
+        """Go to a solution of joint NMF."""
+        self.wt, self.h = np.ascontiguousarray(found.components.T), found.memberships[0].copy()
+        self.s2 = (2 * self.priors.b0 + found.objective) / (2 * self.priors.a0 + self.n_entries + 2)
+
     def sweep(self, draw):
         """Draw W, H and s2 in turn, or take their conditional modes; returns the objective."""
         products = data_times_memberships(self.x, self.h)
@@ -123,6 +130,10 @@ class Chain:
         rss = residual_sum_of_squares(self.squared_norm, gram, projection, self.h)
         shape, rate = self.priors.a0 + 0.5 * self.n_entries, self.priors.b0 + 0.5 * rss
         self.s2 = rate / (self.rng.standard_gamma(shape) if draw else shape + 1)
+        if draw:
+            scale = draw_scales(self.rate_w * self.wt.sum(axis=1), self.rate_h * self.h.sum(axis=1), self.x.shape, self.rng)
+            self.wt *= scale[:, None]
+            self.h /= scale[:, None]
         objective = self.objective(self.wt, self.h, self.s2, rss)
         if not np.isfinite(objective):
             raise FitError(f"the log joint became {-objective}; rescale the data or the priors")
@@ -130,6 +141,25 @@ class Chain:
 
     def objective(self, wt, h, s2, rss):
         return noise_terms(rss, s2, self.n_entries, self.priors) + self.rate_w * wt.sum() + self.rate_h * h.sum()
+
+
+def draw_scales(a, b, shape, rng):
+    """A scale s of every component, one step of a chain for (s w_k, h_k / s) that starts at s = 1.
+
+    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp((M - N) u - a e^u - b e^-u): the change of
+    volume, and the priors; the likelihood does not change.  The normal at its mode is the proposal, which a Metropolis
+    step corrects.
+    """
+    power = shape[0] - shape[1]
+    root = np.sqrt(power**2 + 4 * a * b)  # both forms are the positive zero of power - a s + b / s
+    mode = np.log((power + root) / (2 * a) if power > 0 else 2 * b / (root - power))
+    new = mode + rng.standard_normal(len(a)) / np.sqrt(root)  # the curvature there is a s + b / s = root
+
+    def log_ratio(u):
+        return power * u - a * np.exp(u) - b * np.exp(-u) + 0.5 * root * (u - mode) ** 2
+
+    accepted = np.log(rng.random(len(a))) < log_ratio(new) - log_ratio(np.zeros(len(a)))
+    return np.where(accepted, np.exp(new), 1.0)
 
 
 def split_r_hat(draws):
@@ -140,51 +170,3 @@ def split_r_hat(draws):
     if within == 0:
         return 1.0
     return np.sqrt((n - 1) / n + np.var([half.mean() for half in halves], ddof=1) / within)
-
-
-@compiled
-def update_factor(precision, linear, rate, a, rng, draw):
-    """One pass over the entries of a factor a (K x n, columns independent), each given the others; in place.
-
-    precision is C / s2 and linear D / s2.  Columns go in blocks, whose q is one vector operation a component.
-    """
-    size, n_columns = a.shape
-    q = np.empty(LANES)
-    for first in range(0, n_columns, LANES):
-        n_block = min(LANES, n_columns - first)
-        for k in range(size):
-            p = max(precision[k, k], NEARLY_FLAT)
-            for lane in range(n_block):
-                q[lane] = linear[k, first + lane] - rate
-            for m in range(size):
-                if m != k:
-                    for lane in range(n_block):
-                        q[lane] -= precision[k, m] * a[m, first + lane]
-            if draw:
-                for lane in range(n_block):
-                    a[k, first + lane] = rectified_gaussian(p, q[lane], rng)
-            else:
-                for lane in range(n_block):
-                    a[k, first + lane] = max(q[lane] / p, 0.0)
-
-
-@compiled
-def rectified_gaussian(p, q, rng):
-    """A draw from the density exp(-p a^2 / 2 + q a) on a >= 0, exact by rejection.
-
-    In units of the standard deviation it is a standard Gaussian above low = -q / sqrt(p), less low.  Up to low = 1/4
-    Gaussians are drawn until one is above.  Beyond, an exponential z of rate t = (low + sqrt(low^2 + 4)) / 2 is
-    accepted with chance exp(-(z + low - t)^2 / 2), where low - t = -1/t (Robert 1995); at least 3 of 4 are.
-    """
-    sd = 1.0 / np.sqrt(p)
-    low = -q * sd
-    if low < 0.25:
-        z = rng.standard_normal() - low
-        while z < 0.0:
-            z = rng.standard_normal() - low
-        return z * sd
-    t = 0.5 * (low + np.sqrt(low * low + 4.0))
-    z = rng.standard_exponential() / t
-    while 2.0 * rng.standard_exponential() < (z - 1.0 / t) ** 2:
-        z = rng.standard_exponential() / t
-    return z * sd

@@ -18,7 +18,7 @@ from bjmd.fits.decomposition import Decomposition
 
 def fit(
     sources: Sources, n_components: int, *, seed: int, weights: str | Sequence[float] = "variance",
-    init: str = "random", solver: str = "cd", tol: float = 1e-4, max_sweeps: int = 1000,
+    tol: float = 1e-6, max_sweeps: int = 1000,
 ) -> Decomposition:  # fmt: skip
     """Fit from one start.  `weights` is a number a source, or "variance": 1 / the variance of the source's entries.
 
@@ -28,7 +28,7 @@ def fit(
     scaled = sources.replace(
         matrices=[root * x for root, x in zip(roots, sources.matrices, strict=True)]
     ).concatenated()
-    result = joint_nmf.fit(scaled, n_components, seed=seed, init=init, solver=solver, tol=tol, max_sweeps=max_sweeps)
+    result = joint_nmf.fit(scaled, n_components, seed=seed, tol=tol, max_sweeps=max_sweeps)
     blocks = sources.split(result.memberships[0])
     result.memberships = [block / root for block, root in zip(blocks, roots, strict=True)]
     return result

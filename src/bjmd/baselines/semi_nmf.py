@@ -8,8 +8,10 @@ One sweep, with A+ = (|A| + A)/2 and A- = (|A| - A)/2 the positive and negative 
     H = H * sqrt( (B+ + Q- H) / (B- + Q+ H) )               elementwise, B = W'X, Q = W'W
 
 Neither raises the error.  The start is theirs too: the 0/1 memberships of K-means, plus 0.2 so that nothing is stuck
-at zero.
+at zero.  The updates are slow near the end, so from sweep 10 on they have momentum in ln H (momentum.py).
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,37 +24,60 @@ from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.lanes import compiled
 
 START_OFFSET = 0.2
+MOMENTUM_FROM = 10
+PATIENCE = 3
+"""Small changes in a row that end a fit: after momentum was undone a sweep or two gain little, and then more again."""
+LEAST = 1e-300
+"""Stands for 0 in ln H."""
 
 
 def fit(
     sources: Sources, n_components: int, *, seed: int, tol: float = 1e-5, max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:  # fmt: skip
-    """Fit from one K-means start; stop when the error's relative change in a sweep is at most `tol`."""
+    """Fit from one K-means start; stop when the error's relative change is at most `tol` three times in a row."""
     (h,) = kmeans.fit(sources, n_components, seed=seed).memberships
     algorithm = SemiNMF(sources, h + START_OFFSET)
-    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="error")
+    return loop.run(
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="error", patience=PATIENCE,
+        momentum_from=MOMENTUM_FROM,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """What one sweep hands to the next."""
+
+    h: np.ndarray
+    wt: np.ndarray | None = None
+    """W', which follows from H."""
+
+    def vector(self):
+        return np.log(np.maximum(self.h, LEAST))
+
+    def at(self, vector):
+        return State(np.exp(vector))
 
 
 class SemiNMF:
-    """W and H in turn (loop.Algorithm); the state is W' and H."""
+    """W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, h):
         (self.x,), (self.squared_norm,), self.h = sources.matrices, sources.squared_norms, h
 
     def start(self):
-        return None, self.h
+        return State(self.h)
 
     def sweep(self, state):
-        h = state[1].copy()
+        h = state.h.copy()
         wt, error = improve(self.x, self.squared_norm, h)
-        return (wt, h), error
+        return State(h, wt), error
 
     def memberships(self, state):
-        return [state[1]]
+        return [state.h]
 
     def finish(self, state):
-        return loop.Found(np.ascontiguousarray(state[0].T), [state[1]])
+        return loop.Found(np.ascontiguousarray(state.wt.T), [state.h])
 
 
 def improve(x, squared_norm, h):
