@@ -10,6 +10,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, restarts
 from bjmd.model import Priors
+from bjmd.numerics import nonnegative as conditionals
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def objective(x, w, h, s2, rate_w=1.0, rate_h=1.0, a0=0.01, b0=0.01):
 def test_draws_from_a_rectified_gaussian(p, q):
     """Either side of the switch at low = 1/4 (p = 4, q = -1/2), far in both tails, and nearly exponential."""
     rng = np.random.default_rng(7)
-    draws = np.array([bnmf.rectified_gaussian(p, q, rng) for _ in range(20_000)])
+    draws = np.array([conditionals.rectified_gaussian(p, q, rng) for _ in range(20_000)])
     sd = 1 / np.sqrt(p)
     truth = stats.truncnorm(-q * sd, np.inf, loc=q / p, scale=sd)
     assert draws.min() >= 0
@@ -40,7 +41,7 @@ def test_draws_from_a_rectified_gaussian(p, q):
 
 def test_without_data_the_draws_are_the_exponential_prior():
     rng = np.random.default_rng(8)
-    draws = np.array([bnmf.rectified_gaussian(bnmf.NEARLY_FLAT, -0.5, rng) for _ in range(20_000)])
+    draws = np.array([conditionals.rectified_gaussian(conditionals.NEARLY_FLAT, -0.5, rng) for _ in range(20_000)])
     assert stats.kstest(draws, stats.expon(scale=2).cdf).pvalue > 1e-3
 
 
@@ -53,7 +54,7 @@ def test_modes_against_the_literal_loop(rng):
         for k in range(3):
             others = sum(precision[k, m] * expected[m, j] for m in range(3) if m != k)
             expected[k, j] = max((linear[k, j] - others - 0.7) / precision[k, k], 0)
-    bnmf.update_factor(precision, linear, 0.7, a, rng, False)
+    conditionals.update_factor(precision, linear, 0.7, a, rng, False)
     np.testing.assert_allclose(a, expected, rtol=1e-12)
     assert (a == 0).any()
     assert (a > 0).any()
@@ -131,6 +132,51 @@ def test_the_gibbs_sampler_recovers_a_known_posterior(n_components, n_nodes):
             assert abs(batches.mean() - truth) < 4 * error, name
 
 
+@pytest.mark.parametrize(("power", "a", "b"), [(2, 2.0, 1.0), (-6, 0.5, 4.0), (0, 0.1, 0.2), (1, 3.0, 0.05)])
+def test_the_draw_of_the_scales_leaves_their_conditional_as_it_is(power, a, b):
+    """s has the density s^(M-N-1) exp(-a s - b/s), a generalised inverse Gaussian.  Steps from s = 1 lead there, and a
+    step from there stays there: the step is a chain in s, of which w_k and h_k carry the state."""
+    rng, n = np.random.default_rng(5), 20_000
+    truth = stats.geninvgauss(power, 2 * np.sqrt(a * b), scale=np.sqrt(b / a))
+    for start, n_steps in ((np.ones(n), 60), (truth.rvs(n, random_state=1), 1)):
+        s = start
+        for _ in range(n_steps):
+            s = s * bnmf.draw_scales(a * s, b / s, power, rng)
+        assert (s != start).mean() > 0.3
+        assert stats.kstest(s, truth.cdf).pvalue > 1e-3
+
+
+def test_chains_with_and_without_the_draw_of_the_scales_agree(rng, monkeypatch):
+    """Noise, product and W of one component, within four standard errors of the difference."""
+    x = np.abs(np.outer(rng.exponential(size=6), rng.exponential(size=9)) + 0.3 * rng.standard_normal((6, 9)))
+
+    def batches(n_draws):
+        chain = bnmf.Chain(Sources([x]), 1, np.random.default_rng(2), Priors(), 1.0, 1.0)
+        draws = []
+        for _ in range(n_draws):
+            chain.sweep(draw=True)
+            draws.append([chain.s2, chain.wt[0, 0] * chain.h[0, 0], chain.wt.sum()])
+        return np.array(draws[200:]).reshape(40, -1, 3).mean(axis=1)
+
+    moved = batches(8_200)
+    monkeypatch.setattr(bnmf, "draw_scales", lambda a, b, power, rng: np.ones(1))
+    plain = batches(40_200)
+    errors = [values.std(axis=0, ddof=1) / np.sqrt(40) for values in (moved, plain)]
+    assert (errors[0] < 0.05 * moved.mean(axis=0)).all()
+    assert (np.abs(moved.mean(axis=0) - plain.mean(axis=0)) < 4 * np.hypot(*errors)).all()
+    assert errors[0][2] < errors[1][2]  # five times fewer draws say more about the scale of W
+
+
+def test_gibbs_starts_at_joint_nmf(nonnegative, monkeypatch):
+    seen = []
+    monkeypatch.setattr(bnmf.Chain, "sweep", lambda chain, draw: seen.append((chain.wt.T, chain.h, chain.s2)) or 0.0)
+    registry.fit("bnmf", nonnegative, 3, seed=2, burn_in=0, n_draws=4)
+    start = registry.fit("jnmf", nonnegative, 3, seed=2)
+    np.testing.assert_array_equal(seen[0][0], start.components)
+    np.testing.assert_array_equal(seen[0][1], np.hstack(start.memberships))
+    np.testing.assert_allclose(seen[0][2], start.objective / (12 * 35), rtol=0.01)
+
+
 def test_gibbs_returns_posterior_means():
     """The whole fit on one entry, whose posterior means are known."""
     truth = posterior_by_quadrature(3.0, 1, 4.0, 3.0, 120)
@@ -161,10 +207,15 @@ def test_split_r_hat_by_hand():
     assert bnmf.split_r_hat(np.ones(4)) == 1
 
 
-def test_a_chain_that_still_drifts_is_not_converged(nonnegative):
-    result = registry.fit("bnmf", nonnegative, 3, burn_in=0, n_draws=10)
-    assert not result.converged
-    assert result.reason.startswith("took 0 + 10 sweeps; split R-hat")
+def test_a_chain_whose_noise_still_drifts_is_not_converged(nonnegative):
+    sources = nonnegative.concatenated()
+    chain = bnmf.Chain(sources, 3, np.random.default_rng(0), Priors(), 1.0, 1.0)  # far from any solution
+    drifting = bnmf.gibbs(chain, 0, 10)
+    assert not drifting.converged
+    assert drifting.reason.startswith("took 0 + 10 sweeps; split R-hat of the noise")
+    settled = bnmf.gibbs(chain, 200, 300)
+    assert settled.converged
+    assert "of the log joint" in settled.reason
 
 
 def test_the_bits_depend_on_the_seed_alone(nonnegative):

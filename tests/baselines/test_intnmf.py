@@ -31,7 +31,7 @@ def test_the_objective_is_the_weighted_error(nonnegative):
 
 def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
     theta = [0.2, 5.0]
-    result = registry.fit("intnmf", nonnegative, 3, weights=theta, tol=1e-10, max_sweeps=100_000)
+    result = registry.fit("intnmf", nonnegative, 3, weights=theta, tol=1e-14, max_sweeps=100_000)
     w = result.components
     blocks = list(zip(theta, nonnegative.matrices, result.memberships, strict=True))
     slopes = [(w, sum(t * (w @ h - x) @ h.T for t, x, h in blocks))] + [(h, w.T @ (w @ h - x)) for _, x, h in blocks]

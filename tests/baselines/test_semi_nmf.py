@@ -57,6 +57,17 @@ def test_the_solution_is_stationary(make_sources):
     assert slope[h < 1e-8].min(initial=0) >= -1e-3 * scale
 
 
+def test_momentum_needs_fewer_sweeps_and_ends_no_worse(make_sources, monkeypatch):
+    sources = Sources([x + 3 for x in make_sources(n_features=40, n_samples=(60, 50)).matrices])
+    fast = registry.fit("semi-nmf", sources, 3)
+    monkeypatch.setattr(semi_nmf, "MOMENTUM_FROM", 10_000)
+    plain = registry.fit("semi-nmf", sources, 3, max_sweeps=10_000)
+    assert fast.converged and plain.converged
+    assert fast.n_iterations < 0.6 * plain.n_iterations
+    assert fast.objective <= (1 + 1e-4) * plain.objective
+    np.testing.assert_array_equal(fast.trace[:10], plain.trace[:10])
+
+
 def test_the_start_is_k_means_plus_an_offset(make_sources):
     sources = make_sources(n_samples=(20, 15)).concatenated()
     clusters = registry.fit("kmeans", sources, 3, seed=6).memberships[0]

@@ -214,6 +214,27 @@ def test_the_stopping_rule_is_the_papers(make_sources):
     assert (change[:-1] > 1e-3).all()
 
 
+def test_z_moves_from_the_first_sweep_unless_it_is_held(make_sources):
+    """The ridge of the second sweep is Z at its best for the first W, or still lambda^2."""
+    sources, lambda_ = make_sources(), 0.5
+    form = map_bjmd.PRIORS_OF_W["hierarchical"](lambda_)
+    for hold, moved in ((0, [1, 2, 3]), (2, [3])):
+        algorithm = map_bjmd.PosteriorMode(
+            sources, 3, Priors(lambda_=lambda_), form, np.random.default_rng(0), hold=hold
+        )
+        state = algorithm.start()
+        for sweep in (1, 2, 3):
+            state, _ = algorithm.sweep(state)
+            z = form.ridge_variance(state.wt) if sweep in moved else np.full_like(state.wt, lambda_**2)
+            np.testing.assert_array_equal(state.ridge_variance, z)
+
+
+def test_the_stopping_rule_sleeps_only_while_z_is_held(make_sources):
+    """Any change is small at this tolerance, so the first one that counts ends the fit."""
+    for hold, n_sweeps in ((0, 2), (5, 7)):
+        assert len(fit(make_sources(), prior="hierarchical", hold=hold, tol=1e9).trace) == n_sweeps
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -221,6 +242,8 @@ def test_the_stopping_rule_is_the_papers(make_sources):
         ({"alpha0": 0.5}, "alpha0 is 0.5"),
         ({"lambda_": -1}, "lambda_ is -1"),
         ({"tol": 0}, "tol is 0"),
+        ({"prior": "hierarchical", "hold": -1}, "hold is -1; it must be a whole number of at least 0"),
+        ({"hold": 5}, "hold is 5, but only prior='hierarchical' has a Z to hold; leave hold out"),
         ({"max_sweeps": 0}, "max_sweeps is 0"),
     ],
 )

@@ -2,14 +2,13 @@
 
     X = WH + noise,   noise ~ N(0, s2),   w_ik ~ Exponential(rate_w),   h_kj ~ Exponential(rate_h),   s2 ~ IG(a0, b0)
 
-Given everything else, one entry of a factor has the density of a rectified Gaussian (numerics/nonnegative.py).  Rows of W
-are independent given H, and columns of H given W, so a sweep needs each product with the data once.  Then
+Given everything else, one entry of a factor has the density of a rectified Gaussian (numerics/nonnegative.py).  Rows
+of W are independent given H, and columns of H given W, so a sweep needs each product with the data once.  Then
 
     s2 ~ IG(a0 + MN/2, b0 + RSS/2).
 
-gibbs  starts at joint NMF's solution, draws all these in turn and returns the posterior means after the burn-in.  A last
-       draw moves the scale of every component, s w_k and h_k / s, which the data leave free and single entries cannot
-       move.  It counts as converged by what the data determine, the noise.
+gibbs  starts at joint NMF's solution, draws all these in turn, and then a scale s of every component, for s w_k and
+       h_k / s: the data leave it free, and single entries hardly move it.  Returns the means after the burn-in.
 icm    takes the mode of each instead, max(q/p, 0) and (b0 + RSS/2) / (a0 + MN/2 + 1); its objective never rises.
 
 The objective is the negative log joint up to terms that no unknown enters,
@@ -31,8 +30,6 @@ from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors, noise_terms, residual_sum_of_squares
 from bjmd.numerics.nonnegative import update_factor
 
-START_TOLERANCE = 1e-5
-"""Of joint NMF, which is only the start."""
 MIXED = 1.1
 """The draws count as mixed when the split R-hat of the noise is below this."""
 
@@ -52,12 +49,12 @@ def fit(
         positive_number(name, value)
     chain = Chain(sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h))
     if one_of("mode", mode, ("gibbs", "icm")) == "gibbs":
-        chain.begin(joint_nmf.fit(sources, n_components, seed=seed, tol=START_TOLERANCE))
-        return _gibbs(chain, burn_in, n_draws)
+        chain.begin(joint_nmf.fit(sources, n_components, seed=seed))
+        return gibbs(chain, burn_in, n_draws)
     return loop.run(ConditionalModes(chain), tol=tol, max_sweeps=max_sweeps)
 
 
-def _gibbs(chain, burn_in, n_draws):
+def gibbs(chain, burn_in, n_draws):
     for name, value, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
         whole_number(name, value, least)
     trace = [chain.sweep(draw=True) for _ in range(burn_in)]
@@ -131,9 +128,9 @@ class Chain:
         shape, rate = self.priors.a0 + 0.5 * self.n_entries, self.priors.b0 + 0.5 * rss
         self.s2 = rate / (self.rng.standard_gamma(shape) if draw else shape + 1)
         if draw:
-            scale = draw_scales(self.rate_w * self.wt.sum(axis=1), self.rate_h * self.h.sum(axis=1), self.x.shape, self.rng)
-            self.wt *= scale[:, None]
-            self.h /= scale[:, None]
+            sums = self.rate_w * self.wt.sum(axis=1), self.rate_h * self.h.sum(axis=1)
+            scale = draw_scales(*sums, self.x.shape[0] - self.x.shape[1], self.rng)[:, None]
+            self.wt, self.h = scale * self.wt, self.h / scale
         objective = self.objective(self.wt, self.h, self.s2, rss)
         if not np.isfinite(objective):
             raise FitError(f"the log joint became {-objective}; rescale the data or the priors")
@@ -143,14 +140,12 @@ class Chain:
         return noise_terms(rss, s2, self.n_entries, self.priors) + self.rate_w * wt.sum() + self.rate_h * h.sum()
 
 
-def draw_scales(a, b, shape, rng):
+def draw_scales(a, b, power, rng):
     """A scale s of every component, one step of a chain for (s w_k, h_k / s) that starts at s = 1.
 
-    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp((M - N) u - a e^u - b e^-u): the change of
-    volume, and the priors; the likelihood does not change.  The normal at its mode is the proposal, which a Metropolis
-    step corrects.
+    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp(power u - a e^u - b e^-u): the change of
+    volume, where power = M - N, and the priors.  The normal at its mode is proposed; a Metropolis step corrects it.
     """
-    power = shape[0] - shape[1]
     root = np.sqrt(power**2 + 4 * a * b)  # both forms are the positive zero of power - a s + b / s
     mode = np.log((power + root) / (2 * a) if power > 0 else 2 * b / (root - power))
     new = mode + rng.standard_normal(len(a)) / np.sqrt(root)  # the curvature there is a s + b / s = root

@@ -11,7 +11,7 @@ Neither raises the error.  The start is theirs too: the 0/1 memberships of K-mea
 at zero.  The updates are slow near the end, so from sweep 10 on they have momentum in ln H (momentum.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,8 +27,6 @@ START_OFFSET = 0.2
 MOMENTUM_FROM = 10
 PATIENCE = 3
 """Small changes in a row that end a fit: after momentum was undone a sweep or two gain little, and then more again."""
-LEAST = 1e-300
-"""Stands for 0 in ln H."""
 
 
 def fit(
@@ -50,13 +48,13 @@ class State:
 
     h: np.ndarray
     wt: np.ndarray | None = None
-    """W', which follows from H."""
+    """W'; None before the first sweep."""
 
     def vector(self):
-        return np.log(np.maximum(self.h, LEAST))
+        return np.log(np.maximum(self.h, 1e-300))
 
     def at(self, vector):
-        return State(np.exp(vector))
+        return replace(self, h=np.exp(vector))
 
 
 class SemiNMF:

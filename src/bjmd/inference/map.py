@@ -9,7 +9,7 @@ laplace       the Laplace prior itself.  |w| <= (w^2/|w_old| + |w_old|)/2 turns 
               1/(lambda |w_old|) for the next W: a majorisation, so the objective of section 1 falls.
 hierarchical  the paper's: w ~ N(0, z), z ~ Exponential(mean lambda), minimised over Z too; ridge weight 1/z.  Its
               objective is unbounded below as w and z go to 0 together, hence the floor on z.  An entry that comes near
-              0 stays there, so Z waits until W has taken shape.
+              0 stays there; `hold` makes Z wait at its start, lambda^2, until W has taken shape.
 
 Missing entries are filled in with WH before every sweep (view.py): unknowns at their best values.
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bjmd.checks import one_of
+from bjmd.checks import one_of, whole_number
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
@@ -33,16 +33,12 @@ from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store, w
 Z_FLOOR = 1e-8
 """The smallest z, as a multiple of lambda; keeps the hierarchical objective bounded below."""
 
-Z_WAITS = 5
-"""Sweeps for which z stays at lambda^2.  On Yale B this lowers the objective much, and gives nearly the paper's noise:
-.1095 and .1772 (printed: .1106, .1790), where Z from the first sweep on gives .1192 and .1897."""
-
 SWEEP_TOLERANCE = 1e-6
 """Optimality of the columns in a sweep; warm starts make it far better in the end than it is at first."""
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, prior: str = "laplace", priors: str = "data",
+    sources: Sources, n_components: int, *, seed: int, prior: str = "laplace", hold: int = 0, priors: str = "data",
     alpha0: float | Sequence[float] = Priors.alpha0, lambda_: float | None = None, a0: float = Priors.a0,
     b0: float | None = None, tol: float = 1e-5, max_sweeps: int = 1000, watch: loop.Watch | None = None,
 ) -> Decomposition:  # fmt: skip
@@ -50,17 +46,19 @@ def fit(
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the objective changes by
     at most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
-    change is at most `tol`.
+    change is at most `tol`.  prior="hierarchical" holds Z for the first `hold` sweeps; the paper does not.
     """
     constants = Priors.of(priors, alpha0, lambda_, a0, b0)
     if constants.learns_alpha or constants.learns_lambda:
         raise InputError("MAP cannot learn alpha0 or lambda_; give numbers, or use cavi-bjmd")
+    if whole_number("hold", hold, least=0) and prior == "laplace":
+        raise InputError(f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out")
     unit, origin = centre(sources) if priors == "data" else (1.0, None)
     constants = constants.in_unit(unit)
     form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
-    algorithm = PosteriorMode(sources, n_components, constants, form, np.random.default_rng(seed), unit, origin)
+    algorithm = PosteriorMode(sources, n_components, constants, form, np.random.default_rng(seed), unit, origin, hold)
     per_entry = sum(sources.n_observed) if priors == "data" else None
-    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=form.waits, per_entry=per_entry)
+    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry)
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,8 @@ class State:
 class PosteriorMode:
     """Block coordinate descent on the negative log joint (loop.Algorithm)."""
 
-    def __init__(self, sources, n_components, priors, form, rng, unit=1.0, origin=None):
-        self.priors, self.form, self.rng, self.unit, self.origin = priors, form, rng, unit, origin
+    def __init__(self, sources, n_components, priors, form, rng, unit=1.0, origin=None, hold=0):
+        self.priors, self.form, self.rng, self.unit, self.origin, self.hold = priors, form, rng, unit, origin, hold
         self.alpha0 = priors.dirichlet(n_components)
         self.n_entries = sources.n_observed
         self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
@@ -112,7 +110,7 @@ class PosteriorMode:
         if state.wt is not None:
             self.fill(state.wt, state.memberships)
         wt = update_components(self.views, state.memberships, state.noise_variances, state.ridge_variance)
-        ridge_variance = self.form.ridge_variance(wt) if n_sweeps > self.form.waits else state.ridge_variance
+        ridge_variance = self.form.ridge_variance(wt) if n_sweeps > self.hold else state.ridge_variance
         objective = self.form.penalty(wt, ridge_variance)
 
         gram = wt @ wt.T
@@ -161,8 +159,6 @@ def _feature_means(views):
 
 
 class _Laplace:
-    waits = 0
-
     def __init__(self, lambda_):
         self.lambda_ = lambda_
 
@@ -175,8 +171,6 @@ class _Laplace:
 
 
 class _Hierarchical:
-    waits = Z_WAITS
-
     def __init__(self, lambda_):
         self.lambda_ = lambda_
 
