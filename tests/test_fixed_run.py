@@ -19,6 +19,7 @@ from bjmd_paper.datasets import synthetic
 STORED = Path(__file__).parent / "fixed" / "run.npz"
 RUNS = {name: (name, {}) for name in registry.method_names() if not name.startswith("advi")} | {
     "map-bjmd-hierarchical": ("map-bjmd", {"prior": "hierarchical"}),
+    "map-bjmd-held": ("map-bjmd", {"prior": "hierarchical", "hold": 5}),
     "bnmf-icm": ("bnmf", {"mode": "icm"}),
     "advi-bjmd": ("advi-bjmd", {"max_iterations": 100, "check_every": 50}),
     "map-bjmd-missing": ("map-bjmd", {}),
