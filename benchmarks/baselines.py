@@ -2,7 +2,7 @@
 
     python benchmarks/baselines.py
 
-jnmf      one fit against scikit-learn's own call with the same arguments      at most 1.2
+jnmf      50 sweeps of five passes against 50 of scikit-learn's with one       at most 3
 semi-nmf  one sweep against the two products with the data                     at most 3
 bnmf      one Gibbs sweep against the two products with the data               at most 5
 jmd       one fit of the small data against cavi-bjmd                          at most 50
@@ -55,14 +55,14 @@ def main():
     (x,), (squared_norm,) = clipped.matrices, clipped.squared_norms
     k = large.components.shape[1]
 
-    # tol = 0 makes both take exactly NMF_SWEEPS sweeps
+    # these tolerances make both take exactly NMF_SWEEPS sweeps
     ours, theirs = best_seconds(
-        lambda: registry.fit("jnmf", clipped, k, seed=0, tol=0.0, max_sweeps=NMF_SWEEPS),
+        lambda: registry.fit("jnmf", clipped, k, seed=0, tol=1e-300, max_sweeps=NMF_SWEEPS),
         lambda: non_negative_factorization(
             x, n_components=k, init="random", tol=0.0, max_iter=NMF_SWEEPS, random_state=0
         ),
     )
-    report(f"jnmf / scikit-learn, {NMF_SWEEPS} sweeps", ours, theirs, 1.2)
+    report(f"jnmf / scikit-learn, {NMF_SWEEPS} sweeps", ours, theirs, 3.0)
 
     rng = np.random.default_rng(0)
     wt, h = rng.random((k, x.shape[0])), rng.random((k, x.shape[1]))
@@ -70,7 +70,7 @@ def main():
     def floor():
         return data_times_memberships(x, h), components_times_data(wt, x)
 
-    state = bnmf.State(clipped, k, rng, Priors(), 1.0, 1.0)
+    state = bnmf.Chain(clipped, k, rng, Priors(), 1.0, 1.0)
     products, semi, gibbs = best_seconds(
         floor, lambda: semi_nmf.improve(x, squared_norm, h), lambda: state.sweep(draw=True)
     )

@@ -143,8 +143,8 @@ class Chain:
 def draw_scales(a, b, power, rng):
     """A scale s of every component, one step of a chain for (s w_k, h_k / s) that starts at s = 1.
 
-    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp(power u - a e^u - b e^-u): the change of
-    volume, where power = M - N, and the priors.  The normal at its mode is proposed; a Metropolis step corrects it.
+    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp(power u - a e^u - b e^-u): the change
+    of volume, with power = M - N, and the priors.  The normal at its mode is proposed; a Metropolis step corrects it.
     """
     root = np.sqrt(power**2 + 4 * a * b)  # both forms are the positive zero of power - a s + b / s
     mode = np.log((power + root) / (2 * a) if power > 0 else 2 * b / (root - power))

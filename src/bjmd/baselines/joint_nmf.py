@@ -17,10 +17,8 @@ from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.nonnegative import update_factor
 
-PASSES = 5
-"""Passes over a factor for each product with the data."""
-PATIENCE = 5
-"""As in semi-NMF."""
+PASSES, PATIENCE = 5, 5
+"""Passes over a factor for each product with the data; small changes in a row that end a fit, as in semi-NMF."""
 
 
 def fit(
@@ -38,9 +36,8 @@ class JointNMF(SemiNMF):
     """W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, n_components, rng):
-        # W and H share the mean of the data evenly
         (x,), self.rng = sources.matrices, rng
-        scale = np.sqrt(x.sum() / (x.shape[0] * x.shape[1] * n_components))
+        scale = np.sqrt(x.sum() / (x.shape[0] * x.shape[1] * n_components))  # W and H share the mean of the data evenly
         self.wt, h = (scale * np.abs(rng.standard_normal((n_components, n))) for n in x.shape)
         super().__init__(sources, h)
 

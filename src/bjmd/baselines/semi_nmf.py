@@ -24,8 +24,7 @@ from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.lanes import compiled
 
 START_OFFSET = 0.2
-MOMENTUM_FROM = 10
-PATIENCE = 3
+MOMENTUM_FROM, PATIENCE = 10, 3
 """Small changes in a row that end a fit: after momentum was undone a sweep or two gain little, and then more again."""
 
 

@@ -1,6 +1,6 @@
 """One factor of a non-negative decomposition with the other fixed: every entry in turn, at its mode or drawn.
 
-The columns of the factor a are independent of each other, and one entry of a column has, given the rest, the density
+The columns of a are independent of each other, and one entry has, given the rest of its column, the density
 
     exp(-p a^2 / 2 + q a),  a >= 0,      p = P_kk,      q = L_k - sum_{m != k} P_km a_m - rate.
 
