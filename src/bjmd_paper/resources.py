@@ -127,7 +127,7 @@ def fit(method, shape, n_components, n_restarts, options, n_threads=1):
         n_sweeps = 100 + 1.3 * n_components**2  # 35 to 130 with few components, the allowed 2000 on Yale B with 38
         restart = 1 + 7e-4 * n_sweeps * work
     else:
-        restart = 4 + 0.55 * work  # BNMF's thousand sweeps, and NMF by scikit-learn, cost about the same
+        restart = 4 + 0.55 * work  # BNMF's NMF and five hundred draws; the others take less
     # The data as they are and made non-negative; for each thread, all samples side by side and what the baselines copy
     # of those; and the results with their posteriors.
     mb = START_MB + (2 + 3 * n_threads) * shape.mb + n_restarts * 4 * shape.factor_mb(n_components)
