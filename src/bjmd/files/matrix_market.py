@@ -27,9 +27,7 @@ def read(path: Path) -> np.ndarray | scipy.sparse.csc_array:
         _, _, kind, field, symmetry = banner
         size = next((line for line in file if line.strip() and not line.startswith("%")), "").split()
         if len(size) != (3 if kind == "coordinate" else 2) or not all(word.isdigit() for word in size):
-            raise InputError(
-                f"{path} has no line with its size below its heading; check that it was written completely"
-            )
+            raise InputError(f"{path} has no line with its size below its heading; check whether it was cut off")
         shape = (int(size[0]), int(size[1]))
         try:
             body = pd.read_csv(
@@ -42,14 +40,12 @@ def read(path: Path) -> np.ndarray | scipy.sparse.csc_array:
     n_columns = whole + (field != "pattern")
     promised = int(size[2]) if kind == "coordinate" else _n_stored(shape, symmetry)
     if len(body) != promised:
-        raise InputError(
-            f"{path} has {len(body)} entries but promises {promised}; check that it was written completely"
-        )
+        raise InputError(f"{path} has {len(body)} entries but promises {promised}; check whether it was cut off")
     kinds = [body[i].dtype.kind for i in body.columns] if promised else ["i"] * n_columns
     numbers = set(kinds[:whole]) <= set("iu") and set(kinds[whole:]) <= set("iuf")
     cut_off = kind == "coordinate" and body.isna().any(axis=None)  # a line that ends early is filled with NaN
     if len(kinds) != n_columns or not numbers or cut_off:
-        raise InputError(f"{path} has entries that are not {n_columns} numbers; check that it was written completely")
+        raise InputError(f"{path} has entries that are not {n_columns} numbers; check whether it was cut off")
     if kind == "array":
         return _dense(shape, symmetry, body.to_numpy(dtype=float).ravel())
     places = body.to_numpy()[:, :2].astype(np.int64).reshape(-1, 2) - 1

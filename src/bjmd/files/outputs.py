@@ -201,7 +201,8 @@ def _findings(path: Path) -> list[Finding] | None:
     table = pd.read_csv(path, sep="\t", keep_default_na=False)
     return [
         Finding(row.finding, float(row.statistic), float(row.threshold),
-                float(row.p_value) if row.p_value != "" else None, row.where.split("; ") if row.where else [], row.sentence, {})
+                float(row.p_value) if row.p_value != "" else None,
+                row.where.split("; ") if row.where else [], row.sentence, {})
         for row in table.itertuples()
     ]  # fmt: skip
 
