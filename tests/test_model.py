@@ -119,7 +119,7 @@ BAD_SOURCES = {
     "b0 as YAML reads it": (lambda: Priors(b0="1e-5"), r"b0 is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05\)"),
     "escape codes": (
         lambda: Sources([X], names=["\x1b[31mred"]),
-        "names has .*, which holds a character that cannot be",
+        "names has .*, which holds a character that",
     ),
     "indices": (
         lambda: Sources([scipy.sparse.csr_array((np.ones(1), np.array([-5]), np.array([0, 1, 1])), shape=(2, 4))]),

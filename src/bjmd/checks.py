@@ -21,7 +21,8 @@ LEAST, MOST = 1e-150, 1e150
 
 def positive_number(name: str, value: Any, least: float = LEAST) -> float:
     """A number greater than 0 that can be squared."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < inf:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value < inf:
         hint = f" (to YAML, {value} is text; write {float(value):.1e})" if _is_text_of_a_number(value) else ""
         raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0{hint}")
     if not least <= value <= MOST:
