@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-SNAKEMAKE := $(BIN)/snakemake --workflow-profile workflow/profiles/default/config.yaml
+SNAKEMAKE := $(BIN)/snakemake
 CORES ?= all
 CONFIG ?= config/config.yaml
 

@@ -91,15 +91,15 @@ BAD_SOURCES = {
     "numbers as text": (lambda: Sources([X.astype(str)]), "must hold real numbers only"),
     "infinite": (
         lambda: Sources([np.where(np.eye(3, 4), np.inf, 1.0)]),
-        "holds 3 infinite entries, the first at feature 0, sample 0",
+        "holds 3 infinite entries, the first at feature 'feature 1', sample 'source 1-sample 1'",
     ),
     "NaN, sparse": (
         lambda: Sources([scipy.sparse.csc_array([[0, 0], [np.nan, 1]])]),
-        "is sparse and holds 1 NaN entries, the first at feature 1, sample 0",
+        "is sparse and holds 1 NaN entry, at feature 'feature 2', sample 'source 1-sample 1'",
     ),
     "infinite, sparse": (
         lambda: Sources([scipy.sparse.csc_array([[0, 0], [0, np.inf]])]),
-        "holds 1 infinite entries, the first at feature 1, sample 1",
+        "holds 1 infinite entry, at feature 'feature 2', sample 'source 1-sample 2'",
     ),
     "overflow": (lambda: Sources([X * 1e200]), "squares overflow; rescale"),
     "names": (lambda: Sources([X, X], names=["a", "a"]), "names has 'a' more than once"),
@@ -116,8 +116,17 @@ BAD_SOURCES = {
     ),
     "lambda": (lambda: Priors(lambda_=0), "lambda_ is 0; it must be a finite number greater than 0"),
     "b0": (lambda: Priors(b0=-1.0), "b0 is -1.0"),
+    "b0 as YAML reads it": (lambda: Priors(b0="1e-5"), r"b0 is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05\)"),
+    "escape codes": (
+        lambda: Sources([X], names=["\x1b[31mred"]),
+        "names has .*, which holds a character that",
+    ),
+    "indices": (
+        lambda: Sources([scipy.sparse.csr_array((np.ones(1), np.array([-5]), np.array([0, 1, 1])), shape=(2, 4))]),
+        "source 'source 1' is a damaged sparse matrix",
+    ),
     "K": (lambda: Sources([X]).require_components(0), "n_components is 0; it must be a whole number of at least 1"),
-    "large K": (lambda: Sources([X]).require_components(4), "n_components is 4, more than the data allow"),
+    "large K": (lambda: Sources([X]).require_components(5), "n_components is 5, more than the data allow"),
 }
 
 

@@ -15,11 +15,26 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def positive_number(name: str, value: Any) -> float:
-    """A finite number greater than 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < inf:
-        raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0")
+LEAST, MOST = 1e-150, 1e150
+"""The range of positive numbers whose squares are numbers, too."""
+
+
+def positive_number(name: str, value: Any, least: float = LEAST) -> float:
+    """A number greater than 0 that can be squared."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value < inf:
+        hint = f" (to YAML, {value} is text; write {float(value):.1e})" if _is_text_of_a_number(value) else ""
+        raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0{hint}")
+    if not least <= value <= MOST:
+        raise InputError(f"{name} is {value!r}; it must be between {least:g} and {MOST:g}")
     return float(value)
+
+
+def _is_text_of_a_number(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and 0 < float(value) < inf
+    except ValueError:
+        return False
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:

@@ -61,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("bjmd: interrupted; nothing was written", file=sys.stderr)
             return 130
+        except MemoryError:
+            print("bjmd: the data and what is computed from them do not fit into memory", file=sys.stderr)
+            return 1
         except BrokenPipeError:  # as in `bjmd show out | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:  # a full disk, a folder of someone else's

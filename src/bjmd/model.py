@@ -61,7 +61,7 @@ class Priors:
                 "Dirichlet prior has no mode inside the simplex"
             )
         for name, value in {"lambda_": self.lambda_, "a0": self.a0, "b0": self.b0}.items():
-            positive_number(name, value)
+            object.__setattr__(self, name, positive_number(name, value))
 
     def in_unit(self, unit: float) -> Priors:
         """The same priors for data divided by a unit."""

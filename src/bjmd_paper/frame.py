@@ -2,7 +2,10 @@
 
 import fcntl
 import logging
+import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import IO
 
@@ -15,12 +18,42 @@ def run_script(main, snakemake):
         level=logging.INFO, format="%(asctime)s %(message)s", handlers=[logging.FileHandler(snakemake.log[0], mode="w")]
     )
     logging.captureWarnings(True)
+    _end_with_snakemake()
     try:
         main(snakemake)
     except (InputError, FitError) as error:
         logging.error("%s", error)
         print(f"{snakemake.rule}: {error}", file=sys.stderr)
         sys.exit(1)
+    except OSError as error:  # a full disk, a folder of someone else's
+        logging.error("%s", error)
+        print(f"{snakemake.rule}: {error.filename or 'a file'} cannot be used ({error.strerror})", file=sys.stderr)
+        sys.exit(1)
+    except MemoryError:
+        logging.error("out of memory")
+        print(f"{snakemake.rule}: the data and what is computed from them do not fit into memory", file=sys.stderr)
+        sys.exit(1)
+
+
+def _end_with_snakemake():
+    """End this job when the Snakemake that started it is killed, or it would go on beside the jobs of the next run."""
+    import psutil  # which Snakemake needs
+
+    above = [process for process in psutil.Process().parents() if "snakemake" in " ".join(_command(process))]
+
+    def watch():
+        while all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in above):
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _command(process):
+    try:
+        return process.cmdline()
+    except OSError:  # someone else's
+        return []
 
 
 _HELD: list[IO] = []

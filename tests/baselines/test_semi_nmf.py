@@ -104,5 +104,5 @@ def test_sparse_equals_dense(make_sources):
 
 
 def test_too_many_components_are_refused(make_sources):
-    with pytest.raises(InputError, match="n_components is 13, more than the data allow"):
-        registry.fit("semi-nmf", make_sources(), 13)
+    with pytest.raises(InputError, match="n_components is 17, more than the data allow"):
+        registry.fit("semi-nmf", make_sources(), 17)

@@ -331,3 +331,13 @@ def test_what_is_no_output_cannot_be_loaded(make_sources, tmp_path):
 
 def test_the_fit_is_an_ordinary_file_of_results(folder):
     assert len(storage.load_decompositions(folder / "fit.npz")) == 3
+
+
+def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
+    sources = make_sources()
+    features = ["=cmd()", "+1", "-x", "@sum", *(f"g{i}" for i in range(8))]
+    sources = sources.replace(feature_names=features)
+    outputs.write(tmp_path / "out", sources, [registry.fit("map-bjmd", sources, 3)], figures=False)
+    written = pd.read_csv(tmp_path / "out" / "components.tsv", sep="\t", index_col=0)
+    assert list(written.index[:5]) == ["'=cmd()", "'+1", "'-x", "'@sum", "g0"]
+    assert outputs.load(tmp_path / "out").feature_names == features

@@ -1,4 +1,5 @@
 import gzip
+import os
 import sys
 
 import numpy as np
@@ -226,6 +227,7 @@ def test_a_package_that_is_not_there(tmp_path, frames, monkeypatch):
 # Mistakes in one file
 
 
+MTX = "%%MatrixMarket matrix coordinate real general\n"
 MISTAKES = {
     "text in a cell": ("a.csv", ",x,y\nf,1,2\ng,3,high\n", "holds the text 'high' in row 'g', column 'y'; a cell must"),
     "a decimal comma": ("a.tsv", "\tx\nf\t1,5\n", "a.tsv holds the text '1,5' in row 'f', column 'x'"),
@@ -247,17 +249,36 @@ MISTAKES = {
     "no name": ("a.csv", ",x,y\nf,1,2\n,3,4\n", "a.csv lacks the names of 1 of its 2 features; name every feature"),
     "no header": ("a.csv", "f,0.5,1.5\ng,1.0,2.0\n", "the first row of a.csv holds numbers such as 0.5"),
     "no row names": ("a.csv", "x,y\n0.5,2\n1.5,4\n", "the first column of a.csv holds numbers such as 0.5"),
-    "rubbish": ("a.csv", bytes(range(256)) * 9, "a.csv is not a table of text in UTF-8"),
+    "rubbish": ("a.csv", bytes(range(1, 256)) * 9, "a.csv is not a table of text in UTF-8"),
+    "a null byte": ("a.tsv", "g\ta\tb\nG1\t12\0003\t4\nG2\t5\t6\n", "a.tsv holds a null byte"),
+    "a null byte in the header": ("a.tsv", "g\ta\0\tb\nG1\t12\t4\n", "a.tsv holds a null byte"),
+    "a stray quotation mark": ("a.tsv", 'g\ta\tb\n"G1\t1\t4\nG2"\t5\t6\n', "check its quotation marks"),
+    "no header, whole numbers": ("a.csv", "f,3,1\ng,4,5\n", "first row of a.csv holds whole numbers such as 3"),
+    "whole numbers for row names": ("a.csv", "a,b\n7,2\n3,4\n", "first column of a.csv holds whole numbers such as 7"),
+    "a comment": ("a.tsv", "# by me\ng\tx\nf\t1\n", "a.tsv begins with a comment; remove the lines that begin with #"),
+    "gct": ("a.txt", "#1.2\n1\t1\nName\tDescription\tx\nf\tabout\t1\n", "a.txt is a GCT file; remove its first two"),
+    "trailing tabs": ("a.tsv", "\tx\ty\t\nf\t1\t2\t\ng\t3\t4\t\n", "lines of a.tsv end with a separator"),
+    "decimal commas": ("a.csv", ";x;y\nf;1,5;2\n", "seems to have semicolons, perhaps with decimal commas"),
+    "a blank cell": ("a.csv", ",x,y\nf, ,2\n", "a.csv holds the text ' ' in row 'f', column 'x'"),
     "latin-1": ("a.csv", ",größe\nf,1\n".encode("latin-1"), "a.csv is not a table of text in UTF-8"),
     "rubbish as gzip": ("a.tsv.gz", b"not gzip", "a.tsv.gz is not a table of text in UTF-8 (Not a gzipped file"),
     "half a gzip": ("a.tsv.gz", gzip.compress(b"\tx\nf\t1\n" * 99)[:-9], "a.tsv.gz is not a table of text in UTF-8"),
-    "rubbish as mtx": ("a.mtx", "rubbish", "a.mtx is not a Matrix Market file"),
-    "half an mtx": ("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1\n", "a.mtx is not a Matrix"),
+    "rubbish as mtx": ("a.mtx", "rubbish", "a.mtx does not begin with %%MatrixMarket matrix"),
+    "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "a.mtx has 1 entries but promises 2; check"),
+    "an mtx cut off in a number": ("a.mtx", f"{MTX}3 4 2\n1 1 1.5\n2 2 2.5E", "has entries that are not 3 numbers"),
+    "an mtx cut off in a line": ("a.mtx", f"{MTX}3 4 2\n1 1 1.5\n2 2", "has entries that are not 3 numbers"),
+    "an mtx without a size": ("a.mtx", f"{MTX}3 4\n1 1 1.5\n", "has no line with its size"),
+    "an mtx with a place outside": ("a.mtx", f"{MTX}3 4 1\n1 5 1.5\n", "at row 1, column 5, but its size is 3 x 4"),
+    "an mtx with a place before": ("a.mtx", f"{MTX}3 4 1\n0 1 1.5\n", "an entry at row 0, column 1, but"),
+    "an empty array": ("a.mtx", "%%MatrixMarket matrix array real general\n0 4\n", "source 'a' has no features"),
+    "a complex mtx": ("a.mtx", "%%MatrixMarket matrix array complex general\n1 1\n1 1\n", "kind 'complex'; known are"),
+    "an mtx of a promise": ("a.mtx", f"{MTX}9 999999999999999 1\n1 1 1\n", "a.mtx holds more than fits into memory"),
     "rubbish as npz": ("a.npz", "rubbish", "a.npz is not an .npz file"),
     "rubbish as h5ad": ("a.h5ad", "rubbish", "a.h5ad is not a file of anndata"),
     "rubbish as h5mu": ("a.h5mu", "rubbish", "a.h5mu is not a file of mudata"),
-    "a spreadsheet": ("a.xlsx", b"PK", "a.xlsx is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz"),
-    "infinite": ("a.csv", ",x\nf,inf\n", "source 'a' holds 1 infinite entries"),
+    "an unknown kind": ("a.sav", b"PK", "a.sav is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz"),
+    "a spreadsheet": ("a.xlsx", b"PK", "a.xlsx is a spreadsheet; save its sheet as CSV or tab-separated text"),
+    "infinite": ("a.csv", ",x\nf,inf\n", "source 'a' holds 1 infinite entry, at feature 'f', sample 'x'; correct"),
 }  # fmt: skip
 
 
@@ -280,8 +301,64 @@ def test_files_that_are_not_there(tmp_path):
     with pytest.raises(InputError, match="no source was given"):
         read_sources([])
     (tmp_path / "a.csv").write_text(",x\nf,1\n")
-    with pytest.raises(InputError, match=r"a.csv is given 2 times; a source counts once"):
-        read_sources([tmp_path / "a.csv", tmp_path / "a.csv"])
+    with pytest.raises(InputError, match=r"a.csv is given 2 times, perhaps by different paths; a source"):
+        read_sources([tmp_path / "a.csv", tmp_path / ".." / tmp_path.name / "a.csv"])
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match=r"pipe.csv is a pipe or a device"):
+        read_sources([tmp_path / "pipe.csv"])
+
+
+def test_whole_numbers_may_be_names(tmp_path):
+    """Entrez ids above counts, samples that are numbered, and cells that are not whole are no lost row or column."""
+    for i, text in enumerate(("GeneID,a,b\n7157,1,2\n672,3,4\n", ",1,2\nf,5,7\n", "x,y\n7,2.5\n3,4\n")):
+        path = tmp_path / f"{i}.csv"
+        path.write_text(text)
+        read_sources(path)
+
+
+def test_a_last_number_without_a_line_end_is_exact(tmp_path):
+    (tmp_path / "a.csv").write_text(",s0,s1\nG0,1,210.21693209242676")
+    assert read_sources(tmp_path / "a.csv")[0].matrices[0][0, 1] == 210.21693209242676
+
+
+def test_names_that_a_spreadsheet_made_dates_of_are_reported(tmp_path, caplog):
+    (tmp_path / "a.csv").write_text(",s0\n1-Mar,1\nSEP-02,4\nTP53,2\nMARCH1,3\n")
+    read_sources(tmp_path / "a.csv")
+    assert "2 names in" in caplog.text and "look like dates, for example '1-Mar'" in caplog.text
+
+
+def test_endings_in_capitals(tmp_path):
+    (tmp_path / "A.TSV.GZ").write_bytes(gzip.compress(b"\tx\nf\t1\n"))
+    assert read_sources(tmp_path / "A.TSV.GZ")[0].names == ["A"]
+
+
+@pytest.mark.parametrize("index", [1000000, 7, -5])
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_a_sparse_file_with_an_index_outside_is_refused(tmp_path, index, kind):
+    x = scipy.sparse.random_array((5, 4), density=0.6, rng=np.random.default_rng(0), format=kind)
+    scipy.sparse.save_npz(tmp_path / "a.npz", x)
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = dict(file)
+    name = next(name for name in ("indices", "row", "coords") if name in arrays)
+    arrays[name].flat[0] = index
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError, match=r"a.npz is (a damaged sparse matrix|not a file of scipy.sparse.save_npz)"):
+        read_sources(tmp_path / "a.npz")
+
+
+def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "a.mtx"
+    for symmetry, sign in (("general", 0), ("symmetric", 1), ("skew-symmetric", -1)):
+        x = np.round(rng.standard_normal((7, 7)), 1)
+        x = x + sign * x.T
+        for matrix in (x, scipy.sparse.coo_array(x)):
+            scipy.io.mmwrite(path, matrix, symmetry=symmetry)
+            read = read_sources(path)[0].matrices[0]
+            np.testing.assert_array_equal(read.toarray() if scipy.sparse.issparse(read) else read, x)
+    counts = scipy.sparse.coo_array(rng.poisson(1.0, (6, 5)))
+    for field, expected in (("integer", counts.toarray()), ("pattern", counts.toarray() > 0)):
+        scipy.io.mmwrite(path, counts, field=field)
+        np.testing.assert_array_equal(read_sources(path)[0].matrices[0].toarray(), expected)
 
 
 def test_npz_files_that_cannot_be_used(tmp_path):

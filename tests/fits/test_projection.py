@@ -276,3 +276,16 @@ def test_mistakes(sources):
         project(registry.fit("kmeans", sources, 3), x)
     with pytest.raises(InputError, match="'bnmf' has no way to place new samples"):
         log_evidence(dataclasses.replace(result, method="bnmf", model=None), x)
+
+
+@pytest.mark.parametrize("method", ["cavi-bjmd", "map-bjmd"])
+@pytest.mark.parametrize("size", [1e12, 1e20, 1e60, 1e140])
+def test_far_samples_are_placed_or_refused(make_sources, method, size):
+    """Nothing that is not a number leaves a projection, however large the entries are."""
+    sources = make_sources()
+    result = registry.fit(method, sources, 3)
+    for give in (lambda x: project(result, x, source=0).memberships, lambda x: log_evidence(result, x, source=0)):
+        try:
+            assert np.isfinite(give(size * sources.matrices[0])).all()
+        except InputError as error:
+            assert "cannot be placed in floating point" in str(error)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
 
 
@@ -32,9 +32,39 @@ def test_every_registered_method_runs_and_fills_the_contract(make_sources):
         (lambda s: registry.fit("map-bjmd", s, 3, seed="1"), "seed is '1'; it must be a whole number"),
         (lambda s: registry.fit("map-bjmd", s, 3, seed=True), "seed is True"),
         (lambda s: registry.fit("map-bjmd", s.matrices, 3), r"the data are a list; give bjmd.Sources\("),
+        *(
+            (lambda s, m=m: registry.fit(m, s, 3, max_sweeps=0), "max_sweeps is 0; it")
+            for m in ("map-bjmd", "semi-nmf")
+        ),
+        (lambda s: registry.fit("map-bjmd", s, 3, noise=1e200), "has no option 'noise'"),
         (lambda s: registry.fit("map-bjmd", s, 100), "n_components is 100, more than the data allow"),
     ],
 )
 def test_bad_calls(make_sources, call, message):
     with pytest.raises(InputError, match=message):
         call(make_sources())
+
+
+def test_numbers_that_are_not_finite_never_leave_a_fit(make_sources, monkeypatch):
+    from bjmd.baselines import kmeans
+
+    plain = kmeans.fit
+
+    def broken(*args, **options):
+        result = plain(*args, **options)
+        result.components[0, 0] = np.nan
+        return result
+
+    monkeypatch.setattr(kmeans, "fit", broken)
+    with pytest.raises(FitError, match="method 'kmeans' ended with numbers that are not finite"):
+        registry.fit("kmeans", make_sources(), 3)
+
+
+def test_more_components_than_features(make_sources):
+    """Three corners in two dimensions are a fair wish."""
+    corners = np.array([[0.0, 4.0, 0.0], [0.0, 0.0, 4.0]])
+    rng = np.random.default_rng(0)
+    h = rng.dirichlet([0.3] * 3, 60).T
+    sources = Sources([corners @ h + 0.02 * rng.standard_normal((2, 60))])
+    fit = registry.fit("map-bjmd", sources, 3)
+    assert np.sqrt(np.mean((sources.matrices[0] - fit.components @ fit.memberships[0]) ** 2)) < 0.05

@@ -2,15 +2,22 @@ import copy
 import fcntl
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 from bjmd.fits import storage
 from bjmd_paper import submission
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def arrays(folder):
@@ -220,12 +227,39 @@ def test_what_would_be_submitted_is_read_from_a_dry_run(fresh):
     assert [job.rule for job in submission.longest_chain(jobs)][:3] == ["synthetic", "fit", "score"]
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
+def test_the_same_command_goes_on_after_a_stop_and_nothing_is_left_behind(fresh, end):
+    """Killed, interrupted or with its terminal closed: no unlocking, no other option, no job that runs on."""
+    slow = {"method": "advi-bjmd", "label": "ADVI", "options": {"max_iterations": 10_000_000}, "restarts": 1, "best": 1}
+    plain = fresh.config["fits"]["map-bjmd"]
+    fresh.configure({**fresh.config, "fits": {"map-bjmd": plain, "slow": slow}})
+    command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", "2"]
+    target = f"results/fits/small-{fresh.config['synthetic']['table_sigma3']}/slow/0-0.npz"
+    first = subprocess.Popen([*command, target], cwd=fresh.folder, stderr=subprocess.DEVNULL, start_new_session=True)
+    log = fresh.folder / target.replace("fits", "logs/fit", 1).replace(".npz", ".log")
+    for _ in range(600):
+        if log.exists():
+            break
+        time.sleep(0.1)
+    assert log.exists()
+    os.kill(first.pid, end)
+    first.wait()
+    for _ in range(300):
+        left = [p for p in psutil.process_iter(["cmdline"]) if str(fresh.folder) in " ".join(p.info["cmdline"] or [])]
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
+    fresh.configure({**fresh.config, "fits": {"map-bjmd": plain}})
+    fresh.run(target.replace("slow", "map-bjmd").replace("0-0", "0-1"))
+
+
 def test_a_second_run_in_the_same_folder_is_refused_while_the_first_lives(fresh):
     lock = fresh.folder / ".snakemake/bjmd.lock"
     lock.parent.mkdir()
     with lock.open("w") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
-        done = fresh.run("results/data/small-4.0.npz", "--nolock", check=False)
+        done = fresh.run("results/data/small-4.0.npz", check=False)
     assert done.returncode != 0
     assert f"another Snakemake holds {lock}; wait until it has ended, or end it" in done.stderr
-    fresh.run("results/data/small-4.0.npz", "--nolock")
+    fresh.run("results/data/small-4.0.npz")

@@ -118,7 +118,7 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
             raise InputError(f"--option {option!r} has no value; write it as KEY=VALUE, for example max_sweeps=500")
         try:
             options[name] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             options[name] = text
     registry.check_options(arguments.method, options)
     return options

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.files import outputs
     from bjmd.fits import projection
-    from bjmd.report.tables import by_component
+    from bjmd.report.tables import by_component, harmless
 
     source, output = arguments.source, arguments.output
     if output is not None and output.is_dir():
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     origin = "estimated from the samples" if place is None else f"that of source {source!r}"
     common.log.info("noise sd %.4g, %s", projected.noise, origin)
     samples = table.sample_names or range(1, matrix.shape[1] + 1)
-    text = by_component(projected.memberships.T, samples, "sample").to_csv(sep="\t", float_format="%.6g")
+    text = harmless(by_component(projected.memberships.T, samples, "sample")).to_csv(sep="\t", float_format="%.6g")
     if output is None:
         print(text, end="")
         return

@@ -66,6 +66,8 @@ def align(matrices, feature_names, names, join="outer"):
                 f"they have {_examples(sorted(others))}; use one kind of names, and check that features and samples "
                 "are not swapped"
             )
+    if not union:
+        raise InputError(f"source {names[0]!r} has no features; check its file")
     if not alignment.feature_names:
         raise InputError("no feature is in every source, so join='inner' leaves none; use join='outer'")
     return [

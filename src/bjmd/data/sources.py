@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ class Sources:
         n_classes = 0 if self.labels is None else self.labels[0].shape[0]
         self.class_names = _names(class_names, n_classes, "class", "class_names")
         with threadpool_limits(1):  # a fit begins with these norms: the same bits on any number of cores
-            surveys = [_survey(x, name) for x, name in zip(self.matrices, self.names, strict=True)]
+            surveys = [self._survey(c) for c in range(len(self))]
         self.squared_norms, self.n_missing = (list(part) for part in zip(*surveys, strict=True))
         if any(self.n_missing):
             self._require_observations()
@@ -134,12 +134,9 @@ class Sources:
     def require_components(self, n_components: int) -> None:
         """Refuse a number of components that the data cannot carry."""
         whole_number("n_components", n_components, least=1)
-        most = min(self.n_features, sum(self.n_samples))
+        most = sum(self.n_samples)
         if n_components > most:
-            raise InputError(
-                f"n_components is {n_components}, more than the data allow: {self.n_features} features and "
-                f"{sum(self.n_samples)} samples carry at most {most}"
-            )
+            raise InputError(f"n_components is {n_components}, more than the data allow: there are {most} samples")
 
     def _require_observations(self):
         """Refuse a sample or a feature of which nothing is known."""
@@ -165,6 +162,37 @@ class Sources:
                 f"{_and_others(empty)}; remove what is empty"
             )
 
+    def _survey(self, c: int) -> tuple[float, int]:
+        """The squared norm of the observed entries of a source, and the number of missing ones."""
+        x, name = self.matrices[c], self.names[c]
+        if isinstance(x, Streamed):
+            return x.finite_squared_norm(name), 0
+        sparse = scipy.sparse.issparse(x)
+        values = x.data if sparse else x.ravel(order="K")
+        norm = float(np.vdot(values, values))
+        if np.isfinite(norm):
+            return norm, 0
+        if np.isinf(values).any():
+            raise InputError(f"source {name!r} holds {self._listed(c, np.isinf, 'infinite')}; correct or remove them")
+        missing = np.isnan(values)
+        if sparse and missing.any():
+            raise InputError(
+                f"source {name!r} is sparse and holds {self._listed(c, np.isnan, 'NaN')}; remove them, or give a dense "
+                "matrix, in which NaN stands for a missing entry"
+            )
+        observed = values[~missing]
+        norm = float(np.vdot(observed, observed))
+        if not np.isfinite(norm):
+            raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
+        return norm, int(missing.sum())
+
+    def _listed(self, c: int, test: Callable, kind: str) -> str:
+        """How many entries of a source pass a test, and where the first is."""
+        x = scipy.sparse.coo_array(self.matrices[c]) if self.is_sparse[c] else self.matrices[c]
+        rows, columns = (at[test(x.data)] for at in x.coords) if self.is_sparse[c] else np.nonzero(test(x))
+        first = f"feature {self.feature_names[rows[0]]!r}, sample {self.sample_names[c][columns[0]]!r}"
+        return f"{len(rows)} {kind} {'entries, the first' if len(rows) > 1 else 'entry,'} at {first}"
+
     def _checked_labels(self, labels):
         _check_count(labels, len(self), "labels", "source")
         labels = [np.asarray(block) for block in labels]
@@ -180,6 +208,7 @@ class Sources:
 def _matrix(x, name):
     """A float64 matrix with at least one row and column; sparse stays sparse (CSC), nothing is copied without need."""
     if scipy.sparse.issparse(x):
+        require_sound_sparse(x, f"source {name!r}")
         matrix = _small_indices(scipy.sparse.csc_array(x))
     else:
         matrix = streamed(x, name) or np.asarray(x)
@@ -199,6 +228,19 @@ def _matrix(x, name):
     return matrix if scipy.sparse.issparse(matrix) else np.ascontiguousarray(matrix)
 
 
+def require_sound_sparse(x: Any, what: str) -> None:
+    """Refuse a sparse matrix whose indices point outside it, for compiled code would follow them."""
+    try:
+        if x.format in ("csr", "csc", "bsr"):
+            x.check_format(full_check=True)
+        elif x.format == "coo" and x.nnz:
+            for places, length in zip(x.coords, x.shape, strict=True):
+                if places.min() < 0 or places.max() >= length:
+                    raise ValueError("an index lies outside the matrix")
+    except ValueError as error:
+        raise InputError(f"{what} is a damaged sparse matrix ({error}); write it again") from None
+
+
 def _small_indices(x):
     """The same CSC matrix with 32-bit indices where they suffice, for scikit-learn takes no others."""
     if max(*x.shape, x.nnz) > np.iinfo(np.int32).max:
@@ -207,45 +249,14 @@ def _small_indices(x):
     return scipy.sparse.csc_array(parts, shape=x.shape)
 
 
-def _survey(x, name):
-    """The squared norm of the observed entries, and the number of missing ones."""
-    if isinstance(x, Streamed):
-        return x.finite_squared_norm(name), 0
-    sparse = scipy.sparse.issparse(x)
-    values = x.data if sparse else x.ravel(order="K")
-    norm = float(np.vdot(values, values))
-    if np.isfinite(norm):
-        return norm, 0
-    if np.isinf(values).any():
-        raise InputError(f"source {name!r} holds {_listed(x, np.isinf, 'infinite')}; correct or remove them")
-    missing = np.isnan(values)
-    if sparse and missing.any():
-        raise InputError(
-            f"source {name!r} is sparse and holds {_listed(x, np.isnan, 'NaN')}; remove them, or give a dense matrix, "
-            "in which NaN stands for a missing entry"
-        )
-    observed = values[~missing]
-    norm = float(np.vdot(observed, observed))
-    if not np.isfinite(norm):
-        raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
-    return norm, int(missing.sum())
-
-
-def _listed(x, test, kind):
-    """How many entries pass a test, and where the first is."""
-    if scipy.sparse.issparse(x):
-        x = x.tocoo()
-        rows, columns = (places[test(x.data)] for places in x.coords)
-    else:
-        rows, columns = np.nonzero(test(x))
-    return f"{len(rows)} {kind} entries, the first at feature {rows[0]}, sample {columns[0]} (counted from 0)"
-
-
 def _names(given, count, what, argument):
     if given is None:
         return [f"{what} {i + 1}" for i in range(count)]
     _check_count(given, count, argument, what)
     names = [str(name) for name in given]
+    odd = next((name for name in names if not name.isprintable()), None)
+    if odd is not None:
+        raise InputError(f"{argument} has {odd[:40]!r}, which holds a character that cannot be printed; rename it")
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{argument} has {double!r} more than once; names must be unique")

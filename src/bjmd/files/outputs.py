@@ -106,18 +106,31 @@ def load(folder: str | Path) -> Output:
             f"{folder} is not a folder with the results of a fit (bjmd wrote no names.json there); give one that "
             "`bjmd fit` wrote"
         )
-    labels, settings = names["labels"], folder / "settings.json"
-    return Output(
-        results=storage.load_decompositions(folder / "fit.npz"),
-        names=names["names"],
-        feature_names=names["feature_names"],
-        sample_names=names["sample_names"],
-        n_missing=names["n_missing"],
-        labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
-        class_names=names["class_names"],
-        findings=_findings(folder / "check.tsv"),
-        settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
-    )
+    with storage.complete(folder):
+        results = storage.load_decompositions(folder / "fit.npz")
+        _require_names(names, results[0])
+        labels, settings = names["labels"], folder / "settings.json"
+        return Output(
+            results=results,
+            names=names["names"],
+            feature_names=names["feature_names"],
+            sample_names=names["sample_names"],
+            n_missing=names["n_missing"],
+            labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
+            class_names=names["class_names"],
+            findings=_findings(folder / "check.tsv"),
+            settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
+        )
+
+
+def _require_names(names: dict, result: Decomposition) -> None:
+    """Refuse names that are not those of the fit."""
+    registry.get(result.method)
+    counts = [len(names["names"]), len(names["feature_names"]), *map(len, names["sample_names"])]
+    expected = [len(result.memberships), len(result.components), *(h.shape[1] for h in result.memberships)]
+    strings = [*names["names"], *names["feature_names"], *(name for block in names["sample_names"] for name in block)]
+    if counts != expected or not all(isinstance(name, str) for name in strings):
+        raise ValueError("names do not fit the result")
 
 
 def require_free(folder: str | Path, overwrite: bool = False) -> None:
@@ -166,7 +179,7 @@ def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) 
     best = results[0]
 
     def write(table: pd.DataFrame, name: str, index: bool = True) -> None:
-        table.to_csv(folder / name, sep="\t", float_format="%.6g", index=index)
+        frames.harmless(table).to_csv(folder / name, sep="\t", float_format="%.6g", index=index)
 
     for name, h, samples in zip(_membership_files(sources.names), best.memberships, sources.sample_names, strict=True):
         write(frames.by_component(h.T, samples, "sample"), name)
@@ -187,7 +200,8 @@ def _findings(path: Path) -> list[Finding] | None:
         return None
     table = pd.read_csv(path, sep="\t", keep_default_na=False)
     return [
-        Finding(row.finding, row.statistic, row.threshold, float(row.p_value) if row.p_value != "" else None,
+        Finding(row.finding, float(row.statistic), float(row.threshold),
+                float(row.p_value) if row.p_value != "" else None,
                 row.where.split("; ") if row.where else [], row.sentence, {})
         for row in table.itertuples()
     ]  # fmt: skip
@@ -252,9 +266,9 @@ def _read_names(folder: Path) -> dict | None:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if names["format_version"] != FORMAT_VERSION:
+    if names.get("format_version") != FORMAT_VERSION:
         raise InputError(
-            f"{folder} has format version {names['format_version']} but {FORMAT_VERSION} is needed; fit again"
+            f"{folder} has format version {names.get('format_version')} but {FORMAT_VERSION} is needed; fit again"
         )
     return names
 

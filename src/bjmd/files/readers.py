@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse
 
 from bjmd.data.alignment import Alignment
-from bjmd.data.sources import Sources
+from bjmd.data.sources import Sources, require_sound_sparse
 from bjmd.errors import InputError
-from bjmd.files import text_tables
+from bjmd.files import matrix_market, text_tables
 from bjmd.files.tables import Table, assemble
 from bjmd.files.text_tables import open_text, problems_as_sentences
 
@@ -49,9 +48,9 @@ def read_tables(
     `split_by` names a column of an .h5ad file's obs; each of its values makes a source.
     """
     files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    for path, times in Counter(files).items():
+    for path, times in Counter(path.resolve() for path in files).items():
         if times > 1:
-            raise InputError(f"{path} is given {times} times; a source counts once")
+            raise InputError(f"{path} is given {times} times, perhaps by different paths; a source counts once")
     found = {path: _read_file(path, samples_in_rows, split_by) for path in files}
     for path, stem in unique_stems(files).items():
         for table in found[path]:
@@ -87,7 +86,7 @@ def _stem(path: Path) -> str:
 
 def _split_ending(path: Path) -> tuple[str, str]:
     """The file's name, and the ending that tells its format, without .gz."""
-    name = Path(path.name.removesuffix(".gz"))
+    name = path if path.suffix.lower() != ".gz" else path.with_suffix("")
     return name.stem, name.suffix.lower()
 
 
@@ -97,8 +96,12 @@ def _read_file(path: Path, samples_in_rows: bool, split_by: str | None) -> list[
         raise InputError(f"{path} is a folder; give {matrix or 'the files in it'}")
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
+    if not path.is_file():
+        raise InputError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
     ending = _split_ending(path)[1]
-    zipped = path.name.endswith(".gz")
+    zipped = path.suffix.lower() == ".gz"
+    if ending in _SPREADSHEETS:
+        raise InputError(f"{path} is a spreadsheet; save its sheet as CSV or tab-separated text, and give that file")
     if ending not in _READERS or (zipped and ending not in _MAY_BE_ZIPPED):
         raise InputError(
             f"{path} is of an unknown kind; known are {', '.join(_READERS)}, and with .gz {', '.join(_MAY_BE_ZIPPED)}"
@@ -119,7 +122,7 @@ def _read_text(path: Path, samples_in_rows: bool) -> list[Table]:
 
 def _read_matrix_market(path: Path, samples_in_rows: bool) -> list[Table]:
     with problems_as_sentences(path, "a Matrix Market file"):
-        matrix = scipy.io.mmread(path)
+        matrix = matrix_market.read(path)
     return [_table(path, matrix, *_names_beside(path), samples_in_rows)]
 
 
@@ -130,7 +133,9 @@ def _read_npz(path: Path, samples_in_rows: bool) -> list[Table]:
         return _read_own(path)
     if {"format", "shape", "data"} <= members:
         with problems_as_sentences(path, "a file of scipy.sparse.save_npz"):
-            return [_table(path, scipy.sparse.load_npz(path), *_names_beside(path), samples_in_rows)]
+            matrix = scipy.sparse.load_npz(path)
+            require_sound_sparse(matrix, str(path))
+        return [_table(path, matrix, *_names_beside(path), samples_in_rows)]
     key = next((key for key in ("matrix", "X") if key in members), None)
     if key is None:
         raise InputError(
@@ -140,7 +145,7 @@ def _read_npz(path: Path, samples_in_rows: bool) -> list[Table]:
     with problems_as_sentences(path, "an .npz file of numbers and text only"), np.load(path) as arrays:
         matrix = arrays[key]
         features, samples = (
-            [str(name) for name in arrays[key]] if key in members else None for key in ("features", "samples")
+            [str(name) for name in arrays[key].ravel()] if key in members else None for key in ("features", "samples")
         )
     rows, columns = (samples, features) if samples_in_rows else (features, samples)
     return [_table(path, matrix, rows, columns, samples_in_rows)]
@@ -174,6 +179,7 @@ _READERS = {
     ".h5ad": None,  # anndata_files.py, which needs an extra
     ".h5mu": None,
 }
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _MAY_BE_ZIPPED = (".csv", ".tsv", ".txt", ".mtx")
 
 

@@ -7,6 +7,7 @@ names, as R writes it, is known by its length.  A cell that is empty or holds on
 import csv
 import gzip
 import io
+import logging
 import re
 import warnings
 import zipfile
@@ -20,10 +21,15 @@ import numpy as np
 
 from bjmd.errors import InputError
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None")
+log = logging.getLogger(__name__)
+
+MISSING = ("", "NA", "na", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None")
 """What a cell may hold where a value is missing."""
 EXACT_LENGTH = 16
 """pandas' fast conversion is exact up to 15 digits, which with a sign or a point are at most so many characters."""
+_NAMING = re.compile(r"^id|id$|name|gene|feature|symbol|probe|entrez|index|word|pixel|^#|^x$", re.IGNORECASE)
+"""What people write above a column of names."""
+_DATE = re.compile(r"(\d{1,2}-)?(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(-\d{1,2})?", re.IGNORECASE)
 _SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
 
 
@@ -39,14 +45,47 @@ def read(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
         if len(head) not in (n_columns, n_columns + 1):
             raise InputError(_wrong_length(path, "the first line", len(head), n_columns + 1))
         rows, columns = ([name.strip() for name in names] for names in (first_column, head[-n_columns:]))
+        if columns[-1] == "" and frame.iloc[:, -1].isna().all():
+            raise InputError(f"the lines of {path} end with a separator, as if a column were empty; remove it")
         has_text = any(column.kind not in "iuf" for column in frame.dtypes)
         # pandas fills a line that ends early with missing values, so a file that was cut off would pass
         if has_text or frame.iloc[:, -1].isna().any():
             _find_fault(path, separator, columns, look_at_cells=has_text)
-    for names, place in ((columns, "first row"), (rows, "first column")):
+    numbers = np.ascontiguousarray(frame.to_numpy(dtype=float))
+    heading = head[0].strip() if len(head) > n_columns else ""
+    _check_names(path, rows, columns, heading, whole=bool((numbers == np.rint(numbers)).all()))
+    return numbers, rows, columns
+
+
+def _check_names(path: Path, rows: list[str], columns: list[str], heading: str, *, whole: bool) -> None:
+    """Refuse names that are cells of a table without names, or that a stray quotation mark made of several cells.
+
+    Whole numbers may be names or, where all cells are `whole`, a row or a column of the data.
+    """
+    for names, place, more in ((columns, "first row", "a row"), (rows, "first column", "a column")):
+        odd = next((name for name in names if any(ord(character) < 32 for character in name)), None)
+        if odd is not None:
+            raise InputError(f"the {place} of {path} has the name {odd[:40]!r}; check its quotation marks")
         if all(map(_is_measurement, names)):
             raise InputError(f"the {place} of {path} holds numbers such as {names[0]}; it must hold names")
-    return np.ascontiguousarray(frame.to_numpy(dtype=float)), rows, columns
+        called_names = _NAMING.search(heading) or not heading
+        if whole and all(map(str.isdecimal, names)) and not (_count_on(names) or (names is rows and called_names)):
+            cure = "put a letter before each" if names is columns else "call the column id"
+            raise InputError(
+                f"the {place} of {path} holds whole numbers such as {names[0]}, as its cells do; if they are names, "
+                f"{cure}; if not, add {more} of names"
+            )
+    dates = [name for name in (*rows, *columns) if _DATE.fullmatch(name)]
+    if dates:
+        log.warning(
+            "%d names in %s look like dates, for example %r; a spreadsheet may have changed them", len(dates), path,
+            dates[0],
+        )  # fmt: skip
+
+
+def _count_on(names: list[str]) -> bool:
+    """Whether the names are numbers in sequence, as people number things."""
+    return [int(name) for name in names] == list(range(int(names[0]), int(names[0]) + len(names)))
 
 
 def _parse(path: Path, separator: str) -> tuple[list[str], Any]:
@@ -58,6 +97,12 @@ def _parse(path: Path, separator: str) -> tuple[list[str], Any]:
         head = next(filter(None, csv.reader(file, delimiter=separator)), None)
         if head is None:
             raise InputError(f"{path} is empty; check that it was written completely")
+        if head[0].startswith("#1."):
+            raise InputError(f"{path} is a GCT file; remove its first two lines and its column of descriptions")
+        if head[0].startswith("#") and len(head) == 1:
+            raise InputError(f"{path} begins with a comment; remove the lines that begin with #")
+        if len(head) == 1 and ";" in head[0]:
+            raise InputError(_one_column(path, separator, head))
         try:
             with warnings.catch_warnings(action="ignore", category=pd.errors.DtypeWarning):  # _find_fault says more
                 frame = pd.read_csv(
@@ -76,16 +121,23 @@ def _longest_number(path: Path, separator: str) -> int:
     """The number of characters of the longest field below the header that does not begin a line."""
     longest, rest, mark = 0, b"", ord(separator)
     with open_bytes(path) as file:
-        file.readline()
+        if 0 in file.readline():
+            raise InputError(_null_byte(path))
         while block := file.read(2**24):
             text = np.frombuffer(rest + block, np.uint8)
+            if not text.all():
+                raise InputError(_null_byte(path))
             ends = np.flatnonzero((text == mark) | (text == ord("\n")))
             if len(ends) == 0:
                 return len(text)
             lengths = np.diff(ends)[text[ends[:-1]] == mark] - 1
             longest = max(longest, lengths.max(initial=0))
             rest = text[ends[-1] :].tobytes()
-    return longest
+    return max(longest, len(rest))  # the last line may end without a mark
+
+
+def _null_byte(path: Path) -> str:
+    return f"{path} holds a null byte, which no text does; check that it was written completely, in UTF-8"
 
 
 def _find_fault(path: Path, separator: str, columns: list[str], *, look_at_cells: bool) -> None:
@@ -114,6 +166,7 @@ def _wrong_length(path: Path, place: str, found: int, expected: int) -> str:
 def _one_column(path: Path, separator: str, head: list[str]) -> str:
     others = [word for mark, word in _SEPARATORS.items() if mark in head[0] and mark != separator]
     seems = f" but seems to have {others[0]}" if others else ""
+    seems += ", perhaps with decimal commas, which must be points" if others[:1] == ["semicolons"] else ""
     ending = "".join(path.suffixes)
     return f"{path} has one column only: {ending} needs {_SEPARATORS[separator]} between columns{seems}; write it again"
 
@@ -150,6 +203,11 @@ def problems_as_sentences(path: Path, what: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (OSError, EOFError, ValueError, KeyError, OverflowError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise InputError(f"{path} holds more than fits into memory; check the file, or use a larger machine") from None
+    except (
+        OSError, EOFError, ValueError, KeyError, OverflowError, TypeError, IndexError, NotImplementedError, csv.Error,
+        zlib.error, zipfile.BadZipFile,
+    ) as error:  # fmt: skip
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path} is not {what} ({reason}); check the file, or write it again") from None

@@ -89,6 +89,15 @@ class Decomposition:
     def n_components(self) -> int:
         return self.components.shape[1]
 
+    def is_finite(self) -> bool:
+        """Whether every number that was estimated is one."""
+        arrays = [self.components, *self.memberships, np.asarray(self.objective)]
+        arrays += [] if self.noise is None else [np.asarray(self.noise)]
+        if self.posterior is not None:
+            factors = (self.posterior.components, *self.posterior.memberships, self.posterior.noise)
+            arrays += [array for factor in factors if factor is not None for array in factor.arrays().values()]
+        return all(np.isfinite(array).all() for array in arrays)
+
     @property
     def n_iterations(self) -> int:
         return len(self.trace) * self.trace_step

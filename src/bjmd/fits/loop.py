@@ -64,7 +64,7 @@ def run(
     little by chance, but hardly twice in a row, so there two small changes are asked for.  `objective` is its name in
     messages.
     """
-    positive_number("tol", tol)
+    positive_number("tol", tol, least=0)
     whole_number("max_sweeps", max_sweeps, least=1)
     state = best = algorithm.start()
     momentum, extrapolated = Momentum(), False

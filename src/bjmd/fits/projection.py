@@ -61,7 +61,7 @@ def project(result: Decomposition, matrix, *, source: int | None = None, noise: 
     with threadpool_limits(1):  # the same bits whatever else the machine does
         problem = _problem(result, matrix, source)
         columns, noise = problem.solve(_noise(result, source, noise))
-    return Projection(problem.mean(columns), noise, columns if result.posterior else None)
+    return Projection(_finite(problem.mean(columns)), noise, columns if result.posterior else None)
 
 
 def log_evidence(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None) -> np.ndarray:
@@ -73,7 +73,7 @@ def log_evidence(result: Decomposition, matrix, *, source: int | None = None, no
     with threadpool_limits(1):
         problem = _Dirichlets(result, matrix, source)
         columns, noise = problem.solve(_noise(result, source, noise))
-        return problem.bound(columns, noise)
+        return _finite(problem.bound(columns, noise))
 
 
 def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
@@ -118,6 +118,17 @@ def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, n
         covariance = result.posterior.components.covariance(rows)  # type: ignore[union-attr]
         variance[rows] += covariance.reshape(-1, size**2) @ second_moment.reshape(size**2, -1)
     return mean, variance
+
+
+def _finite(values):
+    """The same, one column a new sample, if all are numbers."""
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=0) if values.ndim == 2 else ~np.isfinite(values))
+    if len(bad):
+        raise InputError(
+            f"new sample {bad[0]} (counted from 0) cannot be placed in floating point: its entries are too far from "
+            "those of the fit; check its unit"
+        )
+    return values
 
 
 def _noise(result, source, noise):

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import FitError, InputError
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.loop import Watch
 
@@ -189,6 +189,8 @@ def fit(
         _hand_to_sources(result, sources)
     result.method, result.seed, result.options = name, int(seed), dict(options)
     result.seconds = time.thread_time() - started
+    if not result.is_finite():
+        raise FitError(f"method {name!r} ended with numbers that are not finite; rescale the data or the priors")
     return result
 
 

@@ -8,8 +8,10 @@ import io
 import json
 import os
 import platform
+import struct
 import tempfile
 import zipfile
+import zlib
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -81,7 +83,26 @@ def save_decompositions(path, decompositions):
 
 def load_decompositions(path):
     """Read back what `save_decompositions` wrote."""
-    arrays, metadata = _read(path, "decompositions")
+    with complete(path):
+        arrays, metadata = _read(path, "decompositions")
+        decompositions = _decompositions(arrays, metadata)
+        if not decompositions or not all(map(_is_sound, decompositions)):
+            raise ValueError("arrays do not fit together")
+        return decompositions
+
+
+def _is_sound(d):
+    """Whether the arrays of a result fit together and are numbers."""
+    floats = [d.components, d.trace, *d.memberships] + ([] if d.noise is None else [d.noise])
+    if any(array.dtype.kind != "f" for array in floats) or d.components.ndim != 2 or d.trace.ndim != 1:
+        return False
+    if any(h.ndim != 2 or len(h) != d.n_components for h in d.memberships):
+        return False
+    # the objective of a known truth is not a number
+    return (d.noise is None or len(d.noise) == len(d.memberships)) and dataclasses.replace(d, objective=0.0).is_finite()
+
+
+def _decompositions(arrays, metadata):
     return [
         Decomposition(
             components=arrays[f"{i}/components"],
@@ -153,23 +174,24 @@ def save_sources(path, sources):
 
 def load_sources(path):
     """Read back what `save_sources` wrote."""
-    arrays, metadata = _read(path, "sources")
-    matrices = []
-    for c, n in enumerate(metadata["n_samples"]):
-        if f"{c}/dense" in arrays:
-            matrices.append(arrays[f"{c}/dense"])
-        else:
-            parts = tuple(arrays[f"{c}/{part}"] for part in ("data", "indices", "indptr"))
-            matrices.append(scipy.sparse.csc_array(parts, shape=(metadata["n_features"], n)))
-    labelled = metadata["class_names"] is not None
-    return Sources(
-        matrices,
-        names=metadata["names"],
-        feature_names=metadata["feature_names"],
-        sample_names=metadata["sample_names"],
-        labels=[arrays[f"{c}/labels"] for c in range(len(matrices))] if labelled else None,
-        class_names=metadata["class_names"],
-    )
+    with complete(path):
+        arrays, metadata = _read(path, "sources")
+        matrices = []
+        for c, n in enumerate(metadata["n_samples"]):
+            if f"{c}/dense" in arrays:
+                matrices.append(arrays[f"{c}/dense"])
+            else:
+                parts = tuple(arrays[f"{c}/{part}"] for part in ("data", "indices", "indptr"))
+                matrices.append(scipy.sparse.csc_array(parts, shape=(metadata["n_features"], n)))
+        labelled = metadata["class_names"] is not None
+        return Sources(
+            matrices,
+            names=metadata["names"],
+            feature_names=metadata["feature_names"],
+            sample_names=metadata["sample_names"],
+            labels=[arrays[f"{c}/labels"] for c in range(len(matrices))] if labelled else None,
+            class_names=metadata["class_names"],
+        )
 
 
 def _write(path, kind, arrays, metadata):
@@ -181,22 +203,33 @@ def _write(path, kind, arrays, metadata):
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
+@contextmanager
+def complete(path):
+    """Whatever goes wrong with the content of a file or folder of ours, in one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        AssertionError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError, OSError,
+        OverflowError, RuntimeError, SyntaxError, TypeError, ValueError, zipfile.BadZipFile, zlib.error, struct.error,
+    ):  # fmt: skip
+        raise InputError(f"{path} is not complete, or was not written by bjmd; write it again") from None
+
+
 def _read(path, kind):
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path, or run the step that writes it")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            metadata = json.loads(archive.read("metadata.json"))
-            if metadata.get("format") != "bjmd":
-                raise KeyError("format")
-            arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()
-                if name.endswith(".npy")
-            }
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, AttributeError):
-        raise InputError(f"{path} is not a complete file written by bjmd; write it again") from None
+    with zipfile.ZipFile(path) as archive:
+        metadata = json.loads(archive.read("metadata.json"))
+        if metadata["format"] != "bjmd":
+            raise KeyError("format")
+        arrays = {
+            name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+            for name in archive.namelist()
+            if name.endswith(".npy")
+        }
     if metadata["format_version"] != FORMAT_VERSION:
         raise InputError(
             f"{path} has format version {metadata['format_version']} but {FORMAT_VERSION} is needed; write it again"

@@ -4,7 +4,7 @@ Components are called C1, C2, ... in the order of the result.  `results` are the
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -140,3 +140,13 @@ def markdown(table: pd.DataFrame) -> str:
     """A table of text cells in Markdown."""
     lines = [table.columns, ["---"] * table.shape[1], *table.to_numpy().tolist()]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def harmless(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a ' before every text that a spreadsheet would run as a formula."""
+
+    def quoted(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+
+    texts = {name: table[name].map(quoted) for name in table if not pd.api.types.is_numeric_dtype(table[name])}
+    return table.assign(**texts).rename(index=quoted)
