@@ -117,10 +117,7 @@ BAD_SOURCES = {
     "lambda": (lambda: Priors(lambda_=0), "lambda_ is 0; it must be a finite number greater than 0"),
     "b0": (lambda: Priors(b0=-1.0), "b0 is -1.0"),
     "b0 as YAML reads it": (lambda: Priors(b0="1e-5"), r"b0 is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05\)"),
-    "escape codes": (
-        lambda: Sources([X], names=["\x1b[31mred"]),
-        "names has .*, which holds a character that",
-    ),
+    "escape codes": (lambda: Sources([X], names=["\x1b[31mred"]), "names has .*, which holds a character that"),
     "indices": (
         lambda: Sources([scipy.sparse.csr_array((np.ones(1), np.array([-5]), np.array([0, 1, 1])), shape=(2, 4))]),
         "source 'source 1' is a damaged sparse matrix",

@@ -19,8 +19,13 @@ import scipy.sparse
 
 from bjmd.data import products
 from bjmd.data.streamed import Streamed
+from bjmd.model import residual_sum_of_squares
 from bjmd.numerics import moments
 from bjmd.numerics.moments import Places
+
+
+CANCELS, BLOCK = 1e-6, 2**20
+"""The share of ||X||^2 below which a residual is computed entry by entry, and the numbers in a block of it."""
 
 
 class View:
@@ -73,6 +78,19 @@ class View:
         if self.base is not None:
             product -= (wt @ self.base)[:, None]
         return product if self.unit == 1 else product / self.unit
+
+    def residual_sum_of_squares(self, wt, h, squared_norm, gram, projection):
+        """||Z - WH||^2 from its parts (model.py), or entry by entry where their difference would be mostly rounding."""
+        rss = residual_sum_of_squares(squared_norm, gram, projection, h)
+        if rss > CANCELS * squared_norm or isinstance(self.matrix, Streamed):
+            return rss
+        base, rss = (0.0 if self.base is None else self.base[:, None]), 0.0
+        width = max(1, BLOCK // self.shape[0])
+        for first in range(0, self.shape[1], width):
+            x = self.matrix[:, first : first + width]
+            x = x.toarray() if scipy.sparse.issparse(x) else x
+            rss += np.sum(((x - base) / self.unit - wt.T @ h[:, first : first + width]) ** 2)
+        return rss
 
     def sums_of_rows(self, weights=None):
         """sum_j q_j z_ij."""

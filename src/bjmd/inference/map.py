@@ -26,7 +26,7 @@ from bjmd.errors import InputError
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.inference.starts import random_memberships
-from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms, residual_sum_of_squares
+from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
 from bjmd.numerics import simplex
 from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
 
@@ -119,7 +119,7 @@ class PosteriorMode:
             projection = view.times_components(wt)
             alpha = state.noise_variances[c] * (self.alpha0 - 1)
             solution = simplex.minimise(gram, projection, alpha, start=state.columns[c], tol=SWEEP_TOLERANCE)
-            rss = residual_sum_of_squares(self.norm(c), gram, projection, solution.h)
+            rss = view.residual_sum_of_squares(wt, solution.h, self.norm(c), gram, projection)
             variance = self.noise_variance(rss, self.n_entries[c])
             objective += noise_terms(rss, variance, self.n_entries[c], self.priors)
             objective += dirichlet_terms(solution.h, self.alpha0)
