@@ -23,7 +23,6 @@ from bjmd.model import residual_sum_of_squares
 from bjmd.numerics import moments
 from bjmd.numerics.moments import Places
 
-
 CANCELS, BLOCK = 1e-6, 2**20
 """The share of ||X||^2 below which a residual is computed entry by entry, and the numbers in a block of it."""
 

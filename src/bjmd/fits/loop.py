@@ -21,6 +21,9 @@ from bjmd.fits.posterior import Posterior
 Watch = Callable[[list[np.ndarray]], Mapping[str, Any]]
 """Called with the memberships after every recorded iteration; what it returns is kept in the result's history."""
 
+ROUNDING = 1e-9
+"""The relative rise of an objective that is taken for rounding."""
+
 State = TypeVar("State")
 """What one sweep hands to the next.  With momentum it also has vector(), and at(vector), which gives a moved copy."""
 
@@ -77,10 +80,16 @@ def run(
         if not np.isfinite(value):
             raise FitError(f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors")
         if momentum_from is not None and trace and value > trace[-1]:
+            rise = value - trace[-1]
             trace.append(trace[-1])
             seen += seen[-1:]
             if not extrapolated:  # a plain sweep rises by rounding only, and would do so for ever
                 converged, reason = True, f"the {objective} changes by rounding only in sweep {sweep}"
+                if rise > ROUNDING * max(1.0, abs(value)):
+                    converged, reason = (
+                        False,
+                        f"the {objective} rose by {rise:.2g} in sweep {sweep}, though it should not",
+                    )
                 break
             state, extrapolated = best.at(momentum.undo()), False
             continue
