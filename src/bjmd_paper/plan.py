@@ -67,9 +67,9 @@ class Plan:
     def _check_fit(self, name):
         fit = self.fits[name]
         registry.check_options(fit["method"], fit.get("options", {}))
-        for family in {*fit.get("data", []), *fit.get("on", {})} - KINDS.keys():
+        for family in {*fit.get("data", []), *fit.get("by_data", {})} - KINDS.keys():
             catalogue.family(family)
-        for family in (None, *fit.get("on", {})):
+        for family in (None, *fit.get("by_data", {})):
             _check_numbers(self.n_restarts(name, family), self.n_best(name, family))
 
     def families(self):
@@ -147,7 +147,7 @@ class Plan:
 
     def _number(self, key, fit, family):
         entry = self.fits[fit]
-        return entry.get("on", {}).get(family, {}).get(key, entry.get(key, self.config[key]))
+        return entry.get("by_data", {}).get(family, {}).get(key, entry.get(key, self.config[key]))
 
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""
@@ -201,7 +201,7 @@ class Plan:
         ]
 
     def _in_words(self, number, fit):
-        others = (f"{number(fit, family)} on {family}" for family in self.fits[fit].get("on", {}))
+        others = (f"{number(fit, family)} on {family}" for family in self.fits[fit].get("by_data", {}))
         return "; ".join([str(number(fit)), *others])
 
     def rows(self):

@@ -111,9 +111,10 @@ def draws(draws, rows):
         f"{row.mean:.2f} ± {row.se:.2f} ({row.sd:.2f})" if row.n > 1 else f"{row.mean:.2f}"
         for row in summary[["mean", "se", "sd", "n"]].itertuples()
     ]
+    n_draws = summary["n"].max()
     shown = [
-        f"Means over {summary['n'].max()} draws ± their standard errors, and in brackets the standard deviation of a "
-        "draw. The columns are the noise sd of source 3."
+        f"Number of draws: {n_draws}. Means over draws ± their standard errors, and in brackets the standard deviation "
+        "of a draw. The columns are the noise sd of source 3."
     ]
     for source, part in summary.groupby("source"):
         wide = part.pivot_table(index="Algorithm", columns="sigma3", values="cell", aggfunc="first", sort=False)
@@ -156,7 +157,9 @@ def advi_traces(advi):
     ):
         shown[column] = [_with_error(values, form) for _, values in at[column]]
     n_draws = looks["draw"].nunique()
-    return Table(_rounded(pd.concat(advi)), [f"Means over {n_draws} draws ± their standard errors.", shown])
+    return Table(
+        _rounded(pd.concat(advi)), [f"Number of draws: {n_draws}. Means over draws ± their standard errors.", shown]
+    )
 
 
 def _with_error(values, form="+.2f"):
@@ -185,7 +188,7 @@ def feature_draws(features, rows, level):
     return Table(_rounded(table), parts)
 
 
-def feature_draws_auc(feature_auc, rows, fit):
+def feature_draws_auc(feature_auc, rows):
     """The AUC of every method before and after the feature test; to read, the means over sources and draws."""
     table = pd.concat(feature_auc)
     wide = table.pivot_table(index=["fit", "extra", "draw"], columns="stage", values="auc", sort=False)
