@@ -13,11 +13,14 @@ from bjmd_paper.datasets import catalogue
 EACH = {
     "families": lambda plan: plan.families(),
     "scales": lambda plan: plan.scales,
+    "drawn": lambda plan: [scale for scale in plan.scales if plan.draws(scale)],
     "real": lambda plan: plan.real,
     "filtered": lambda plan: plan.filtered(),
     "pictured": lambda plan: [real for real in plan.real if catalogue.get(real).draw],
     "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
     "real data": lambda plan: [None] if plan.real else [],
+    "ADVI draws": lambda plan: [None] if plan.advi_draws() else [],
+    "feature draws": lambda plan: [None] if plan.feature_draws() else [],
 }
 """The families that have an exhibit of their own, or [None] for one about the whole run."""
 
@@ -93,9 +96,9 @@ def _values(plan, family):
         "real_families": [name for name in plan.families() if name not in plan.scales],
         "datasets": {dataset: plan.family(dataset) for dataset in plan.datasets()},
         "shown": [plan.shown(name) for name in plan.families()],
-        "swept": [dataset for scale in scales for dataset in plan.sweep(scale).values()],
-        "sweeps": {scale: list(plan.sweep(scale)) for scale in scales},
-        "levels": [float(sigma3) for sigma3 in config["synthetic"]["sigma3"]],
+        "draws": [f"{scale}/{draw}" for scale in scales for draw in plan.draws(scale)],
+        "advi_draws": [str(draw) for draw in plan.advi_draws()],
+        "feature_draws": [str(draw) for draw in plan.feature_draws()],
         "fits": plan.fits,
         "fits_table": plan.fits_table(),
         "rows": plan.rows(),
@@ -112,8 +115,8 @@ def _values(plan, family):
         }
     if family in plan.scales:
         values["drawn"] = (
-            f" (noise sd {config['synthetic']['table_sigma3']} in source 3; the paper made its own draw by the same "
-            "recipe, so the noisiest source may differ by a point or two)"
+            f" (noise sd {config['synthetic']['table_sigma3']} in source 3; one draw, as in the paper, whose own is "
+            "not known; the table of many draws says how much draws differ)"
         )
     return values
 

@@ -1,13 +1,14 @@
 """The figures of the paper's exhibits; exhibits.py says what each is drawn from."""
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 from scipy.stats import norm
 
 from bjmd.fits import registry, restarts
 from bjmd.report.style import COLOURS, MARKERS, styled
-from bjmd_paper import feature_test, scores
+from bjmd_paper import feature_test, scores, tables
 from bjmd_paper.metric import auc_watch
 
 
@@ -36,24 +37,60 @@ def line_styles(fits):
 
 
 @styled
-def auc(runs, levels, fits):
-    """AUC against the noise of source 3, a panel per source, for the fits that ran at more than one noise level."""
-    sweep = scores.sweep(runs, levels)
-    n_levels = sweep.groupby("fit")["sigma3"].nunique()
-    sweep = sweep[sweep["fit"].isin(fits) & (sweep["fit"].map(n_levels) > 1)]
-    sources = sweep["source_name"].unique()
-    styles = line_styles(fits)
-    figure = Figure(figsize=(3.1 * len(sources), 3.6), layout="constrained")
-    axes = figure.subplots(1, len(sources), sharey=True)
-    for ax, source in zip(np.atleast_1d(axes), sources, strict=True):
-        for fit, line in sweep[sweep["source_name"] == source].groupby("fit", sort=False):
-            ax.plot(line["sigma3"], line["auc"], label=fits[fit]["label"], **styles[fit])
-        ax.set_title(source.capitalize())
+def auc(draws, fits):
+    """AUC against the noise of source 3, a panel per source: the mean over draws, and the 95 % interval of the mean."""
+    table = tables.over_draws(draws)
+    sources = sorted(table["source"].unique())
+    styles = line_styles({name: fit for name, fit in fits.items() if name in set(table["fit"])})
+    figure = Figure(figsize=(3.1 * len(sources), 3.8), layout="constrained")
+    axes = figure.subplots(1, len(sources), sharey=True, squeeze=False)[0]
+    for ax, source in zip(axes, sources, strict=True):
+        for fit, line in table[table["source"] == source].groupby("fit", sort=False):
+            ax.plot(line["sigma3"], line["mean"], label=fits[fit]["label"], **styles[fit])
+            half = line["half_width"]
+            ax.fill_between(
+                line["sigma3"], line["mean"] - half, line["mean"] + half,
+                color=styles[fit]["color"], alpha=0.15, linewidth=0,
+            )  # fmt: skip
+        ax.set_title(f"Source {source}")
         ax.set_xlabel("Noise sd of source 3")
         ax.grid(axis="y", color="0.9")
-    np.atleast_1d(axes)[0].set_ylabel("AUC (%)")
-    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    axes[0].set_ylabel(f"AUC (%), mean of {table['n'].max()} draws")
+    handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, handlelength=3.5)
+    return figure
+
+
+@styled
+def advi_traces(advi):
+    """ELBO, change and AUC along ADVI's iterations: thin lines are draws, thick lines their means."""
+    looks = pd.concat(advi)
+    looks["objective"] -= looks.groupby("draw")["objective"].transform("min")
+    looks["objective"] = looks["objective"].where(looks["objective"] > 0)  # the lowest has no place on a log axis
+    looks["change"] *= 100
+    aucs = [column for column in looks if column.startswith("auc_")]
+    figure = Figure(figsize=(9.4, 2.9), layout="constrained")
+    axes = figure.subplots(1, 3)
+    panels = (
+        (["objective"], "Minus ELBO above its lowest"),
+        (["change"], "Change of the memberships (%)"),
+        (aucs, "AUC (%)"),
+    )
+    for ax, (columns, title) in zip(axes, panels, strict=True):
+        for c, column in enumerate(columns):
+            wide = looks.pivot(index="iteration", columns="draw", values=column)
+            style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3]}
+            ax.plot(wide.index, wide, alpha=0.35, **{**style, "linewidth": 0.6})
+            ax.plot(wide.index, wide.mean(axis=1), label=f"source {c + 1}", **{**style, "linewidth": 1.8})
+        for place in (20_000, 80_000):
+            if place < looks["iteration"].max():
+                ax.axvline(place, color="0.6", linestyle=":", linewidth=1)
+        ax.set_yscale("linear" if columns is aucs else "log")
+        ax.set_title(title, loc="left")
+        ax.set_xlabel("Iteration")
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+    axes[2].legend(loc="lower right", handlelength=2.5)
     return figure
 
 

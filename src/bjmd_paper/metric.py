@@ -1,6 +1,9 @@
-"""The paper's measure of how well memberships find known classes.
+"""How well memberships find known classes: the paper's measure, and two fairer ones.
 
-For each class, the best AUC that any single component (row of H) reaches as its score; then the mean over classes.
+The paper's: for each class, the best AUC that any single component (row of H) reaches as its score; then the mean over
+classes.  One component may serve several classes there, so that even random memberships score above 50.  Matched one to
+one it may not.  And memberships of BJMD sum to one in every sample, those of NMF and its kin do not, so that a sample
+with large values is ranked first by every component; `scaled` memberships make up for that.
 """
 
 import warnings
@@ -39,8 +42,44 @@ def auc_per_class(h, labels):
     return auc_table(h, labels).max(axis=1)
 
 
-def auc_per_source(memberships, labels):
-    """The paper's score: for each source, the mean of `auc_per_class` over the classes that have an AUC there.
+def matched_per_class(h, labels):
+    """For each class the AUC of its own component: no two classes share one, and the mean is as high as can be.
+
+    Classes that are left over, where there are fewer components than classes, count one half; NaN as above.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    table = auc_table(h, labels)
+    scores = np.where(np.isnan(table).any(axis=1), np.nan, 0.5)
+    defined = np.flatnonzero(~np.isnan(scores))
+    rows, components = linear_sum_assignment(table[defined], maximize=True)
+    scores[defined[rows]] = table[defined[rows], components]
+    return scores
+
+
+def scaled(memberships):
+    """Memberships whose columns sum to one: a column is divided by its sum, and one of zeros becomes uniform.
+
+    Columns that sum to one already, but for rounding, stay as they are.
+    """
+    found = []
+    for h in memberships:
+        total = h.sum(axis=0)
+        if np.allclose(total, 1, rtol=0, atol=1e-5):
+            found.append(h)
+        else:
+            found.append(np.where(total > 0, h / np.where(total > 0, total, 1), 1 / len(h)))
+    return found
+
+
+def condition(memberships):
+    """The condition number of HH' over all samples."""
+    h = np.hstack(memberships)
+    return float(np.linalg.cond(h @ h.T))
+
+
+def auc_per_source(memberships, labels, per_class=auc_per_class):
+    """The paper's score: for each source, the mean of `per_class` over the classes that have an AUC there.
 
     A class that is left out is named in an UndefinedAUCWarning; a source with no class left scores NaN.
     """
@@ -48,7 +87,7 @@ def auc_per_source(memberships, labels):
         raise InputError(f"there are memberships of {len(memberships)} sources but labels of {len(labels)}")
     scores = np.full(len(memberships), np.nan)
     for c, (h, indicator) in enumerate(zip(memberships, labels, strict=True)):
-        best = auc_per_class(h, indicator)
+        best = per_class(h, indicator)
         defined = ~np.isnan(best)
         if not defined.all():
             left_out = ", ".join(str(k + 1) for k in np.flatnonzero(~defined))

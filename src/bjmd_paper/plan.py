@@ -1,7 +1,8 @@
 """What a config asks for: data sets, fits, restarts and their jobs, all checked before anything runs.
 
-A family is a kind of data: the synthetic scales "small" and "large", each with one data set for every sigma3, and the
-real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set after the feature test.
+A family is a kind of data: the synthetic scales "small" and "large", each shown by one data set, and the real data sets
+of the catalogue, each its own family; "<name>-filtered" is a real data set after the feature test.  Beside the data set
+that is shown, a synthetic scale has many draws at every sigma3; a job makes one of them, fits it and keeps the scores.
 A config with the key `own` runs one fit on the user's own files instead, and nothing of the paper.
 """
 
@@ -39,8 +40,14 @@ class Plan:
             where = {"mirror": config["mirror"], "cache": config["cache"]}
             self.real = [name for name in self.real if fetch.at_hand(name, **where)]
         self.left_out = [name for name in config["real"] if name not in self.real]
-        if self.filtered() and config["feature_test"]["fit"] not in self.fits:
+        if (self.filtered() or self.feature_draws()) and config["feature_test"]["fit"] not in self.fits:
             raise InputError(f"feature_test.fit is {config['feature_test']['fit']!r}, which is not an entry of fits")
+        numbers = {f"draws.{scale}": config["draws"][scale] for scale in self.scales}
+        for key, asked in {**numbers, "feature_draws": config["feature_draws"]}.items():
+            try:
+                _check_numbers(asked["restarts"], asked["best"])
+            except InputError as problem:
+                raise InputError(f"{key}: {problem}") from None
         for name in self.fits:
             try:
                 self._check_fit(name)
@@ -60,12 +67,10 @@ class Plan:
     def _check_fit(self, name):
         fit = self.fits[name]
         registry.check_options(fit["method"], fit.get("options", {}))
-        if self.n_restarts(name) < self.n_best(name):
-            raise InputError(
-                f"{self.n_restarts(name)} restarts are fewer than best = {self.n_best(name)}; change one of the two"
-            )
-        for family in {*fit.get("data", []), *fit.get("sweep", [])} - KINDS.keys():
+        for family in {*fit.get("data", []), *fit.get("by_data", {})} - KINDS.keys():
             catalogue.family(family)
+        for family in (None, *fit.get("by_data", {})):
+            _check_numbers(self.n_restarts(name, family), self.n_best(name, family))
 
     def families(self):
         return [*self.scales, *self.real, *(f"{name}-filtered" for name in self.filtered())]
@@ -83,34 +88,70 @@ class Plan:
         """The data set of a family that its tables show."""
         return f"{family}-{float(self.config['synthetic']['table_sigma3'])}" if family in self.scales else family
 
-    def sweep(self, scale):
-        """The data sets of one scale at every sigma3."""
-        return {float(sigma3): f"{scale}-{float(sigma3)}" for sigma3 in self.config["synthetic"]["sigma3"]}
-
     def datasets(self):
-        """All data sets of the run."""
-        shown = [self.shown(family) for family in self.families()]
-        return list(dict.fromkeys([*shown, *(name for scale in self.scales for name in self.sweep(scale).values())]))
+        """All data sets of the run, but for the draws."""
+        return [self.shown(family) for family in self.families()]
 
     def fits_on(self, dataset):
         """The fits that run on one data set."""
         family = self.family(dataset)
-        return [
-            name
-            for name, fit in self.fits.items()
-            if _is_among(family, fit.get("data"))
-            and (dataset == self.shown(family) or _is_among(family, fit.get("sweep")))
-        ]
+        return [name for name, fit in self.fits.items() if _is_among(family, fit.get("data"))]
 
-    def n_restarts(self, fit):
-        return self.fits[fit].get("restarts", self.config["restarts"])
+    def levels(self):
+        """Every sigma3 of the draws."""
+        return [float(sigma3) for sigma3 in self.config["synthetic"]["sigma3"]]
 
-    def n_best(self, fit):
-        return self.fits[fit].get("best", self.config["best"])
+    def draws(self, scale):
+        """The numbers of the draws of one scale, if any fit runs on them."""
+        return range(self.config["draws"][scale]["number"] if self.fits_on_draws(scale) else 0)
+
+    def fits_on_draws(self, scale):
+        """The fits that run on every draw of one scale."""
+        return [name for name, fit in self.fits.items() if scale in fit.get("draws", ())]
+
+    def draw_job(self, scale):
+        """What a job of one draw needs to know."""
+        jobs = {fit: self.job(scale, fit) for fit in self.fits_on_draws(scale)}
+        return {"levels": self.levels(), "jobs": jobs, **_restarts(self.config["draws"][scale])}
+
+    def advi_draws(self):
+        """The draws of the small data on which ADVI is watched."""
+        return range(self.config["advi_traces"]["number"] if "small" in self.scales else 0)
+
+    def feature_draws(self):
+        """The draws of the small data on which the feature test is tried."""
+        return range(self.config["feature_draws"]["number"] if "small" in self.scales else 0)
+
+    def feature_draw_job(self):
+        """What a job of one of them needs to know: every fit on the small data but ADVI, which is slow, and chance."""
+        asked, test = self.config["feature_draws"], self.config["feature_test"]
+        methods = {fit: self.fits[fit]["method"] for fit in self.fits_on(self.shown("small"))}
+        quick = [fit for fit, name in methods.items() if registry.get(name).cost != "gradients" and name != "random"]
+        fits = dict.fromkeys([*quick, test["fit"]])
+        return {
+            "extras": asked["extra"],
+            "jobs": {fit: self.job("small", fit) for fit in fits},
+            "noise_from": [fit for fit in asked["noise_from"] if fit in fits],
+            **_restarts(asked),
+            "fit": test["fit"],
+            "level": test["level"],
+        }
+
+    def n_restarts(self, fit, family=None):
+        """How often a fit runs, on one family if that has a number of its own."""
+        return self._number("restarts", fit, family)
+
+    def n_best(self, fit, family=None):
+        """How many of them are averaged."""
+        return self._number("best", fit, family)
+
+    def _number(self, key, fit, family):
+        entry = self.fits[fit]
+        return entry.get("by_data", {}).get(family, {}).get(key, entry.get(key, self.config[key]))
 
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""
-        n, size = self.n_restarts(fit), self.fits[fit].get("chunk", self.config["chunk"])
+        n, size = self.n_restarts(fit, self.family(dataset)), self.fits[fit].get("chunk", self.config["chunk"])
         return [f"results/fits/{dataset}/{fit}/{first}-{min(first + size, n) - 1}.npz" for first in range(0, n, size)]
 
     def n_components(self, dataset):
@@ -152,18 +193,31 @@ class Plan:
                 "fit": name,
                 "method": fit["method"],
                 "options": ", ".join(f"{key} = {value}" for key, value in fit.get("options", {}).items()) or "defaults",
-                "restarts": self.n_restarts(name),
-                "chosen": self.n_best(name),
+                "restarts": self._in_words(self.n_restarts, name),
+                "chosen": self._in_words(self.n_best, name),
                 "data": ", ".join(family for family in self.families() if name in self.fits_on(self.shown(family))),
             }
             for name, fit in self.fits.items()
         ]
+
+    def _in_words(self, number, fit):
+        others = (f"{number(fit, family)} on {family}" for family in self.fits[fit].get("by_data", {}))
+        return "; ".join([str(number(fit)), *others])
 
     def rows(self):
         """Label and paper's row of every row of the tables: the fits, and the truth where it is known."""
         keys = ("label", "paper_row")
         rows = {name: {key: fit[key] for key in keys if key in fit} for name, fit in self.fits.items()}
         return {**rows, "truth": {"label": "True H (control)"}}
+
+
+def _check_numbers(n_restarts, n_best):
+    if n_restarts < n_best:
+        raise InputError(f"{n_restarts} restarts are fewer than best = {n_best}; change one of the two")
+
+
+def _restarts(asked):
+    return {"n_restarts": asked["restarts"], "n_best": asked["best"]}
 
 
 def _is_among(family, data):

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bjmd.fits import registry
 from bjmd_paper.datasets import catalogue
@@ -140,6 +140,32 @@ def fit_threads(method, shape, n_components, n_restarts, options):
         return 1
     seconds = fit(method, shape, n_components, n_restarts, options).seconds
     return min(MOST_THREADS, n_restarts, math.ceil(seconds / LONG_SECONDS))
+
+
+def draw(scale, levels, jobs, n_restarts, **_):
+    """One draw: every fit at every sigma3.  Synthetic data have few components, and fits of them take few sweeps."""
+    shape, n_components = expected_shape(scale), catalogue.family(scale).n_components
+    run = 0.02 + 7e-4 * 40 * shape.work(n_components)
+    return Need(START_SECONDS + len(levels) * len(jobs) * n_restarts * run, START_MB + 5 * shape.mb)
+
+
+def advi_trace(max_iterations):
+    """ADVI on one draw of the small data."""
+    n_components = catalogue.family("small").n_components
+    return fit("advi-bjmd", expected_shape("small"), n_components, 1, {"max_iterations": max_iterations})
+
+
+def feature_draw(extras, jobs, n_restarts):
+    """The fits on one draw of the small data with more and more features, each before and after the test."""
+    small = expected_shape("small")
+    shapes = [replace(small, n_features=small.n_features + extra) for extra in extras]
+    shapes = [replace(shape, n_entries=shape.n_features * shape.n_samples) for shape in shapes]
+    needs = [
+        fit(job["method"], shape, job["n_components"], n_restarts, job["options"])
+        for shape in [*shapes, *[small] * len(extras)]
+        for job in jobs.values()
+    ]
+    return Need(START_SECONDS + sum(need.seconds - START_SECONDS for need in needs), max(need.mb for need in needs))
 
 
 def read(shape):

@@ -1,14 +1,19 @@
 """From results to tidy tables: one row per run and source, and their summary over the chosen runs."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 
 from bjmd.fits import restarts
-from bjmd_paper.metric import auc_per_source
+from bjmd_paper import metric
+
+SCORES = ("auc", "auc_scaled", "matched", "matched_scaled")
+"""In percent: the best component of each class, or one of its own; memberships as they are, or `metric.scaled`."""
 
 
 def runs_table(sources, results, n_best):
-    """Every restart of every fit: AUC (in percent) and noise per source, and whether the run is among the best.
+    """Every restart of every fit: SCORES and noise per source, and whether the run is among the best.
 
     `results` maps the name of a fit to its restarts, `n_best` to how many of them are chosen, by objective alone.
     """
@@ -26,23 +31,42 @@ def with_truth(runs, sources, truth):
 
 
 def _rows(sources, fit, run, chosen):
-    auc = [np.nan] * len(sources) if sources.labels is None else auc_per_source(run.memberships, sources.labels)
+    found = four_scores(run.memberships, sources.labels)
+    condition = metric.condition(run.memberships)
     return [
         {
             "fit": fit,
             "seed": -1 if run.seed is None else run.seed,
             "source": c + 1,
             "source_name": name,
-            "auc": 100 * auc[c],
+            **{name: found[name][c] for name in SCORES},
             "noise": np.nan if run.noise is None else run.noise[c],
             "objective": run.objective,
             "iterations": run.n_iterations,
             "seconds": run.seconds,
             "converged": run.converged,
             "chosen": chosen,
+            "condition": condition,
         }
         for c, name in enumerate(sources.names)
     ]
+
+
+def four_scores(memberships, labels):
+    """The SCORES of every source, NaN where there are no labels; classes without an AUC are named once."""
+    if labels is None:
+        return {name: np.full(len(memberships), np.nan) for name in SCORES}
+    found = {"auc": 100 * metric.auc_per_source(memberships, labels)}
+    scaled = metric.scaled(memberships)
+    as_they_are = all(h is same for h, same in zip(memberships, scaled, strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", metric.UndefinedAUCWarning)
+        found["matched"] = 100 * metric.auc_per_source(memberships, labels, metric.matched_per_class)
+        if as_they_are:
+            return found | {"auc_scaled": found["auc"], "matched_scaled": found["matched"]}
+        found["auc_scaled"] = 100 * metric.auc_per_source(scaled, labels)
+        found["matched_scaled"] = 100 * metric.auc_per_source(scaled, labels, metric.matched_per_class)
+    return found
 
 
 def traces_table(results, n_best):
@@ -64,25 +88,28 @@ def traces_table(results, n_best):
 
 
 def summary(runs):
-    """Mean and spread over the chosen runs of each fit, per source."""
+    """Mean and spread over the chosen runs of each fit, per source.
+
+    Of their times the median: the first fit in a process also loads or compiles its updates.
+    """
     restarts_of = runs.groupby("fit")["seed"].nunique()
     grouped = runs[runs["chosen"]].groupby(["fit", "source", "source_name"], sort=False)
     table = grouped.agg(
         auc=("auc", "mean"),
         auc_sd=("auc", "std"),
+        auc_scaled=("auc_scaled", "mean"),
+        auc_scaled_sd=("auc_scaled", "std"),
+        matched=("matched", "mean"),
+        matched_scaled=("matched_scaled", "mean"),
         noise=("noise", "mean"),
         iterations=("iterations", "mean"),
-        seconds=("seconds", "mean"),
+        seconds=("seconds", "median"),
         converged=("converged", "mean"),
         n_chosen=("seed", "nunique"),
+        condition=("condition", "mean"),
     ).reset_index()
     table["n_restarts"] = table["fit"].map(restarts_of)
     return table
-
-
-def sweep(runs, levels):
-    """The summaries of one scale at every sigma3, below each other; `levels` are those of the tables of `runs`."""
-    return pd.concat([summary(one).assign(sigma3=level) for one, level in zip(runs, levels, strict=True)])
 
 
 def mean_noise(runs, fit):

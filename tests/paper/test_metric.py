@@ -1,3 +1,4 @@
+import itertools
 import warnings
 
 import numpy as np
@@ -5,7 +6,16 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from bjmd.errors import InputError
-from bjmd_paper.metric import UndefinedAUCWarning, auc_per_class, auc_per_source, auc_table, auc_watch
+from bjmd_paper.metric import (
+    UndefinedAUCWarning,
+    auc_per_class,
+    auc_per_source,
+    auc_table,
+    auc_watch,
+    condition,
+    matched_per_class,
+    scaled,
+)
 
 
 @pytest.mark.parametrize("decimals", [12, 1, 0], ids=["no ties", "many ties", "almost all tied"])
@@ -50,3 +60,48 @@ def test_mismatches_are_refused():
         auc_per_class(np.ones((2, 3)), np.ones((1, 4)))
     with pytest.raises(InputError, match="2 sources but labels of 1"):
         auc_per_source([np.ones((2, 3))] * 2, [np.ones((1, 3))])
+
+
+@pytest.mark.parametrize(("n_components", "n_classes"), [(4, 4), (5, 3), (2, 4)])
+def test_the_matching_is_the_best_of_all(n_components, n_classes, rng):
+    h, labels = rng.random((n_components, 30)), rng.random((n_classes, 30)) < 0.4
+    table = auc_table(h, labels)
+    n_pairs = min(n_components, n_classes)
+    best = max(
+        table[list(classes), list(components)].sum() + 0.5 * (n_classes - n_pairs)
+        for classes in itertools.combinations(range(n_classes), n_pairs)
+        for components in itertools.permutations(range(n_components), n_pairs)
+    )
+    np.testing.assert_allclose(matched_per_class(h, labels).sum(), best)
+
+
+def test_two_classes_cannot_share_a_component():
+    h = np.array([[0.9, 0.8, 0.1, 0.2], [0.5, 0.5, 0.5, 0.5]])
+    labels = np.array([[1, 1, 0, 0], [1, 1, 0, 0]])
+    np.testing.assert_allclose(auc_per_class(h, labels), [1, 1])
+    np.testing.assert_allclose(sorted(matched_per_class(h, labels)), [0.5, 1])
+
+
+def test_a_class_without_an_auc_needs_no_component():
+    h, labels = np.array([[0.9, 0.8, 0.1]]), np.array([[0, 0, 0], [1, 1, 0]])
+    np.testing.assert_array_equal(matched_per_class(h, labels), [np.nan, 1])
+
+
+def test_scaled_columns_sum_to_one_and_an_empty_one_is_uniform():
+    (h,) = scaled([np.array([[2.0, 0.0, 1.0], [6.0, 0.0, 0.0]])])
+    np.testing.assert_allclose(h, [[0.25, 0.5, 1], [0.75, 0.5, 0]])
+    simplex = np.array([[0.1, 0.7], [0.9, 0.3]])
+    assert scaled([simplex])[0] is simplex
+
+
+def test_scaling_repairs_what_large_samples_spoil():
+    """Twice as much of everything in some samples: as it is, the component ranks size and not the mixture."""
+    labels = np.array([[1, 1, 0, 0], [0, 0, 1, 1]])
+    h = np.where(labels, 0.7, 0.3) * np.array([1, 5, 1, 5])
+    assert auc_per_source([h], [labels]) == [0.75]
+    assert auc_per_source(scaled([h]), [labels]) == [1]
+
+
+def test_the_condition_is_that_of_all_samples():
+    a, b = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0], [2.0]])
+    assert condition([a, b]) == pytest.approx(4)

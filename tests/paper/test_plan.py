@@ -70,18 +70,83 @@ def test_a_config_can_leave_out_a_fit_of_the_one_below(config):
     assert "jmd" not in plan.fits_on("small-4.0")
 
 
-def test_sweeps_and_families(config):
+def test_families_and_what_is_shown_of_them(config):
     plan = Plan(config, SCHEMA)
-    assert plan.sweep("small")[1.5] == "small-1.5"
     assert plan.shown("small") == "small-4.0"
     assert (plan.family("small-1.5"), plan.family("yale-b"), plan.family("metabric-489")) == (
         "small",
         "yale-b",
         "metabric-489",
     )
-    assert "kmeans" in plan.fits_on("small-4.0")
-    assert "kmeans" not in plan.fits_on("small-1.5")
-    assert len(plan.datasets()) == 18
+    assert plan.datasets() == ["small-4.0", "large-4.0"]
+
+
+PAIRS = (
+    {"map-bjmd", "map-bjmd-printed", "cavi-bjmd", "jmd"},
+    {"map-catbjmd", "map-catbjmd-printed", "cavi-catbjmd", "glad"},
+)
+
+
+@pytest.mark.parametrize("name", ["config", "reference", "paper"])
+@pytest.mark.parametrize("scale", ["small", "large"])
+def test_both_of_every_pair_run_on_enough_draws_with_the_same_restarts(config, name, scale):
+    plan = Plan(overlaid(config, yaml.safe_load((ROOT / f"config/{name}.yaml").read_text())), SCHEMA)
+    assert set(plan.fits_on_draws(scale)) >= set.union(*PAIRS)
+    assert len(plan.draws(scale)) >= {"small": 40, "large": 10}[scale]
+    job = plan.draw_job(scale)
+    assert job["levels"] == [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5]
+    assert job["n_restarts"] > job["n_best"] >= 1
+    assert job["jobs"]["jmd"]["method"] == "jmd"
+
+
+def test_draws_that_no_fit_runs_on_are_not_made(config):
+    fits = {name: {key: value for key, value in fit.items() if key != "draws"} for name, fit in config["fits"].items()}
+    plan = Plan(config | {"fits": fits}, SCHEMA)
+    assert len(plan.draws("small")) == 0 and len(plan.feature_draws()) > 0
+    alone = Plan(config | {"synthetic": config["synthetic"] | {"scales": ["large"]}}, SCHEMA)
+    assert len(alone.advi_draws()) == len(alone.feature_draws()) == 0
+
+
+def test_the_feature_test_is_tried_with_every_quick_method(config):
+    job = Plan(config, SCHEMA).feature_draw_job()
+    assert set(job["jobs"]) == set(config["fits"]) - {"advi-bjmd", "advi-catbjmd", "random"}
+    assert {*job["noise_from"], job["fit"]} <= set(job["jobs"])
+
+
+def test_restarts_of_a_fit_may_differ_by_data(config):
+    config["fits"]["jmd"] |= {"data": ["synthetic"], "restarts": 10, "best": 3, "chunk": 5}
+    config["fits"]["jmd"]["by_data"] = {"large": {"restarts": 3, "best": 1}}
+    plan = Plan(config, SCHEMA)
+    assert [Path(path).stem for path in plan.chunks("small-4.0", "jmd")] == ["0-4", "5-9"]
+    assert [Path(path).stem for path in plan.chunks("large-4.0", "jmd")] == ["0-2"]
+    assert (plan.n_best("jmd", "small"), plan.n_best("jmd", "large")) == (3, 1)
+    (row,) = (row for row in plan.fits_table() if row["fit"] == "jmd")
+    assert (row["restarts"], row["chosen"]) == ("10; 3 on large", "3; 1 on large")
+
+
+BAD_NUMBERS = {
+    "by data": (
+        lambda c: c["fits"]["jmd"].update(by_data={"large": {"best": 21}}),
+        "fits.jmd: 20 restarts are fewer than best = 21",
+    ),
+    "by what data": (
+        lambda c: c["fits"]["jmd"].update(by_data={"larg": {"best": 1}}),
+        "fits.jmd: there is no data 'larg'; did you",
+    ),
+    "draws": (lambda c: c["draws"]["large"].update(best=9), "draws.large: 2 restarts are fewer than best = 9"),
+    "features": (lambda c: c["feature_draws"].update(best=9), "feature_draws: 2 restarts are fewer than best = 9"),
+    "extra": (
+        lambda c: c["feature_draws"].update(extra=[0]),
+        "0 is less than the minimum of 1 at feature_draws.extra.0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_NUMBERS.values(), ids=BAD_NUMBERS)
+def test_numbers_that_make_no_sense_are_refused(config, change, message):
+    change(config)
+    with pytest.raises(InputError, match=message):
+        Plan(config, SCHEMA)
 
 
 def test_chunks(config):

@@ -22,7 +22,8 @@ def run(seed, objective, h, noise=2.0):
 def runs():
     sources = Sources([np.ones((3, 4))], names=["only"], labels=[LABELS])
     perfect, useless = LABELS.astype(float), np.full((2, 4), 0.5)
-    results = {"a": [run(0, 3.0, useless), run(1, 1.0, perfect), run(2, 2.0, useless)], "b": [run(0, 5.0, useless)]}
+    unequal = np.where(LABELS, 0.7, 0.3) * [1, 5, 1, 5]
+    results = {"a": [run(0, 3.0, useless), run(1, 1.0, perfect), run(2, 2.0, useless)], "b": [run(0, 5.0, unequal)]}
     table = scores.runs_table(sources, results, {"a": 2, "b": 1})
     return scores.with_truth(table, sources, run(None, np.nan, perfect))
 
@@ -34,6 +35,8 @@ def test_the_best_by_objective_are_chosen_and_averaged(runs):
     assert summary.loc["a", "auc_sd"] == pytest.approx(np.std([100, 50], ddof=1))
     assert (summary.loc["a", "n_chosen"], summary.loc["a", "n_restarts"]) == (2, 3)
     assert summary.loc["truth", "auc"] == 100
+    assert summary.loc["b", list(scores.SCORES)].tolist() == [75, 100, 75, 100]
+    assert summary.loc["truth", "condition"] == 1
 
 
 def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, monkeypatch):
@@ -44,9 +47,12 @@ def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, m
     output = SimpleNamespace(**{kind: tmp_path / kind for kind in ("csv", "markdown", "latex", "fragment", "html")})
     tables.write(table, "Toy", "About toys.", output)
     markdown = output.markdown.read_text().splitlines()
-    assert markdown[0].startswith("| Algorithm | only AUC | only paper | only diff.")
+    assert markdown[0].startswith("| Algorithm | only AUC | only paper | only diff. | Processor time (s) ours |")
     assert markdown[2] == "| A & co | 75.00 ± 35.36 | 80.00 | -5.00 | 1.5 | 7.0 | 100 % | 2 of 3 |"
-    assert markdown[3].startswith("| B | 50.00 | – | – |")
+    assert markdown[3].startswith("| B | 75.00 | – | – | 1.5 |")
+    assert markdown[4].startswith("| B, columns scaled | 100.00 | – | – |  |")
+    assert markdown[5].startswith("| True H |"), "its columns sum to one"
+    assert markdown[-3:-1] == ["| B | 75.00 |", "| B, columns scaled | 100.00 |"], "matched one to one"
     assert r"A \& co" in output.latex.read_text()
     fragment = output.fragment.read_text()
     assert "<th colspan=3>only</th>" in fragment and "<td>A &amp; co</td>" in fragment

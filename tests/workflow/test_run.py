@@ -29,7 +29,12 @@ def arrays(folder):
 
 
 def test_every_target_is_there_and_a_second_run_has_nothing_to_do(finished):
-    for name in ("tables/performance-small.csv", "figures/auc-small.svg", "figures/noise-small.png"):
+    for name in (
+        "tables/performance-small.csv",
+        "figures/auc-small.svg",
+        "figures/noise-small.png",
+        "draws/small/1.csv",
+    ):
         assert (finished.folder / "results" / name).stat().st_size > 0
     assert "Nothing to be done" in finished.run("--dry-run").stdout
 
@@ -58,7 +63,7 @@ def test_the_table_has_the_printed_numbers_beside_ours(finished):
     ours = table.loc[("map-bjmd", 3)]
     assert ours["difference"] == pytest.approx(ours["auc"] - 77.85)
     latex = (finished.folder / "results/tables/performance-small.tex").read_text()
-    assert latex.count(r"\\") == 7, "two lines of header, four fits and the truth"
+    assert latex.count(r"\\") == 8 + 7, "two lines of header, four fits, one of them twice, and the truth; and matched"
 
 
 def test_the_truth_scores_100(finished):
@@ -80,7 +85,8 @@ def test_changing_one_option_reruns_only_what_depends_on_it(finished):
     try:
         finished.configure(changed)
         jobs = finished.jobs()
-        assert jobs["fit"] == 4, "two chunks on two data sets, of one fit"
+        assert jobs["fit"] == 2, "two chunks of one fit"
+        assert jobs["draw"] == jobs["feature_draw"] == 2, "it runs on all draws"
         assert "synthetic" not in jobs
     finally:
         finished.configure(before)
@@ -92,7 +98,7 @@ def test_a_label_does_not_rerun_a_fit(finished):
     changed["fits"]["map-bjmd"]["label"] = "ours"
     try:
         finished.configure(changed)
-        assert not {"fit", "score", "synthetic"} & set(finished.jobs())
+        assert not {"fit", "score", "synthetic", "draw"} & set(finished.jobs())
     finally:
         finished.configure(before)
 
@@ -103,13 +109,13 @@ def test_an_exhibit_can_be_made_again_alone_by_its_file_name(finished):
 
 
 def test_only_the_exhibits_that_show_a_changed_file_are_made_again(finished):
-    path = finished.folder / "results/scores/small-2.0.csv"
+    path = finished.folder / "results/draws/small/1.csv"
     before = path.read_text(), path.stat()
     try:
-        path.write_text(before[0].replace("True", "False", 1))
+        path.write_text(before[0].replace("99.", "98.", 1))
         lines = finished.run("--dry-run", BJMD_PLAN="1").stdout
         made = set(re.findall(r"^    output: results/(?:tables|figures)/([a-z-]+)\.", lines, re.MULTILINE))
-        assert made == {"verdicts", "auc-small", "provenance"}, "those that show the sweep"
+        assert made == {"verdicts", "auc-small", "draws-small"}, "those that show the draws"
     finally:
         path.write_text(before[0])
         os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
@@ -119,13 +125,14 @@ def test_the_report_is_one_file_that_begins_with_what_was_found(finished):
     html = (finished.folder / "results/report.html").read_text()
     titles = re.findall("<h2>(.*?)</h2>", html)
     assert titles == [
-        "What was found", "Performance", "Noise", "Convergence", "The data", "The model", "How it was run"
+        "What was found", "Performance", "Noise", "The feature test", "Convergence", "The data", "The model",
+        "How it was run",
     ]  # fmt: skip
-    assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png"))) == 5
+    assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png"))) == 6
     fragments = [path.read_text() for path in finished.folder.glob("results/tables/*.fragment.html")]
-    assert len(fragments) == 4 and all(fragment in html for fragment in fragments)
+    assert len(fragments) == 8 and all(fragment in html for fragment in fragments)
     text = " ".join(html.split())
-    assert "the known classes of the small synthetic data (noise sd 4.0 in source 3; the paper made its own" in text
+    assert "the known classes of the small synthetic data (noise sd 4.0 in source 3; one draw, as in the paper" in text
     assert "The objective after each iteration on the small synthetic data." in text
     assert not re.search(r"\{\w+\}", html.split("</style>")[1]), "every field of a caption is filled in"
     assert not re.search(r'(src|href)="(?!data:)', html), "a page that needs nothing else"

@@ -29,10 +29,11 @@ FITS = {
     "map-catbjmd": {"method": "map-catbjmd", "label": "MAP-catBJMD", "options": {"tol": 1e-4}},
     "cavi-bjmd": {"method": "cavi-bjmd", "label": "VI-BJMD"},
     "jnmf": {"method": "jnmf", "label": "Joint NMF"},
-    "hopeless": {"method": "map-bjmd", "label": "-", "options": {"alpha0": 0.5}, "sweep": []},
+    "hopeless": {"method": "map-bjmd", "label": "-", "options": {"alpha0": 0.5}, "data": ["large"]},
 }
-CONFIG = {**TINY, "restarts": 2, "best": 1, "fits": FITS}
-"""One chunk for each fit; the fit that cannot succeed is not in the sweep, so not in the scores of small-2.0."""
+SYNTHETIC = {**TINY["synthetic"], "scales": ["small", "large"]}
+CONFIG = {**TINY, "synthetic": SYNTHETIC, "restarts": 2, "best": 1, "fits": FITS}
+"""One chunk for each fit; the fit that cannot succeed is not on the small data, so not in their scores."""
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,7 @@ def modified(folder):
 def local(tmp_path_factory):
     workflow = Workflow(tmp_path_factory.mktemp("local"))
     workflow.configure(CONFIG)
-    workflow.run("results/scores/small-2.0.csv")
+    workflow.run("results/scores/small-4.0.csv")
     return workflow.folder
 
 
@@ -144,8 +145,8 @@ def troubled(slurm, tmp_path_factory):
     workflow.configure(CONFIG)
     run = Submission(
         workflow.folder,
-        "results/scores/small-2.0.csv",
-        "results/fits/small-4.0/hopeless/0-1.npz",
+        "results/scores/small-4.0.csv",
+        "results/fits/large-4.0/hopeless/0-1.npz",
         # at first the shortest time limit that SLURM has, and less memory than Python takes
         "--set-resources",
         "fit:runtime=1 if wildcards.fit == 'jnmf' and attempt == 1 else 10 * attempt",
@@ -190,22 +191,22 @@ def test_a_job_that_was_ended_is_run_again_and_finishes(troubled, fit, status, w
     assert f"SLURM-job '{first}' failed, SLURM status is: '{status}'" in troubled.text
     (log,) = troubled.folder.glob(f".snakemake/slurm_logs/rule_fit/*_{fit}_*/{first}.log")
     assert words in log.read_text()
-    assert (troubled.folder / f"results/fits/small-2.0/{fit}/0-1.npz").exists()
+    assert (troubled.folder / f"results/fits/small-4.0/{fit}/0-1.npz").exists()
 
 
 def test_a_job_that_cannot_succeed_names_its_log_and_stops_only_what_needs_it(troubled):
-    log = "results/logs/fit/small-4.0/hopeless/0-1.log"
+    log = "results/logs/fit/large-4.0/hopeless/0-1.log"
     assert troubled.returncode == 1
     assert len(re.findall(rf"Error in rule fit:(?:\n    .*)*\n    log: {log}.*check log file", troubled.text)) == 3
     assert "alpha0 is 0.5; every entry must be a finite number of at least 1" in (troubled.folder / log).read_text()
-    assert (troubled.folder / "results/scores/small-2.0.csv").exists()
+    assert (troubled.folder / "results/scores/small-4.0.csv").exists()
 
 
 def test_the_same_command_goes_on_after_a_crash_and_loses_nothing(slurm, tmp_path, local):
     if not slurm:
         pytest.skip("SLURM: it was running before the tests, and its controller is not theirs to kill")
     Workflow(tmp_path).configure(CONFIG)
-    command = ("results/scores/small-2.0.csv", "--jobs", "2")
+    command = ("results/scores/small-4.0.csv", "--jobs", "2")
 
     run = Submission(tmp_path, *command)
     run.wait_for(r"Finished jobid: \d+ \(Rule: fit\)")

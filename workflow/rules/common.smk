@@ -23,6 +23,7 @@ FIGURES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "fig
 wildcard_constraints:
     scale="small|large",
     sigma3=r"\d+\.\d+",
+    draw=r"\d+",
     real="|".join(catalogue.names()),
     table="|".join(TABLES) or "(?!)",
     figure="|".join(FIGURES) or "(?!)",
@@ -93,6 +94,19 @@ def fit_threads(wildcards, input):
 
 def fit_need(wildcards, input):
     return resources.fit(**fit_job(wildcards, input), n_threads=fit_threads(wildcards, input))
+
+
+def draw_need(wildcards, input):
+    return resources.draw(wildcards.scale, **PLAN.draw_job(wildcards.scale))
+
+
+def advi_trace_need(wildcards, input):
+    return resources.advi_trace(config["advi_traces"]["max_iterations"])
+
+
+def feature_draw_need(wildcards, input):
+    job = PLAN.feature_draw_job()
+    return resources.feature_draw(**{key: job[key] for key in ("extras", "jobs", "n_restarts")})
 
 
 def own_files_need(wildcards, input):

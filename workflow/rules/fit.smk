@@ -34,6 +34,8 @@ rule score:
     conda:
         "../../envs/environment.yaml"
     params:
-        best=lambda wildcards: {fit: PLAN.n_best(fit) for fit in PLAN.fits_on(wildcards.dataset)},
+        best=lambda wildcards: {
+            fit: PLAN.n_best(fit, PLAN.family(wildcards.dataset)) for fit in PLAN.fits_on(wildcards.dataset)
+        },
     script:
         "../scripts/score.py"

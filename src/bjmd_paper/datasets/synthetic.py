@@ -67,15 +67,17 @@ class Synthetic:
         )
 
 
-def generate(scale, sigma3, seed):
+def generate(scale, sigma3, seed, *, extra_features=0):
     """Draw the data of one scale ("small" or "large") with noise sd (1, 2.5, sigma3).
 
     For one seed, memberships and standardised noise are the same at every sigma3, so that a sweep over sigma3 changes
-    nothing but the noise of source 3.
+    nothing but the noise of source 3.  Extra features, which are noise alone, come below the others, and those stay as
+    they are without them.
     """
     one_of("scale", scale, SCALES)
     positive_number("sigma3", sigma3)
     whole_number("seed", seed, least=0)
+    whole_number("extra_features", extra_features, least=0)
     size = SCALES[scale]
     rng = np.random.default_rng(seed)
     components = _blocks(size)
@@ -85,6 +87,12 @@ def generate(scale, sigma3, seed):
         components @ h + sigma * rng.standard_normal((size.n_features, h.shape[1]))
         for h, sigma in zip(memberships, sigmas, strict=True)
     ]
+    if extra_features:
+        components = np.vstack([components, np.zeros((extra_features, size.n_components))])
+        matrices = [
+            np.vstack([x, sigma * rng.standard_normal((extra_features, x.shape[1]))])
+            for x, sigma in zip(matrices, sigmas, strict=True)
+        ]
     sources = Sources(
         matrices,
         labels=[h > 0 for h in memberships],

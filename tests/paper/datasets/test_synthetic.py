@@ -46,6 +46,17 @@ def test_a_sweep_changes_only_source_3():
     assert (low.sources.matrices[2] != high.sources.matrices[2]).all()
 
 
+def test_extra_features_are_noise_alone_and_change_no_other():
+    plain, more = synthetic.generate("small", 4.0, 3), synthetic.generate("small", 4.0, 3, extra_features=2000)
+    assert more.components.shape == (2105, 5) and not more.components[105:].any()
+    for x, longer, sigma in zip(plain.sources.matrices, more.sources.matrices, plain.noise, strict=True):
+        np.testing.assert_array_equal(longer[:105], x)
+        assert abs(longer[105:].std() / sigma - 1) < 0.01
+        assert abs(longer[105:].mean()) < 0.01 * sigma
+    extra = np.corrcoef([x[105:].ravel() for x in more.sources.matrices])
+    assert abs(extra[np.triu_indices(3, 1)]).max() < 0.01, "sources have noise of their own"
+
+
 def test_the_seed_decides():
     first, again, other = (synthetic.generate("small", 4.0, seed).sources.matrices[0] for seed in (5, 5, 6))
     np.testing.assert_array_equal(first, again)
@@ -63,3 +74,8 @@ def test_the_seed_decides():
 def test_bad_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         synthetic.generate(*arguments)
+
+
+def test_extra_features_are_counted():
+    with pytest.raises(InputError, match="extra_features is -1"):
+        synthetic.generate("small", 4.0, 0, extra_features=-1)
