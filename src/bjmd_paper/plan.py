@@ -67,9 +67,9 @@ class Plan:
     def _check_fit(self, name):
         fit = self.fits[name]
         registry.check_options(fit["method"], fit.get("options", {}))
-        for family in {*fit.get("data", []), *fit.get("by_data", {})} - KINDS.keys():
+        for family in {*fit.get("data", []), *self._by_data(name)} - KINDS.keys():
             catalogue.family(family)
-        for family in (None, *fit.get("by_data", {})):
+        for family in (None, *self._by_data(name)):
             _check_numbers(self.n_restarts(name, family), self.n_best(name, family))
 
     def families(self):
@@ -146,8 +146,15 @@ class Plan:
         return self._number("best", fit, family)
 
     def _number(self, key, fit, family):
+        common = self.config.get("by_data", {}).get(family, {}).get(key, self.config[key])
         entry = self.fits[fit]
-        return entry.get("by_data", {}).get(family, {}).get(key, entry.get(key, self.config[key]))
+        return entry.get("by_data", {}).get(family, {}).get(key, entry.get(key, common))
+
+    def _by_data(self, fit):
+        """The families for which a fit has numbers of its own."""
+        entry = self.fits[fit]
+        own = {"restarts", "best"} & entry.keys()
+        return [*entry.get("by_data", {}), *({} if own else self.config.get("by_data", {}))]
 
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""
@@ -201,7 +208,7 @@ class Plan:
         ]
 
     def _in_words(self, number, fit):
-        others = (f"{number(fit, family)} on {family}" for family in self.fits[fit].get("by_data", {}))
+        others = (f"{number(fit, family)} on {family}" for family in self._by_data(fit))
         return "; ".join([str(number(fit)), *others])
 
     def rows(self):
