@@ -9,7 +9,7 @@ A config with the key `own` runs one fit on the user's own files instead, and no
 from pathlib import Path
 
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import best_match
 
 from bjmd.errors import InputError
@@ -21,9 +21,13 @@ KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": 
 
 
 class Plan:
-    def __init__(self, config, schema_path):
+    def __init__(self, config, schema_path, files=()):
+        """A config, checked against its schema; `files` are those that it was read from."""
+        for path in files:
+            _require_single_keys(path, yaml.compose(Path(path).read_text(encoding="utf-8")))
+        _require_text_keys(config)
         schema = yaml.safe_load(Path(schema_path).read_text())
-        error = best_match(Draft202012Validator(schema).iter_errors(config))
+        error = best_match(_Validator(schema).iter_errors(config))
         if error is not None:
             key = ".".join(str(part) for part in error.absolute_path) or "the top level"
             raise InputError(f"{error.message} at {key}; config/README.md lists every key")
@@ -54,10 +58,16 @@ class Plan:
             except InputError as problem:
                 key = "own" if self.own is not None else f"fits.{name}"
                 raise InputError(f"{key}: {problem}") from None
+        idle = next((family for family in self.families() if not self.fits_on(self.shown(family))), None)
+        if self.own is None and (idle or not (self.families() or self.left_out)):
+            what = f"no fit runs on {idle}" if idle else "synthetic.scales and real are empty"
+            raise InputError(f"{what}, so there is nothing to run; name data there, or in the data of the fits")
 
     def _own_data_only(self, config):
         """The config with one fit, that on the user's own data, and without the paper's data."""
         for path in self.own_files():
+            if set("{}\n*?[]") & set(path):
+                raise InputError(f"own: {path!r} has a bracket, a star or a line end in its name; rename the file")
             if not Path(path).is_file():
                 raise InputError(f"own: there is no file {path}; paths start from the folder in which snakemake runs")
         fit = {"method": self.own["method"], "label": self.own["name"], "options": self.own.get("options", {})}
@@ -216,6 +226,39 @@ class Plan:
         keys = ("label", "paper_row")
         rows = {name: {key: fit[key] for key in keys if key in fit} for name, fit in self.fits.items()}
         return {**rows, "truth": {"label": "True H (control)"}}
+
+
+_Validator = validators.extend(
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),  # 4.0 is none
+            "number": lambda _, value: isinstance(value, int | float) and value == value and abs(value) != float("inf"),
+        }
+    ),
+)
+
+
+def _require_single_keys(path, node):
+    """Refuse a key that is given twice, of which YAML takes the last without a word."""
+    children = [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
+    if isinstance(node, yaml.MappingNode):
+        keys = [key.value for key, _ in node.value]
+        double = next((key for key in keys if keys.count(key) > 1), None)
+        if double is not None:
+            raise InputError(f"{path} has the key {double!r} more than once; keep one of them")
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+    for child in children:
+        _require_single_keys(path, child)
+
+
+def _require_text_keys(value):
+    if isinstance(value, dict):
+        for key, below in value.items():
+            if not isinstance(key, str) or key != key.strip():
+                raise InputError(f"the key {key!r} is not a name; put letters in it")
+            _require_text_keys(below)
 
 
 def _check_numbers(n_restarts, n_best):

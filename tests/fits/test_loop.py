@@ -67,5 +67,5 @@ def test_an_extrapolated_sweep_that_raises_the_objective_is_undone():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_an_objective_that_is_no_number_ends_the_fit(value):
-    with pytest.raises(FitError, match="objective became .* in sweep 2"):
+    with pytest.raises(FitError, match=r"objective became .* in sweep 2"):
         loop.run(Given(1.0, value), tol=1e-3, max_sweeps=9)

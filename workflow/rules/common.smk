@@ -11,7 +11,7 @@ from bjmd_paper.frame import hold_lock
 from bjmd_paper.plan import Plan
 
 try:
-    PLAN = Plan(config, workflow.source_path("../schemas/config.schema.yaml"))
+    PLAN = Plan(config, workflow.source_path("../schemas/config.schema.yaml"), workflow.configfiles)
 except InputError as error:
     raise WorkflowError(f"config: {error}")
 
@@ -27,7 +27,7 @@ wildcard_constraints:
     real="|".join(catalogue.names()),
     table="|".join(TABLES) or "(?!)",
     figure="|".join(FIGURES) or "(?!)",
-    fit="[a-z0-9-]+",
+    fit="|".join(PLAN.fits),
     first=r"\d+",
     last=r"\d+",
     own=PLAN.own["name"] if PLAN.own else "(?!)",

@@ -18,6 +18,8 @@ The objective is the negative log joint up to terms that no unknown enters,
 Under gibbs the trace holds it at every draw, and at the end, as the objective, at the posterior means.
 """
 
+from typing import Literal
+
 import numpy as np
 
 from bjmd.baselines import joint_nmf
@@ -35,8 +37,9 @@ MIXED = 1.1
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, mode: str = "gibbs", rate_w: float = 1.0, rate_h: float = 1.0,
-    a0: float = Priors.a0, b0: float = Priors.b0, burn_in: int = 200, n_draws: int = 300, tol: float = 1e-5,
+    sources: Sources, n_components: int, *, seed: int, mode: Literal["gibbs", "icm"] = "gibbs",
+    rate_w: float = 1.0, rate_h: float = 1.0, a0: float = Priors.a0, b0: float = Priors.b0, burn_in: int = 200,
+    n_draws: int = 300, tol: float = 1e-5,
     max_sweeps: int = 1000,
 ) -> Decomposition:  # fmt: skip
     """Fit from one start: joint NMF's solution for gibbs, random for icm.

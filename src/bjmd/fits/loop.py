@@ -86,10 +86,7 @@ def run(
             if not extrapolated:  # a plain sweep rises by rounding only, and would do so for ever
                 converged, reason = True, f"the {objective} changes by rounding only in sweep {sweep}"
                 if rise > ROUNDING * max(1.0, abs(value)):
-                    converged, reason = (
-                        False,
-                        f"the {objective} rose by {rise:.2g} in sweep {sweep}, though it should not",
-                    )
+                    converged, reason = (False, f"the {objective} rose by {rise:.2g} in sweep {sweep}")
                 break
             state, extrapolated = best.at(momentum.undo()), False
             continue

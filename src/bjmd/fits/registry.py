@@ -14,15 +14,16 @@ import difflib
 import importlib
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from bjmd.checks import whole_number
+from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.fits.decomposition import Decomposition
@@ -121,11 +122,31 @@ def get(name: str) -> Method:
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an option that the method does not take."""
-    known = get(name).options()
-    for option in options:
+    """Refuse an option that the method does not take, or a value of a kind that it cannot have."""
+    method = get(name)
+    known, kinds = method.options(), get_type_hints(method.function)
+    for option, value in options.items():
         if option not in known:
             raise InputError(f"method {name!r} has no option {option!r}; its options are {', '.join(known)}")
+        if not (option == "offsets" and isinstance(value, str) and value == "auto"):  # which automatic.py replaces
+            _check_kind(option, value, kinds[option], known[option])
+
+
+def _check_kind(option, value, kind, default):
+    """Refuse a value that the annotation of an option does not allow."""
+    kinds = get_args(kind) if get_origin(kind) is UnionType else (kind,)
+    plain = {type(None): value is None, bool: isinstance(value, bool), str: isinstance(value, str)}
+    several = isinstance(value, list | tuple | np.ndarray) and any(get_origin(one) is Sequence for one in kinds)
+    if several or any(plain.get(one, False) for one in kinds):
+        return
+    if get_origin(kind) is Literal:
+        one_of(option, value, get_args(kind))
+    elif float in kinds:
+        positive_number(option, value, least=0)
+    elif int in kinds:
+        whole_number(option, value, least=min(1, default))
+    else:
+        raise InputError(f"{option} is {value!r}; it must be {'true or false' if bool in kinds else 'a word'}")
 
 
 def require_sources(sources: Sources) -> None:

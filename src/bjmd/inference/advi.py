@@ -19,7 +19,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -46,7 +46,7 @@ _ONE_AT_A_TIME = threading.Lock()
 def fit(
     sources: Sources, n_components: int, *, seed: int, alpha0: float | Sequence[float] = Priors.alpha0,
     lambda_: float = Priors.lambda_, a0: float = Priors.a0, b0: float = Priors.b0, tol: float = 1e-4,
-    check_every: int = 1000, max_iterations: int = 150_000, precision: str = "float32",
+    check_every: int = 1000, max_iterations: int = 150_000, precision: Literal["float32", "float64"] = "float32",
     watch: loop.Watch | None = None,
 ) -> Decomposition:  # fmt: skip
     """Fit by ADVI; tol is the paper's tau and check_every its L.

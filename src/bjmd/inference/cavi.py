@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -62,7 +62,7 @@ one where weights or the Dirichlet are learned, whose rounds take smaller steps.
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, priors: str = "data", noise: str = "source",
+    sources: Sources, n_components: int, *, seed: int, priors: Literal["data", "paper"] = "data", noise: str = "source",
     offsets: bool = False, alpha0: float | Sequence[float] | str = Priors.alpha0, lambda_: float | str | None = None,
     a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-6, max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
