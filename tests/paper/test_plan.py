@@ -124,7 +124,30 @@ def test_restarts_of_a_fit_may_differ_by_data(config):
     assert (row["restarts"], row["chosen"]) == ("10; 3 on large", "3; 1 on large")
 
 
+def of_map(**changes):
+    return lambda c: c["fits"]["map-bjmd"].update(changes)
+
+
 BAD_NUMBERS = {
+    "a fit named by a number": (lambda c: c["fits"].update({3: c["fits"]["jmd"]}), "the key 3 is not a name"),
+    "text": (
+        of_map(options={"tol": "1e-5"}),
+        r"fits.map-bjmd: tol is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05",
+    ),
+    "below 0": (of_map(options={"tol": -1}), "fits.map-bjmd: tol is -1; it must"),
+    "a list": (of_map(options={"tol": [1]}), r"fits.map-bjmd: tol is \[1\]; it must"),
+    "null": (of_map(options={"tol": None}), "fits.map-bjmd: tol is None; it must"),
+    "a word": (of_map(options={"prior": "gauss"}), "fits.map-bjmd: prior is 'gauss'; it must be one of laplace, hier"),
+    "a number for a word": (of_map(options={"prior": 3}), "fits.map-bjmd: prior is 3; it must be one of laplace"),
+    "a fraction": (of_map(options={"max_sweeps": 0.5}), "fits.map-bjmd: max_sweeps is 0.5; it must be a whole number"),
+    "restarts with a point": (lambda c: c.update(restarts=4.0), "4.0 is not of type 'integer' at restarts"),
+    "too many restarts": (lambda c: c.update(restarts=10**9), "1000000000 is greater than the maximum of 10000"),
+    "sigma3 is no number": (lambda c: c["synthetic"].update(sigma3=[float("nan")]), "nan is not of type 'number'"),
+    "sigma3 is infinite": (lambda c: c["synthetic"].update(sigma3=[float("inf")]), "inf is not of type 'number'"),
+    "sigma3 is huge": (lambda c: c["synthetic"].update(sigma3=[1e22]), r"1e\+22 is greater than the maximum of 1000"),
+    "sigma3 is tiny": (lambda c: c["synthetic"].update(sigma3=[1e-7]), "1e-07 is less than the minimum of 0.01"),
+    "nothing": (lambda c: c["synthetic"].update(scales=[]), "synthetic.scales and real are empty, so there is nothing"),
+    "no fit": (lambda c: [fit.update(data=[]) for fit in c["fits"].values()], "no fit runs on small, so there is"),
     "by data": (
         lambda c: c["fits"]["jmd"].update(by_data={"large": {"best": 21}}),
         "fits.jmd: 20 restarts are fewer than best = 21",
@@ -147,6 +170,24 @@ def test_numbers_that_make_no_sense_are_refused(config, change, message):
     change(config)
     with pytest.raises(InputError, match=message):
         Plan(config, SCHEMA)
+
+
+def test_one_sigma3_is_enough(config):
+    config["synthetic"]["sigma3"] = [4.0]
+    assert Plan(config, SCHEMA).families() == ["small", "large"]
+
+
+def test_a_key_given_twice_is_refused(config, tmp_path):
+    (tmp_path / "double.yaml").write_text("fits:\n  jmd: {label: a}\n  jmd: {label: b}\n")
+    with pytest.raises(InputError, match=r"double.yaml has the key 'jmd' more than once; keep one of them"):
+        Plan(config, SCHEMA, [tmp_path / "double.yaml"])
+
+
+@pytest.mark.parametrize("name", ["a{b}.tsv", "a*.tsv", "a\n.tsv"])
+def test_own_files_whose_names_snakemake_would_read_as_patterns_are_refused(own, tmp_path, name):
+    own["own"]["sources"] = [str(tmp_path / name)]
+    with pytest.raises(InputError, match="has a bracket, a star or a line end in its name; rename the file"):
+        Plan(own, SCHEMA)
 
 
 def test_chunks(config):

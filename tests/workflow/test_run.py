@@ -168,31 +168,6 @@ BAD_CONFIGS = {
         lambda c: c["fits"]["map-bjmd"].update(options={"toll": 1}),
         "fits.map-bjmd: method 'map-bjmd' has no option 'toll'",
     ),
-    "a fit named by a number": (lambda c: c["fits"].update({3: c["fits"]["map-bjmd"]}), "the key 3 is not a name"),
-    "an option as text": (
-        lambda c: c["fits"]["map-bjmd"].update(options={"tol": "1e-5"}),
-        "fits.map-bjmd: tol is '1e-5'; it must be a finite number greater than 0 (to YAML, 1e-5 is text; write 1.0e-05)",
-    ),
-    "an option below 0": (
-        lambda c: c["fits"]["map-bjmd"].update(options={"tol": -1}),
-        "fits.map-bjmd: tol is -1; it must",
-    ),
-    "an option that is a list": (lambda c: c["fits"]["map-bjmd"].update(options={"tol": [1]}), "tol is [1]; it must"),
-    "no option": (lambda c: c["fits"]["map-bjmd"].update(options={"tol": None}), "tol is None; it must"),
-    "an unknown prior": (
-        lambda c: c["fits"]["map-bjmd"].update(options={"prior": "gauss"}),
-        "prior is 'gauss'; it must be",
-    ),
-    "restarts with a point": (lambda c: c.update(restarts=4.0), "4.0 is not of type 'integer' at restarts"),
-    "too many restarts": (lambda c: c.update(restarts=10**9), "1000000000 is greater than the maximum of 10000"),
-    "sigma3 is not a number": (lambda c: c["synthetic"].update(sigma3=[float("nan")]), "nan is not of type 'number'"),
-    "sigma3 is huge": (lambda c: c["synthetic"].update(sigma3=[1e22]), "1e+22 is greater than the maximum of 1000"),
-    "sigma3 is tiny": (lambda c: c["synthetic"].update(sigma3=[1e-7]), "1e-07 is less than the minimum of 0.01"),
-    "nothing": (
-        lambda c: c["synthetic"].update(scales=[]),
-        "synthetic.scales and real are empty, so there is nothing to run",
-    ),
-    "no fit on the data": (lambda c: [fit.update(data=[]) for fit in c["fits"].values()], "no fit runs on small, so"),
     "seed": (lambda c: c.update(seed="one"), "'one' is not of type 'integer' at seed"),
     "best": (lambda c: c.update(best=9), "fits.map-bjmd: 3 restarts are fewer than best = 9"),
     "family": (
