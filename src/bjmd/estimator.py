@@ -104,7 +104,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned" finds one for each
         source, so that a source may lack a component.
     lambda_ : float or "learned", optional
-        Scale of the Laplace prior of the components; by default the spread of the data, or the paper's 1.
+        Scale of the Laplace prior of the components; by default 1.5 times the spread of the data, or the paper's 1.
         "learned" finds one for each component, so that those that are not needed vanish.
     a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.

@@ -20,7 +20,7 @@ from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
 
 LEARNED = "learned"
-SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.0, 0.01
+SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.5, 0.01
 """Priors in the unit of the data: lambda in root mean squares around the origin, b0 in mean squares."""
 
 
