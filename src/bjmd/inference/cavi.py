@@ -147,6 +147,11 @@ class State:
         """E[phi_i] of every feature, or None for 1."""
         return None if self.feature is None else self.feature.mean
 
+    def copy(self):
+        """A copy whose parts by source can be overwritten."""
+        own = {name: getattr(self, name) for name in ("columns", "rates", "sample", "nus", "offsets", "alphas")}
+        return replace(self, **{name: part.copy() for name, part in own.items() if part is not None})
+
     def u(self, c):
         """E[u_j] of every sample of a source, or None for 1."""
         return None if self.sample is None else self.sample[c].mean
@@ -293,88 +298,86 @@ class ClosedForm:
                 shift = 0.0 if state.offsets is None else state.offsets.mean[c][:, None]
                 z, fit = self.views[c].matrix, self.fitted(state, c)
                 spread = np.nan_to_num((z - fit) * (self.standard[c] - shift - z))
-                phi = state.phi()
-                seen[c] = replace(weighed, spread_of_columns=phi @ spread, squares_of_columns=phi @ z**2)
+                seen[c] = replace(weighed, squares_of_columns=state.phi() @ (z**2 + spread))
         return state
 
     def update_columns(self, state, seen, *, tol, max_steps):
-        """q(H), offsets, and then the noise, with q(W) as it is; and the ELBO at the end of it."""
-        rows, phi, precisions = state.rows, state.phi(), self.shapes / state.rates
-        elbo = rows.elbo(self.lambda_(state))
+        """All that belongs to the sources, with q(W) as it is; and the ELBO at the end of it."""
+        state, rows, phi = state.copy(), state.rows, state.phi()
         weighted = _weighted(rows.mean, phi)
         gram = weighted @ rows.mean.T + rows.covariance_sum
-        columns, rates, samples, nus, alphas = [], np.empty(len(self.views)), [], [], []
-        offsets = state.offsets
-        for c, view in enumerate(self.views):
-            t, u, alpha = precisions[c], state.u(c), self.alpha(state, c)
-            projection = view.times_components(weighted)
-            gaps = self.column_gaps(state, c)
-            best = dirichlet.maximise(
-                gram, projection, t if u is None else t * u, alpha, state.columns[c],
-                tol=tol, max_steps=max_steps, gaps=gaps,
-            )  # fmt: skip
-            columns.append(best.g)
-            # E[(z_j - W h_j)^2] = norm_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
-            if u is None and gaps is None:
-                explained = np.vdot(projection, dirichlet.mean(best.g))
-                explained -= 0.5 * np.vdot(gram, dirichlet.second_moment(best.g))
-                inside = t * explained
-            else:
-                by_column = self.explained(projection, gram, gaps, best.g)
-                explained = by_column.sum()
-                inside = t * (by_column.sum() if u is None else u @ by_column)
-            spread = 0.0 if seen[c] is None else seen[c].spread_of_columns
-            if state.sample is not None:
-                squares = view.squares_of_columns(phi) if seen[c] is None else seen[c].squares_of_columns
-                errors = squares + spread - 2 * by_column
-                if offsets is not None:
-                    errors = errors + self.observed_sum(view, _weighted(offsets.variance[c], phi))
-                counts = view.counts_of_columns()
-                samples.append(state.sample[c].updated(counts, t * np.maximum(errors, 0.0)))
-                error = samples[c].mean @ errors
-                elbo += samples[c].elbo(counts)
-                u = samples[c].mean
-            else:
-                norm = self.norm(c, view, phi) if seen[c] is None else (seen[c].squares_of_columns + spread).sum()
-                error = norm - 2 * explained
-                if offsets is not None:
-                    error += _weighted(view.counts_of_rows() * offsets.variance[c], phi).sum()
-            if offsets is not None:
-                offsets, change = offsets.updated(c, view, rows.mean, dirichlet.mean(best.g), u, phi, t)
-                error += change
-                elbo += offsets.elbo(c)
-            rates[c] = self.priors.b0 + max(0.5 * error, 0.0)
-            if self.priors.learns_alpha and state.n_sweeps >= LEARNING_WAITS:
-                value = dirichlet.prior_part(best.g, alpha)
-                alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
-                elbo += dirichlet.prior_part(best.g, alpha) - value
-            if self.priors.learns_alpha:
-                elbo -= alpha.sum()  # ln of its prior
-            alphas.append(alpha)
-            normalisers = len(best.value) * dirichlet.log_normaliser(alpha)
-            elbo += best.value.sum() - inside + normalisers
-            elbo += noise_elbo(self.shapes[c], rates[c], self.n_observed[c], self.priors)
-            if state.nus is not None:
-                nus.append(seen[c].q.learned() if state.n_sweeps > 0 else seen[c].q.nu)
-                elbo += seen[c].q.elbo(nus[c])
+        elbo = rows.elbo(self.lambda_(state))
+        for c, weighed in enumerate(seen):
+            for term in self.update_source(state, c, weighed, weighted, gram, tol, max_steps):
+                elbo += term
         if state.feature is not None:
-            elbo += state.feature.elbo(sum(view.counts_of_rows() for view in self.views))
-        state = replace(
-            state,
-            columns=columns,
-            rates=rates,
-            sample=samples if state.sample is not None else None,
-            nus=np.array(nus) if state.nus is not None else None,
-            offsets=offsets,
-            alphas=alphas if state.alphas is not None else None,
-        )
+            elbo += state.feature.elbo(sum(view.counts_of_rows() for view in self.views)).sum()
         return state, elbo
 
-    def norm(self, c, view, phi):
-        """sum_ij phi_i z_ij^2."""
-        if phi is None and view.shift is None:
-            return self.norms[c]
-        return _weighted(view.squares_of_rows(), phi).sum()
+    def update_source(self, state, c, weighed, weighted, gram, tol, max_steps):
+        """q(H) of a source, precisions of samples, offsets, noise and what is learned, in place; terms of the ELBO."""
+        view, t, u, phi, alpha = (
+            self.views[c],
+            self.shapes[c] / state.rates[c],
+            state.u(c),
+            state.phi(),
+            self.alpha(state, c),
+        )
+        by_sample, offsets, terms = state.sample is not None, state.offsets, []
+        projection, gaps = view.times_components(weighted), self.column_gaps(state, c)
+        best = dirichlet.maximise(
+            gram,
+            projection,
+            t if u is None else t * u,
+            alpha,
+            state.columns[c],
+            tol=tol,
+            max_steps=max_steps,
+            gaps=gaps,
+        )
+        state.columns[c] = g = best.g
+        mean, s = dirichlet.mean(g), g.sum(axis=0)
+        # E[(z_j - W h_j)^2] = squares_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
+        if u is None and gaps is None:
+            explained = np.vdot(projection, mean) - 0.5 * np.vdot(gram, dirichlet.second_moment(g))
+            inside = t * explained
+        else:
+            explained = moments.explained(projection, gram, gaps, mean, s / (s + 1))
+            inside = t * (explained.sum() if u is None else u @ explained)
+            explained = explained if by_sample else explained.sum()
+        errors = self.squares(view, c, weighed, phi, by_sample) - 2 * explained
+        if offsets is not None:
+            spread = _weighted(offsets.variance[c], phi)
+            errors = errors + (self.observed_sum(view, spread) if by_sample else view.counts_of_rows() @ spread)
+        if by_sample:
+            counts = view.counts_of_columns()
+            state.sample[c] = state.sample[c].updated(counts, t * np.maximum(errors, 0.0))
+            u = state.u(c)
+            errors = u @ errors
+            terms.append(state.sample[c].elbo(counts).sum())
+        if offsets is not None:
+            errors += offsets.update(c, view, state.rows.mean, mean, u, phi, t)
+            terms.append(offsets.elbo(c))
+        state.rates[c] = self.priors.b0 + max(0.5 * errors, 0.0)
+        if state.alphas is not None:
+            value = dirichlet.prior_part(g, alpha)
+            if state.n_sweeps >= LEARNING_WAITS:
+                alpha = state.alphas[c] = learned_dirichlet(dirichlet.mean_log(g), alpha, g.shape[1])
+            terms.append(dirichlet.prior_part(g, alpha) - value - alpha.sum())  # the last is ln of its prior
+        terms.append(best.value.sum() - inside + len(best.value) * dirichlet.log_normaliser(alpha))
+        terms.append(noise_elbo(self.shapes[c], state.rates[c], self.n_observed[c], self.priors))
+        if weighed is not None:
+            state.nus[c] = weighed.q.learned() if state.n_sweeps > 0 else state.nus[c]
+            terms.append(weighed.q.elbo(state.nus[c]))
+        return terms
+
+    def squares(self, view, c, weighed, phi, by_sample):
+        """sum_i phi_i z_ij^2 of every sample, or of all together; of a robust fit, with what is left of its entries."""
+        if weighed is not None:
+            return weighed.squares_of_columns if by_sample else weighed.squares_of_columns.sum()
+        if by_sample:
+            return view.squares_of_columns(phi)
+        return self.norms[c] if phi is None and view.shift is None else _weighted(view.squares_of_rows(), phi).sum()
 
     def observed_sum(self, view, of_rows):
         """The sum of a number a row over the observed entries of every column."""
@@ -387,15 +390,6 @@ class ClosedForm:
         if view.missing is None:
             return None
         return np.ascontiguousarray(moments.sums_over(view.by_column, state.rows.moments, state.phi()).T)
-
-    def explained(self, projection, gram, gaps, g):
-        """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""
-        s = g.sum(axis=0)
-        m = g / s
-        quadratic = (s * (m * (gram @ m)).sum(axis=0) + np.diag(gram) @ m) / (s + 1)
-        if gaps is not None:
-            quadratic -= (moments.column_moments(g) * moments.doubled(gaps.T, self.n_components)).sum(axis=1)
-        return (projection * m).sum(axis=0) - 0.5 * quadratic
 
     def settle(self, state):
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
