@@ -4,8 +4,8 @@
 
 The data are the paper's small synthetic data, sigma3 = 4 unless the name says otherwise, fitted with five components
 and the better of two starts.  The rows "elsewhere" are of another generator, on which no threshold was set: Laplace
-components, memberships from a Dirichlet, other sizes; in some the number of components is wrong.  Every row is a case, every column a check, every number a percentage of draws; the alarm
-that should be raised is in bold.
+components, memberships from a Dirichlet, other sizes; in some the number of components is wrong.  Every row is a case,
+every column a check, every number a percentage of draws; the alarm that should be raised is in bold.
 """
 
 import sys
@@ -146,7 +146,9 @@ ELSEWHERE = {
     "elsewhere, one component too few": (elsewhere, 3),
     "elsewhere, one component too many": (elsewhere, 5),
     "elsewhere, all mixed, Dirichlet(3)": (partial(elsewhere, alpha=3.0), 4),
-    "elsewhere, 40 features, 25 and 30 samples": (partial(elsewhere, n_features=40, n_samples=(25, 30), noise=(0.5, 1)), 4),
+    "elsewhere, 40 features, 25 and 30 samples": (
+        partial(elsewhere, n_features=40, n_samples=(25, 30), noise=(0.5, 1)), 4,
+    ),
     "elsewhere, 600 features, 30 and 300 samples": (
         partial(elsewhere, n_features=600, n_samples=(30, 300), noise=(1, 2)), 4,
     ),
