@@ -76,7 +76,7 @@ def fit(
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
     factors = noise_models.parsed(noise)
-    _require_able(sources, factors, offsets)
+    _require_able(sources, factors)
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, None)
     algorithm = ClosedForm(
         sources, n_components, prior.in_unit(unit), np.random.default_rng(seed), factors, bool(offsets), unit, origin
@@ -89,16 +89,12 @@ def fit(
     )  # fmt: skip
 
 
-def _require_able(sources, factors, offsets):
+def _require_able(sources, factors):
     """Refuse what a sweep cannot do without the matrices themselves."""
-    if "robust" in factors:
-        sources.require_in_memory("noise='robust'", instead=", or use another noise model")
-        if any(sources.is_sparse):
-            raise InputError(
-                "noise='robust' weighs every single entry, which would make sparse data dense; use noise='feature'"
-            )
-    if "sample" in factors:
-        sources.require_in_memory("noise='sample'", instead=", or use another noise model")
+    for name in sorted({"robust", "sample"} & {*factors}):
+        sources.require_in_memory(f"noise='{name}'", instead=", or use another noise model")
+    if "robust" in factors and any(sources.is_sparse):
+        raise InputError("noise='robust' weighs every entry, which would make sparse data dense; use noise='feature'")
 
 
 @dataclass(frozen=True)
@@ -170,9 +166,8 @@ class ClosedForm:
         if "robust" in factors:
             base = 0.0 if origin is None else origin[:, None]
             self.standard = [(x - base) / unit for x in sources.matrices]
-            self.views = [
-                View(x.copy(), n, constant=False) for x, n in zip(self.standard, sources.n_missing, strict=True)
-            ]
+            each = zip(self.standard, sources.n_missing, strict=True)
+            self.views = [View(x.copy(), n, constant=False) for x, n in each]
         else:
             self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
         # the norms of complete data in their own unit are known already
@@ -201,16 +196,10 @@ class ClosedForm:
             learned["alphas"] = [alpha0] * len(self.views)
         if priors.learns_lambda:
             learned["lambdas"] = np.full((self.n_components, 1), priors.lambda_)
-        columns = [
-            alpha0[:, None] + START_STRENGTH * random_memberships(self.n_components, view.shape[1], self.rng)
-            for view in self.views
-        ]
-        return State(
-            columns=columns,
-            ridge=np.full((self.n_components, n_features), 1 / priors.lambda_**2),
-            rates=np.array([priors.b0 + 0.5 * norm for norm in self.norms]),
-            **learned,
-        )
+        drawn = [random_memberships(self.n_components, view.shape[1], self.rng) for view in self.views]
+        columns = [alpha0[:, None] + START_STRENGTH * h for h in drawn]
+        ridge = np.full((self.n_components, n_features), 1 / priors.lambda_**2)
+        return State(columns, ridge, np.array([priors.b0 + 0.5 * norm for norm in self.norms]), **learned)
 
     def sweep(self, state):
         seen = self.look(state)
@@ -249,10 +238,8 @@ class ClosedForm:
     def update_rows(self, state, seen):
         """q(W), and before it phi, whose errors need no more than the product that W needs."""
         sums = [dirichlet.second_moment(g, state.u(c)) for c, g in enumerate(state.columns)]
-        products = [
-            view.times_memberships(_weighted(dirichlet.mean(g), state.u(c)))
-            for c, (view, g) in enumerate(zip(self.views, state.columns, strict=True))
-        ]
+        h = [_weighted(dirichlet.mean(g), state.u(c)) for c, g in enumerate(state.columns)]
+        products = [view.times_memberships(part) for view, part in zip(self.views, h, strict=True)]
         precisions = self.shapes / state.rates
         gaps = [self.row_gaps(state, c) for c in range(len(self.views))]
         if state.feature is not None and state.rows is not None:
@@ -316,25 +303,11 @@ class ClosedForm:
 
     def update_source(self, state, c, weighed, weighted, gram, tol, max_steps):
         """q(H) of a source, precisions of samples, offsets, noise and what is learned, in place; terms of the ELBO."""
-        view, t, u, phi, alpha = (
-            self.views[c],
-            self.shapes[c] / state.rates[c],
-            state.u(c),
-            state.phi(),
-            self.alpha(state, c),
-        )
-        by_sample, offsets, terms = state.sample is not None, state.offsets, []
+        view, t, u, phi = self.views[c], self.shapes[c] / state.rates[c], state.u(c), state.phi()
+        alpha, by_sample, offsets, terms = self.alpha(state, c), state.sample is not None, state.offsets, []
         projection, gaps = view.times_components(weighted), self.column_gaps(state, c)
-        best = dirichlet.maximise(
-            gram,
-            projection,
-            t if u is None else t * u,
-            alpha,
-            state.columns[c],
-            tol=tol,
-            max_steps=max_steps,
-            gaps=gaps,
-        )
+        precision, options = t if u is None else t * u, {"tol": tol, "max_steps": max_steps, "gaps": gaps}
+        best = dirichlet.maximise(gram, projection, precision, alpha, state.columns[c], **options)
         state.columns[c] = g = best.g
         mean, s = dirichlet.mean(g), g.sum(axis=0)
         # E[(z_j - W h_j)^2] = squares_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
