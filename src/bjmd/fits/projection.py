@@ -176,11 +176,11 @@ def _problem(result, matrix, source):
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
-    mean: Callable[[np.ndarray], np.ndarray]
-    share: Callable[[np.ndarray], Any]
-    start: Callable[[int], np.ndarray]
-    columns: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-    noise_variance: Callable[[float, float], float]
+    mean: Any
+    share: Any
+    start: Any
+    columns: Any
+    noise_variance: Any
 
     def __init__(self, result, matrix, source):
         matrix, missing = _split_off_missing(matrix)
