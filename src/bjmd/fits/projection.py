@@ -14,7 +14,6 @@ noise), and samples with a precision of their own (noise by sample), are weighed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,8 +177,8 @@ class _Columns:
 
     mean: Any
     share: Any
-    start: Any
     columns: Any
+    start: Any
     noise_variance: Any
 
     def __init__(self, result, matrix, source):
