@@ -132,3 +132,10 @@ def test_bad_input_is_refused_in_one_sentence(make, message):
     with pytest.raises(InputError, match=message) as refusal:
         make()
     assert "\n" not in str(refusal.value)
+
+
+def test_a_learned_dirichlet_has_learned_scales_unless_there_is_a_number():
+    assert Priors.of("data", alpha0="learned").learns_lambda
+    assert not Priors.of("data", alpha0="learned", lambda_=2.0).learns_lambda
+    assert not Priors.of("paper", alpha0="learned").learns_lambda
+    assert not Priors.of("data").learns_lambda

@@ -102,10 +102,10 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         other.  "auto" chooses by held-out entries.
     alpha0 : float, sequence of n_components floats, or "learned", default=1.1
         Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned" finds one for each
-        source, so that a source may lack a component.
+        source, so that a source may lack a component, and one that no source needs is not used.
     lambda_ : float or "learned", optional
-        Scale of the Laplace prior of the components; by default the spread of the data, or the paper's 1.
-        "learned" finds one for each component, so that those that are not needed vanish.
+        Scale of the Laplace prior of the components; by default 1.5 times the spread of the data, or the paper's 1.
+        "learned" finds one for each component, and is the default with alpha0="learned".
     a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.
     tol : float, optional

@@ -20,7 +20,7 @@ from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
 
 LEARNED = "learned"
-SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.0, 0.01
+SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.5, 0.01
 """Priors in the unit of the data: lambda in root mean squares around the origin, b0 in mean squares."""
 
 
@@ -43,9 +43,14 @@ class Priors:
 
     @classmethod
     def of(cls, name: str, alpha0=1.1, lambda_=None, a0=0.01, b0=None) -> Priors:
-        """The priors called "data" or "paper", with whatever was given in place of them."""
+        """The priors called "data" or "paper", with whatever was given in place of them.
+
+        With those of the data, a Dirichlet that is learned has scales that are learned too, unless there is a number:
+        beside a fixed width that is too large it settles for corners too far out (docs/model.md, 11).
+        """
         one_of("priors", name, ("data", "paper"))
         learns_alpha, learns_lambda = (isinstance(value, str) and value == LEARNED for value in (alpha0, lambda_))
+        learns_lambda |= learns_alpha and lambda_ is None and name == "data"
         in_unit = {} if name == "paper" else {"lambda_": SCALE_OF_COMPONENTS, "b0": SCALE_OF_NOISE}
         given = {"lambda_": None if learns_lambda else lambda_, "b0": b0}
         given = {key: value for key, value in given.items() if value is not None}

@@ -24,10 +24,11 @@ from bjmd.inference.noise import FACTORS, parsed
 log = logging.getLogger(__name__)
 
 AUTO = "auto"
-SHARE, N_STARTS = 0.1, 3
-"""Share of the entries to hold out, and starts of every fit."""
-ENOUGH = 2.0
-"""Standard errors that a part must gain: several are tried, and the best of several is often one above nothing."""
+SHARE, N_STARTS, TOL = 0.1, 2, 1e-5
+"""Share of the entries to hold out; starts and tolerance of every fit, which need not be as good as the last one."""
+ENOUGH, LEAST = 2.0, 1e-3
+"""Standard errors that a part must gain, for the best of several is often one above nothing; and nats per entry, below
+which lies the tolerance of the fits.  A shift of a twentieth of the noise gains as much."""
 USUAL = 5.0
 """How far a sample's difference between two models may lie from the median of all, in sds by the median deviation."""
 
@@ -81,7 +82,7 @@ class _Search:
         self.hidden = held_out_entries.hide(sources, SHARE, np.random.default_rng((seed, 0)))
         self.count = np.concatenate([where.sum(axis=0) for where in self.hidden])
         self.fit = partial(registry.fit, method, held_out_entries.without(sources, self.hidden), n_components)
-        self.sources, self.options, self.seed, self.jobs = sources, options, seed, jobs
+        self.sources, self.options, self.seed, self.jobs = sources, {"tol": TOL, **options}, seed, jobs
         self.densities: dict[frozenset, np.ndarray] = {}
 
     def try_all(self, models):
@@ -105,7 +106,7 @@ class _Search:
 
     def worth(self, model, other):
         mean, standard_error = self.gain(model, other)
-        return mean > ENOUGH * standard_error
+        return mean > max(ENOUGH * standard_error, LEAST)
 
     def choose(self, given: frozenset, parts: Collection[str]) -> Choice:
         chosen = given

@@ -14,8 +14,8 @@ noise), and samples with a precision of their own (noise by sample), are weighed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -28,7 +28,7 @@ from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition, FittedModel
-from bjmd.inference.noise import StudentT, weigh
+from bjmd.inference.noise import Gammas, StudentT, weigh
 from bjmd.numerics import dirichlet, moments, simplex
 
 COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
@@ -67,38 +67,39 @@ def project(result: Decomposition, matrix, *, source: int | None = None, noise: 
 def log_evidence(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None) -> np.ndarray:
     """A lower bound on ln p(x_j) of every new sample with its memberships integrated out; missing entries left out.
 
-    It is E[ln N(x_j; W h, s2)] + E[ln Dirichlet(h; alpha0)] - E[ln q(h)] at the best q(h) = Dirichlet(g), with W as
-    the fit has it (its posterior, or the point estimate of MAP) and the noise as in `project`.
+    It is the sample's ELBO, E[ln p(x_j, h, u, v)] - E[ln q(h, u, v)] at the best q, with W and the offsets as the fit
+    has them (their posterior, or the point estimate of MAP) and the noise as in `project`; u is the precision of the
+    sample and v those of its entries, where the fit has them.
     """
     with threadpool_limits(1):
         problem = _Dirichlets(result, matrix, source)
-        columns, noise = problem.solve(_noise(result, source, noise))
-        return _finite(problem.bound(columns, noise))
+        return _finite(problem.bound(*problem.solve(_noise(result, source, noise))))
 
 
 def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
     """The new samples with missing entries filled in, and the standard deviation of every entry, features x samples.
 
-    A missing entry becomes its posterior mean; its variance is that of w_i h_j plus the noise's.  Observed entries
-    stay as they are, with standard deviation 0.  After a MAP fit, which has no posterior, the second is None.
+    A missing entry becomes its posterior mean; its variance is that of w_i h_j, of the offset and of the noise, with
+    the precision of its sample integrated out.  After a robust fit with at most 2 degrees of freedom it is infinite.
+    Observed entries stay as they are, with standard deviation 0.  After a MAP fit, which has no posterior, the second
+    is None.
     """
-    projection = project(result, matrix, source=source, noise=noise)
+    model = _known(result)
     with threadpool_limits(1):
+        problem = _problem(result, matrix, source)
+        columns, sd = problem.solve(_noise(result, source, noise))
+        memberships = _finite(problem.mean(columns))
         x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
         missing = np.isnan(x)
-        offsets = _known(result).offsets
-        shift = 0.0 if offsets is None or source is None else offsets[source][:, None]
-        if projection.dirichlet is None:
-            return np.where(missing, result.components @ projection.memberships + shift, x), None
-        mean, variance = product_moments(result, projection.dirichlet)
-        sd = np.sqrt(variance + projection.noise**2 * _feature_variance(result)[:, None])
-    return np.where(missing, mean + shift, x), np.where(missing, sd, 0)
-
-
-def _feature_variance(result):
-    """The noise variance of every feature, over that of its source."""
-    phi = _known(result).feature_precision
-    return np.ones(len(result.components)) if phi is None else 1 / phi
+        shift = 0.0 if model.offsets is None or source is None else model.offsets[source][:, None]
+        if not result.posterior:
+            return np.where(missing, result.components @ memberships + shift, x), None
+        mean, variance = product_moments(result, columns)
+        if model.offsets_sd is not None and source is not None:
+            variance += model.offsets_sd[source][:, None] ** 2
+        of_rows = np.ones((len(x), 1)) if problem.phi is None else 1 / problem.phi[:, None]
+        variance += sd**2 * of_rows * problem.excess_variance()
+    return np.where(missing, mean + shift, x), np.where(missing, np.sqrt(variance), 0)
 
 
 def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -174,11 +175,11 @@ def _problem(result, matrix, source):
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
-    mean: Callable[[np.ndarray], np.ndarray]
-    packed_moments: Callable[[np.ndarray], np.ndarray]
-    start: Callable[[int], np.ndarray]
-    columns: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-    noise_variance: Callable[[float, float], float]
+    mean: Any
+    share: Any
+    columns: Any
+    start: Any
+    noise_variance: Any
 
     def __init__(self, result, matrix, source):
         matrix, missing = _split_off_missing(matrix)
@@ -210,7 +211,7 @@ class _Columns:
         self.offset_variance = 0.0  # of every column, weighted by phi
         if model.offsets_sd is not None and source is not None:
             self.offset_variance = (weights * model.offsets_sd[source] ** 2) @ self.view.observed()
-        self.nu, self.scale = None, 1.0
+        self.nu, self.scale, self.sample = None, 1.0, None
         if model.degrees_of_freedom is not None:
             if scipy.sparse.issparse(matrix):
                 raise InputError("a robust fit weighs every single entry; give the new samples as a dense matrix")
@@ -228,22 +229,23 @@ class _Columns:
         """The best columns at a noise sd, and that sd; where none is given, its update follows every round."""
         view, estimated = self.view, noise is None
         n_samples, counts = view.shape[1], view.counts_of_columns()
-        columns = self.start(n_samples)
-        u = np.ones(n_samples)
+        columns, u = self.start(n_samples), np.ones(n_samples)
         linear, squares = view.times_components(self.wt), view.squares_of_columns(self.phi)
         variance = self.noise_variance(squares.sum(), counts.sum()) if estimated else (noise / self.scale) ** 2
-        iterates = estimated or self.nu is not None or self.by_sample is not None
         for _ in range(ROUNDS):
             before = self.mean(columns)
             if self.nu is not None:
                 linear, squares = self.weighed(before, variance, u)
             columns = self.columns(linear, u / variance, columns)
-            if not iterates:
+            if not estimated and self.nu is None and self.by_sample is None:
                 return columns, float(noise)
-            errors = np.maximum(squares + self.offset_variance - 2 * self.explained(linear, columns), 0.0)
+            errors = squares + self.offset_variance
+            errors -= 2 * moments.explained(linear, self.gram, self.gaps, self.mean(columns), self.share(columns))
+            errors = np.maximum(errors, 0.0)
             if self.by_sample is not None:
                 a = self.by_sample
-                u = (a + 0.5 * counts) / (a + 0.5 * errors / variance)
+                self.sample = Gammas(a, a + 0.5 * counts, a + 0.5 * errors / variance)
+                u = self.sample.mean
             previous = variance
             if estimated:
                 variance = self.noise_variance(u @ errors, counts.sum())
@@ -254,16 +256,18 @@ class _Columns:
 
     def weighed(self, m, variance, u):
         """b of the pseudo-data of a robust fit, and phi-weighted squares and spread of every column together."""
-        weighed = weigh(self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu)
-        return self.view.times_components(self.wt), weighed.spread_of_columns + weighed.squares_of_columns
+        self.entries = weigh(self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu)
+        return self.view.times_components(self.wt), self.entries.squares_of_columns
 
-    def explained(self, linear, columns):
-        """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""
-        second = self.packed_moments(columns)
-        quadratic = second @ moments.pack_doubled(self.gram)
-        if self.gaps is not None:
-            quadratic -= (second * moments.doubled(self.gaps.T, len(self.gram))).sum(axis=1)
-        return (linear * self.mean(columns)).sum(axis=0) - 0.5 * quadratic
+    def excess_variance(self):
+        """E[1/u_j] of every sample, times how much larger the variance of Student's t is than its squared scale."""
+        factor = 1.0
+        if self.nu is not None:
+            factor = self.nu / (self.nu - 2) if self.nu > 2 else np.inf
+        if self.sample is None:
+            return factor
+        shape, rate = self.sample.shape, self.sample.rate
+        return factor * np.where(shape > 1, rate / np.maximum(shape - 1, 1e-300), np.inf)
 
 
 class _Dirichlets(_Columns):
@@ -273,7 +277,11 @@ class _Dirichlets(_Columns):
     """
 
     mean = staticmethod(dirichlet.mean)
-    packed_moments = staticmethod(moments.column_moments)
+
+    @staticmethod
+    def share(g):
+        s = g.sum(axis=0)
+        return s / (s + 1)
 
     def second_moments(self, result):
         packed = super().second_moments(result)
@@ -295,19 +303,22 @@ class _Dirichlets(_Columns):
         return dirichlet.maximise(self.gram, np.ascontiguousarray(linear), precision, self.alpha0, start, **options)
 
     def bound(self, columns, noise):
-        """The ELBO of every column."""
-        if self.nu is not None or self.by_sample is not None:
-            raise InputError(
-                "score is not defined for noise by sample or robust noise; fit with noise='source' or 'feature'"
-            )
-        linear, counts = self.view.times_components(self.wt), self.view.counts_of_columns()
-        best = self._maximise(linear, np.full(len(counts), 1 / noise**2), columns)
-        norms = self.view.squares_of_columns(self.phi)
-        value = best.value + dirichlet.log_normaliser(self.alpha0) - 0.5 * norms / noise**2
-        value -= 0.5 * counts * np.log(2 * np.pi * noise**2)
+        """The ELBO of every column, after `solve`."""
+        counts, variance = self.view.counts_of_columns(), (noise / self.scale) ** 2
+        u = np.ones(len(counts)) if self.sample is None else self.sample.mean
+        linear, squares = self.view.times_components(self.wt), self.view.squares_of_columns(self.phi)
+        if self.nu is not None:
+            linear, squares = self.weighed(self.mean(columns), variance, u)
+        best = self._maximise(linear, u / variance, columns)
+        value = (
+            best.value + dirichlet.log_normaliser(self.alpha0) - 0.5 * u * (squares + self.offset_variance) / variance
+        )
+        value -= 0.5 * counts * np.log(2 * np.pi * variance)
         if self.phi is not None:
             value += 0.5 * (np.log(self.phi) @ self.view.observed())
-        return value
+        if self.sample is not None:
+            value += self.sample.elbo(counts)
+        return value if self.nu is None else value + self.entries.by_column.elbo(self.nu)
 
     def noise_variance(self, rss, n_observed):
         """B / A = 1 / E[1/s2]."""
@@ -322,9 +333,8 @@ class _Points(_Columns):
         return h
 
     @staticmethod
-    def packed_moments(h):
-        k, p = np.tril_indices(len(h))
-        return (h[k] * h[p]).T
+    def share(h):
+        return 1.0
 
     def start(self, n_samples):
         return np.full((len(self.gram), n_samples), 1 / len(self.gram))

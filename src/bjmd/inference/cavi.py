@@ -76,7 +76,7 @@ def fit(
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
     factors = noise_models.parsed(noise)
-    _require_able(sources, factors, offsets)
+    _require_able(sources, factors)
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, None)
     algorithm = ClosedForm(
         sources, n_components, prior.in_unit(unit), np.random.default_rng(seed), factors, bool(offsets), unit, origin
@@ -89,16 +89,12 @@ def fit(
     )  # fmt: skip
 
 
-def _require_able(sources, factors, offsets):
+def _require_able(sources, factors):
     """Refuse what a sweep cannot do without the matrices themselves."""
-    if "robust" in factors:
-        sources.require_in_memory("noise='robust'", instead=", or use another noise model")
-        if any(sources.is_sparse):
-            raise InputError(
-                "noise='robust' weighs every single entry, which would make sparse data dense; use noise='feature'"
-            )
-    if "sample" in factors:
-        sources.require_in_memory("noise='sample'", instead=", or use another noise model")
+    for name in sorted({"robust", "sample"} & {*factors}):
+        sources.require_in_memory(f"noise='{name}'", instead=", or use another noise model")
+    if "robust" in factors and any(sources.is_sparse):
+        raise InputError("noise='robust' weighs every entry, which would make sparse data dense; use noise='feature'")
 
 
 @dataclass(frozen=True)
@@ -147,6 +143,11 @@ class State:
         """E[phi_i] of every feature, or None for 1."""
         return None if self.feature is None else self.feature.mean
 
+    def copy(self):
+        """A copy whose parts by source can be overwritten."""
+        own = {name: getattr(self, name) for name in ("columns", "rates", "sample", "nus", "offsets", "alphas")}
+        return replace(self, **{name: part.copy() for name, part in own.items() if part is not None})
+
     def u(self, c):
         """E[u_j] of every sample of a source, or None for 1."""
         return None if self.sample is None else self.sample[c].mean
@@ -165,9 +166,8 @@ class ClosedForm:
         if "robust" in factors:
             base = 0.0 if origin is None else origin[:, None]
             self.standard = [(x - base) / unit for x in sources.matrices]
-            self.views = [
-                View(x.copy(), n, constant=False) for x, n in zip(self.standard, sources.n_missing, strict=True)
-            ]
+            each = zip(self.standard, sources.n_missing, strict=True)
+            self.views = [View(x.copy(), n, constant=False) for x, n in each]
         else:
             self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
         # the norms of complete data in their own unit are known already
@@ -196,16 +196,10 @@ class ClosedForm:
             learned["alphas"] = [alpha0] * len(self.views)
         if priors.learns_lambda:
             learned["lambdas"] = np.full((self.n_components, 1), priors.lambda_)
-        columns = [
-            alpha0[:, None] + START_STRENGTH * random_memberships(self.n_components, view.shape[1], self.rng)
-            for view in self.views
-        ]
-        return State(
-            columns=columns,
-            ridge=np.full((self.n_components, n_features), 1 / priors.lambda_**2),
-            rates=np.array([priors.b0 + 0.5 * norm for norm in self.norms]),
-            **learned,
-        )
+        drawn = [random_memberships(self.n_components, view.shape[1], self.rng) for view in self.views]
+        columns = [alpha0[:, None] + START_STRENGTH * h for h in drawn]
+        ridge = np.full((self.n_components, n_features), 1 / priors.lambda_**2)
+        return State(columns, ridge, np.array([priors.b0 + 0.5 * norm for norm in self.norms]), **learned)
 
     def sweep(self, state):
         seen = self.look(state)
@@ -244,10 +238,8 @@ class ClosedForm:
     def update_rows(self, state, seen):
         """q(W), and before it phi, whose errors need no more than the product that W needs."""
         sums = [dirichlet.second_moment(g, state.u(c)) for c, g in enumerate(state.columns)]
-        products = [
-            view.times_memberships(_weighted(dirichlet.mean(g), state.u(c)))
-            for c, (view, g) in enumerate(zip(self.views, state.columns, strict=True))
-        ]
+        h = [_weighted(dirichlet.mean(g), state.u(c)) for c, g in enumerate(state.columns)]
+        products = [view.times_memberships(part) for view, part in zip(self.views, h, strict=True)]
         precisions = self.shapes / state.rates
         gaps = [self.row_gaps(state, c) for c in range(len(self.views))]
         if state.feature is not None and state.rows is not None:
@@ -293,88 +285,72 @@ class ClosedForm:
                 shift = 0.0 if state.offsets is None else state.offsets.mean[c][:, None]
                 z, fit = self.views[c].matrix, self.fitted(state, c)
                 spread = np.nan_to_num((z - fit) * (self.standard[c] - shift - z))
-                phi = state.phi()
-                seen[c] = replace(weighed, spread_of_columns=phi @ spread, squares_of_columns=phi @ z**2)
+                seen[c] = replace(weighed, squares_of_columns=state.phi() @ (z**2 + spread))
         return state
 
     def update_columns(self, state, seen, *, tol, max_steps):
-        """q(H), offsets, and then the noise, with q(W) as it is; and the ELBO at the end of it."""
-        rows, phi, precisions = state.rows, state.phi(), self.shapes / state.rates
-        elbo = rows.elbo(self.lambda_(state))
+        """All that belongs to the sources, with q(W) as it is; and the ELBO at the end of it."""
+        state, rows, phi = state.copy(), state.rows, state.phi()
         weighted = _weighted(rows.mean, phi)
         gram = weighted @ rows.mean.T + rows.covariance_sum
-        columns, rates, samples, nus, alphas = [], np.empty(len(self.views)), [], [], []
-        offsets = state.offsets
-        for c, view in enumerate(self.views):
-            t, u, alpha = precisions[c], state.u(c), self.alpha(state, c)
-            projection = view.times_components(weighted)
-            gaps = self.column_gaps(state, c)
-            best = dirichlet.maximise(
-                gram, projection, t if u is None else t * u, alpha, state.columns[c],
-                tol=tol, max_steps=max_steps, gaps=gaps,
-            )  # fmt: skip
-            columns.append(best.g)
-            # E[(z_j - W h_j)^2] = norm_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
-            if u is None and gaps is None:
-                explained = np.vdot(projection, dirichlet.mean(best.g))
-                explained -= 0.5 * np.vdot(gram, dirichlet.second_moment(best.g))
-                inside = t * explained
-            else:
-                by_column = self.explained(projection, gram, gaps, best.g)
-                explained = by_column.sum()
-                inside = t * (by_column.sum() if u is None else u @ by_column)
-            spread = 0.0 if seen[c] is None else seen[c].spread_of_columns
-            if state.sample is not None:
-                squares = view.squares_of_columns(phi) if seen[c] is None else seen[c].squares_of_columns
-                errors = squares + spread - 2 * by_column
-                if offsets is not None:
-                    errors = errors + self.observed_sum(view, _weighted(offsets.variance[c], phi))
-                counts = view.counts_of_columns()
-                samples.append(state.sample[c].updated(counts, t * np.maximum(errors, 0.0)))
-                error = samples[c].mean @ errors
-                elbo += samples[c].elbo(counts)
-                u = samples[c].mean
-            else:
-                norm = self.norm(c, view, phi) if seen[c] is None else (seen[c].squares_of_columns + spread).sum()
-                error = norm - 2 * explained
-                if offsets is not None:
-                    error += _weighted(view.counts_of_rows() * offsets.variance[c], phi).sum()
-            if offsets is not None:
-                offsets, change = offsets.updated(c, view, rows.mean, dirichlet.mean(best.g), u, phi, t)
-                error += change
-                elbo += offsets.elbo(c)
-            rates[c] = self.priors.b0 + max(0.5 * error, 0.0)
-            if self.priors.learns_alpha and state.n_sweeps >= LEARNING_WAITS:
-                value = dirichlet.prior_part(best.g, alpha)
-                alpha = learned_dirichlet(dirichlet.mean_log(best.g), alpha, best.g.shape[1])
-                elbo += dirichlet.prior_part(best.g, alpha) - value
-            if self.priors.learns_alpha:
-                elbo -= alpha.sum()  # ln of its prior
-            alphas.append(alpha)
-            normalisers = len(best.value) * dirichlet.log_normaliser(alpha)
-            elbo += best.value.sum() - inside + normalisers
-            elbo += noise_elbo(self.shapes[c], rates[c], self.n_observed[c], self.priors)
-            if state.nus is not None:
-                nus.append(seen[c].q.learned() if state.n_sweeps > 0 else seen[c].q.nu)
-                elbo += seen[c].q.elbo(nus[c])
+        elbo = rows.elbo(self.lambda_(state))
+        for c, weighed in enumerate(seen):
+            for term in self.update_source(state, c, weighed, weighted, gram, tol, max_steps):
+                elbo += term
         if state.feature is not None:
-            elbo += state.feature.elbo(sum(view.counts_of_rows() for view in self.views))
-        state = replace(
-            state,
-            columns=columns,
-            rates=rates,
-            sample=samples if state.sample is not None else None,
-            nus=np.array(nus) if state.nus is not None else None,
-            offsets=offsets,
-            alphas=alphas if state.alphas is not None else None,
-        )
+            elbo += state.feature.elbo(sum(view.counts_of_rows() for view in self.views)).sum()
         return state, elbo
 
-    def norm(self, c, view, phi):
-        """sum_ij phi_i z_ij^2."""
-        if phi is None and view.shift is None:
-            return self.norms[c]
-        return _weighted(view.squares_of_rows(), phi).sum()
+    def update_source(self, state, c, weighed, weighted, gram, tol, max_steps):
+        """q(H) of a source, precisions of samples, offsets, noise and what is learned, in place; terms of the ELBO."""
+        view, t, u, phi = self.views[c], self.shapes[c] / state.rates[c], state.u(c), state.phi()
+        alpha, by_sample, offsets, terms = self.alpha(state, c), state.sample is not None, state.offsets, []
+        projection, gaps = view.times_components(weighted), self.column_gaps(state, c)
+        precision, options = t if u is None else t * u, {"tol": tol, "max_steps": max_steps, "gaps": gaps}
+        best = dirichlet.maximise(gram, projection, precision, alpha, state.columns[c], **options)
+        state.columns[c] = g = best.g
+        mean, s = dirichlet.mean(g), g.sum(axis=0)
+        # E[(z_j - W h_j)^2] = squares_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
+        if u is None and gaps is None:
+            explained = np.vdot(projection, mean) - 0.5 * np.vdot(gram, dirichlet.second_moment(g))
+            inside = t * explained
+        else:
+            explained = moments.explained(projection, gram, gaps, mean, s / (s + 1))
+            inside = t * (explained.sum() if u is None else u @ explained)
+            explained = explained if by_sample else explained.sum()
+        errors = self.squares(view, c, weighed, phi, by_sample) - 2 * explained
+        if offsets is not None:
+            spread = _weighted(offsets.variance[c], phi)
+            errors = errors + (self.observed_sum(view, spread) if by_sample else view.counts_of_rows() @ spread)
+        if by_sample:
+            counts = view.counts_of_columns()
+            state.sample[c] = state.sample[c].updated(counts, t * np.maximum(errors, 0.0))
+            u = state.u(c)
+            errors = u @ errors
+            terms.append(state.sample[c].elbo(counts).sum())
+        if offsets is not None:
+            errors += offsets.update(c, view, state.rows.mean, mean, u, phi, t)
+            terms.append(offsets.elbo(c))
+        state.rates[c] = self.priors.b0 + max(0.5 * errors, 0.0)
+        if state.alphas is not None:
+            value = dirichlet.prior_part(g, alpha)
+            if state.n_sweeps >= LEARNING_WAITS:
+                alpha = state.alphas[c] = learned_dirichlet(dirichlet.mean_log(g), alpha, g.shape[1])
+            terms.append(dirichlet.prior_part(g, alpha) - value - alpha.sum())  # the last is ln of its prior
+        terms.append(best.value.sum() - inside + len(best.value) * dirichlet.log_normaliser(alpha))
+        terms.append(noise_elbo(self.shapes[c], state.rates[c], self.n_observed[c], self.priors))
+        if weighed is not None:
+            state.nus[c] = weighed.q.learned() if state.n_sweeps > 0 else state.nus[c]
+            terms.append(weighed.q.elbo(state.nus[c]))
+        return terms
+
+    def squares(self, view, c, weighed, phi, by_sample):
+        """sum_i phi_i z_ij^2 of every sample, or of all together; of a robust fit, with what is left of its entries."""
+        if weighed is not None:
+            return weighed.squares_of_columns if by_sample else weighed.squares_of_columns.sum()
+        if by_sample:
+            return view.squares_of_columns(phi)
+        return self.norms[c] if phi is None and view.shift is None else _weighted(view.squares_of_rows(), phi).sum()
 
     def observed_sum(self, view, of_rows):
         """The sum of a number a row over the observed entries of every column."""
@@ -387,15 +363,6 @@ class ClosedForm:
         if view.missing is None:
             return None
         return np.ascontiguousarray(moments.sums_over(view.by_column, state.rows.moments, state.phi()).T)
-
-    def explained(self, projection, gram, gaps, g):
-        """b_j.m_j - <G_j, E[h_j h_j']> / 2 of every column."""
-        s = g.sum(axis=0)
-        m = g / s
-        quadratic = (s * (m * (gram @ m)).sum(axis=0) + np.diag(gram) @ m) / (s + 1)
-        if gaps is not None:
-            quadratic -= (moments.column_moments(g) * moments.doubled(gaps.T, self.n_components)).sum(axis=1)
-        return (projection * m).sum(axis=0) - 0.5 * quadratic
 
     def settle(self, state):
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""

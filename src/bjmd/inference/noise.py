@@ -15,11 +15,12 @@ robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one per entry: Student's t with n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import gammaln, polygamma, psi
+from scipy.special import gammaln, psi
 
 from bjmd.errors import InputError
 from bjmd.numerics import moments
@@ -68,19 +69,32 @@ class Gammas:
         return psi(self.shape) - np.log(self.rate)
 
     def updated(self, counts: np.ndarray, errors: np.ndarray) -> Gammas:
-        """Given the number of entries behind each phi_i and t times their expected squared error.
+        """q and a, both at once, given the number of entries behind each phi_i and t times their squared error.
 
+        With q at its best, the ELBO is a function of a alone.  To take turns between the two would creep: where all
+        phi_i are 1, a runs to infinity, by a constant a step.
         phi_i <= (a + counts_i/2) / a, so bounding a from below bounds phi_i from above.
         """
-        q = replace(self, shape=self.a + 0.5 * counts, rate=self.a + 0.5 * errors)
-        return replace(q, a=max(_gamma_shape((q.mean - q.mean_log).mean() - 1), _least_shape(counts)))
 
-    def elbo(self, counts: np.ndarray) -> float:
-        """sum_i counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q."""
+        def value(a):
+            shape = a + 0.5 * counts
+            each = a * np.log(a) - gammaln(a) + gammaln(shape) - shape * np.log(a + 0.5 * errors)
+            return each.sum()
+
+        def slope(a):
+            shape, rate = a + 0.5 * counts, a + 0.5 * errors
+            return (np.log(a / rate) + 1 - shape / rate + psi(shape) - psi(a)).sum()
+
+        least = _least_shape(counts)
+        a = top(value, slope, max(self.a, least), least, max(least, LARGEST_SHAPE))
+        return Gammas(a, a + 0.5 * counts, a + 0.5 * errors)
+
+    def elbo(self, counts: np.ndarray) -> np.ndarray:
+        """counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q, of every i."""
         log, a, shape = self.mean_log, self.a, self.shape
         prior = a * np.log(a) - gammaln(a) + (a - 1) * log - a * self.mean
         entropy = shape - np.log(self.rate) + gammaln(shape) + (1 - shape) * psi(shape)
-        return float((0.5 * counts * log + prior + entropy).sum())
+        return 0.5 * counts * log + prior + entropy
 
 
 @dataclass(frozen=True)
@@ -93,13 +107,13 @@ class StudentT:
     """
 
     nu: float
-    mean: float = 1.0
-    log: float = 0.0
-    """The means over the entries of E[v] and of ln(1 + w r^2 / (nu + 1))."""
-    n_entries: int = 0
+    mean: Any = 1.0
+    log: Any = 0.0
+    """The means over the entries of E[v] and of ln(1 + w r^2 / (nu + 1)); or those over each of several columns."""
+    n_entries: Any = 0
 
     @property
-    def mean_log(self) -> float:
+    def mean_log(self) -> Any:
         """The mean over the entries of E[ln v]."""
         shape = 0.5 * (self.nu + 1)
         return psi(shape) - np.log(shape) - self.log
@@ -112,16 +126,12 @@ class StudentT:
         """nu at the maximum of E[ln Gamma(v; nu/2, (nu + 1)/2)]."""
         excess = self.mean - self.mean_log
 
-        def slope(log_nu):
-            nu = np.exp(log_nu)
+        def slope(nu):
             return np.log(0.5 * (nu + 1)) + nu / (nu + 1) - psi(0.5 * nu) - excess
 
-        ends = np.log(LEAST_NU), np.log(MOST_NU)
-        if slope(ends[0]) <= 0 or slope(ends[1]) >= 0:
-            return LEAST_NU if slope(ends[0]) <= 0 else MOST_NU
-        return float(np.exp(brentq(slope, *ends, xtol=1e-12)))
+        return top(self.elbo, slope, self.nu, LEAST_NU, MOST_NU)
 
-    def elbo(self, nu: float) -> float:
+    def elbo(self, nu: float) -> Any:
         """E[ln v]/2 + E[ln Gamma(v; nu/2, (nu + 1)/2)] + entropy over all entries, with q(v) that of self.nu."""
         shape = 0.5 * (self.nu + 1)
         prior = 0.5 * nu * np.log(0.5 * (nu + 1)) - gammaln(0.5 * nu) + (0.5 * nu - 1) * self.mean_log
@@ -135,11 +145,17 @@ class Weighed:
     """A source at the present weights of its entries."""
 
     spread_of_rows: np.ndarray
-    spread_of_columns: np.ndarray
-    """v (1 - v) r^2, weighted by u over a row, by phi over a column."""
+    """sum_j u_j v (1 - v) r^2."""
     squares_of_columns: np.ndarray
-    """phi z^2."""
-    q: StudentT
+    """sum_i phi_i (z^2 + v (1 - v) r^2)."""
+    by_column: StudentT
+
+    @property
+    def q(self) -> StudentT:
+        """q(v) of all entries together."""
+        parts = self.by_column
+        n = parts.n_entries.sum()
+        return StudentT(parts.nu, (parts.n_entries * parts.mean).sum() / n, (parts.n_entries * parts.log).sum() / n, n)
 
 
 def weigh(view, x, shift, fit, precision, of_rows, of_columns, nu) -> Weighed:
@@ -150,24 +166,19 @@ def weigh(view, x, shift, fit, precision, of_rows, of_columns, nu) -> Weighed:
     shift = np.zeros(n_rows) if shift is None else shift
     of_rows = np.ones(n_rows) if of_rows is None else of_rows
     of_columns = np.ones(n_columns) if of_columns is None else of_columns
-    logarithms = moments.downweighted(x, shift, fit, precision, of_rows, of_columns, nu + 1, view.matrix, rows, columns)
-    n = view.n_observed
-    q = StudentT(nu, mean=columns[2].sum() / n, log=logarithms / n, n_entries=n)
-    return Weighed(rows, columns[0], columns[1], q)
+    moments.downweighted(x, shift, fit, precision, of_rows, of_columns, nu + 1, view.matrix, rows, columns)
+    n = view.counts_of_columns()
+    return Weighed(rows, columns[0], StudentT(nu, columns[1] / n, columns[2] / n, n))
 
 
 def _least_shape(counts):
     return counts.max() / (2 * (MOST_PRECISE - 1))
 
 
-def _gamma_shape(excess):
-    """a with ln a - psi(a) = excess > 0, the maximum likelihood shape of a gamma of mean 1; by Newton steps."""
-    if excess < 0.5 / LARGEST_SHAPE:
-        return LARGEST_SHAPE
-    a = (3 - excess + np.sqrt((excess - 3) ** 2 + 24 * excess)) / (12 * excess)
-    for _ in range(20):
-        step = (np.log(a) - psi(a) - excess) / (1 / a - polygamma(1, a))
-        a = a - step if step < a else a / 2
-        if abs(step) <= 1e-12 * a:
-            break
-    return float(a)
+def top(value, slope, at, least, most):
+    """Where a function of a positive number is largest, by its slope; `at`, if that should be no better."""
+    if slope(least) <= 0 or slope(most) >= 0:
+        found = least if slope(least) <= 0 else most
+    else:
+        found = float(np.exp(brentq(lambda log: slope(np.exp(log)), np.log(least), np.log(most), xtol=1e-12)))
+    return found if value(found) >= value(at) else at

@@ -65,6 +65,20 @@ def column_moments(g):
     return out
 
 
+def explained(linear, gram, gaps, m, share):
+    """b_j.m_j - <G - gap_j, E[h_j h_j']> / 2 of every column, where E[hh'] = share mm' + (1 - share) diag m.
+
+    share is s / (s + 1) for a Dirichlet and 1 for a point.  linear and m are K x N, gaps packed, K(K+1)/2 x N, or None.
+    """
+    quadratic = share * (m * (gram @ m)).sum(axis=0) + (1 - share) * (np.diag(gram) @ m)
+    if gaps is not None:
+        k, p = np.tril_indices(len(m))
+        second = share * m[k] * m[p]
+        second[k == p] += (1 - share) * m
+        quadratic -= (second * doubled(gaps.T, len(m)).T).sum(axis=0)
+    return (linear * m).sum(axis=0) - 0.5 * quadratic
+
+
 def sums_over(places: Places, vectors: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """out[i] = sum of weights[j] vectors[j] over the places j of row i."""
     return _sums_over(places.starts, places.columns, vectors if weights is None else vectors * weights[:, None])
@@ -122,11 +136,9 @@ def downweighted(x, shift, fit, precision, of_rows, of_columns, nu, z, spread_of
     """Student's t by pseudo-data: z = fit + v r, v = 1/(1 + w r^2/nu), r = x - shift - fit, w = precision phi_i u_j.
 
     Overwrites z, adds u_j v (1 - v) r^2 to spread_of_rows (if it has room), and to the rows of `columns`
-    phi_i v (1 - v) r^2, phi_i z^2 and v.  Where x is NaN, z becomes 0 and nothing is added.  Returns the sum of
-    ln(1 + w r^2 / nu).
+    phi_i (z^2 + v (1 - v) r^2), v, and ln(1 + w r^2 / nu).  Where x is NaN, z becomes 0 and nothing is added.
     """
     n_rows, n_columns = x.shape
-    logarithms = 0.0
     product = np.ones(n_columns)  # a logarithm of many factors at once
     spread = np.empty(n_columns)
     for i in range(n_rows):
@@ -140,9 +152,8 @@ def downweighted(x, shift, fit, precision, of_rows, of_columns, nu, z, spread_of
             value = fit[i, j] + v * r if known else 0.0
             z[i, j] = value
             spread[j] = v * (1.0 - v) * r * r
-            columns[0, j] += of_rows[i] * spread[j]
-            columns[1, j] += of_rows[i] * value * value
-            columns[2, j] += v if known else 0.0
+            columns[0, j] += of_rows[i] * (value * value + spread[j])
+            columns[1, j] += v if known else 0.0
             product[j] *= 1.0 + share
         if len(spread_of_rows):
             for j in range(n_columns):
@@ -150,8 +161,7 @@ def downweighted(x, shift, fit, precision, of_rows, of_columns, nu, z, spread_of
         if i % 4 == 3:
             for j in range(n_columns):
                 if product[j] > 1e75:
-                    logarithms += np.log(product[j])
+                    columns[2, j] += np.log(product[j])
                     product[j] = 1.0
     for j in range(n_columns):
-        logarithms += np.log(product[j])
-    return logarithms
+        columns[2, j] += np.log(product[j])
