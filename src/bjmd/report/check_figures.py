@@ -25,7 +25,7 @@ def figure(finding):
 def uneven(finding):
     """Noise sd of features or samples, sorted, against what equal noise gives by chance (grey: nine in ten)."""
     data, what = finding.data, finding.name.split()[0]
-    picture, axes = panels(data["sources"], HEIGHTS)
+    picture, axes = panels(data["sources"], HEIGHTS, "Noise sd")
     for (ax,), sd, raw, chance in zip(axes, data["sd"], data["raw"], data["chance"], strict=True):
         order = np.argsort(raw)
         places = (np.arange(len(raw)) + 0.5) / len(raw)
@@ -39,7 +39,6 @@ def uneven(finding):
         ax.set_yscale("log")
         _plain_log(ax.yaxis, ax.get_ylim())
         ax.set_xlabel(f"Percentile of {what}s")
-    axes[0][0].set_ylabel("Noise sd")
     legend(picture, axes, n_columns=6)
     return picture
 
@@ -80,14 +79,13 @@ def shifts(finding):
     data = finding.data
     if "gain" in data:
         return private(finding)
-    picture, axes = panels(data["sources"], HEIGHTS)
+    picture, axes = panels(data["sources"], HEIGHTS, "Density")
     reach = max(4.0, *(np.abs(z).max() for z in data["z"]))
     grid = np.linspace(-reach, reach, 400)
     for (ax,), z in zip(axes, data["z"], strict=True):
         ax.hist(z, np.linspace(-reach, reach, 25), density=True, color=COLOURS[5], label="features")
         ax.plot(grid, stats.norm.pdf(grid), color="black", linewidth=1, label="without a shift")
         ax.set_xlabel("Mean residual (sds)")
-    axes[0][0].set_ylabel("Density")
     legend(picture, axes, n_columns=6)
     return picture
 

@@ -111,7 +111,7 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
     total = sum(h.sum(axis=1) for h in blocks)
     coloured = np.sort(np.argsort(-total, kind="stable")[: len(COLOURS)])
     rest = np.setdiff1d(np.arange(result.n_components), coloured)
-    figure, axes = panels(data.names, [1.5])
+    figure, axes = panels(data.names, [1.5], "Membership")
     for (ax,), h in zip(axes, blocks, strict=True):
         order, note = _shown(order_of_samples(h))
         h = h[:, order]
@@ -126,10 +126,7 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
             )  # fmt: skip
             base = base + height
         ax.set(xlim=(0, len(order)), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1], xlabel=note)
-        if ax.get_subplotspec().is_first_col():
-            ax.set_ylabel("Membership")
-        else:
-            ax.tick_params(labelleft=False)
+        ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
     legend(figure, axes, n_columns=8)
     return figure
 
@@ -181,8 +178,7 @@ def noise(data: Named, result: Decomposition) -> Figure:
         side.tick_params(axis="y", length=0)
     right.spines[:].set_visible(False)
     ax.set_yticks(places, short(data.names, 30))
-    ax.set_ylim(len(places) - 0.5, -0.5)
-    ax.set_xlim(left=0)
+    ax.set(xlim=(0, None), ylim=(len(places) - 0.5, -0.5))
     ax.margins(x=0.1)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
@@ -210,14 +206,12 @@ def feature_noise(table: pd.DataFrame) -> Figure:
 @styled
 def offsets(data: Named, table: pd.DataFrame) -> Figure:
     """A histogram of the offsets of every source, on one scale."""
-    figure, axes = panels(data.names, [1.3])
+    figure, axes = panels(data.names, [1.3], "Features")
     reach = float(table["offset"].abs().max()) or 1.0
     for (ax,), name in zip(axes, data.names, strict=True):
         ax.hist(table["offset"][table["source"] == name], np.linspace(-reach, reach, 31), color=COLOURS[5])
         ax.set_xlabel("Offset")
         ax.xaxis.set_major_locator(MaxNLocator(3))
-        if ax.get_subplotspec().is_first_col():
-            ax.set_ylabel("Features")
     return figure
 
 
@@ -277,10 +271,10 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     if result.n_components == 1:
         raise ValueError("one component has no simplex to show")
     if result.n_components == 2:
-        draw, height = _draw_line, 1.5
+        draw, height, label = _draw_line, 1.5, "Samples"
     else:
-        draw, height = _draw_polygon, 2.1 if len(data.names) > 2 else 3
-    figure, axes = panels(data.names, [height])
+        draw, height, label = _draw_polygon, 2.1 if len(data.names) > 2 else 3, ""
+    figure, axes = panels(data.names, [height], label)
     for c, (ax,) in enumerate(axes):
         draw(ax, shares(result.memberships[c]), _by_class(data, c))
     legend(figure, axes, n_columns=5)
@@ -295,8 +289,6 @@ def _draw_line(ax: Axes, h: np.ndarray, groups: list) -> None:
     ax.set_xlim(-0.02, 1.02)
     ax.set_xticks([0, 0.5, 1], ["C1", "50 : 50", "C2"])
     ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    if ax.get_subplotspec().is_first_col():
-        ax.set_ylabel("Samples")
 
 
 def _draw_polygon(ax: Axes, h: np.ndarray, groups: list) -> None:
@@ -402,8 +394,11 @@ def _distances(ax: Axes, values: pd.Series) -> None:
     ax.set_ylim(1.6 * most, -0.2 * least)
 
 
-def panels(titles: list[str], heights: list) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a panel for each title, in rows of up to three; a panel is a list of axes under each other."""
+def panels(titles: list[str], heights: list, label: str = "") -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a panel for each title, in rows of up to three; a panel is a list of axes under each other.
+
+    `label` is that of the upper y axis of every panel, written where a row begins.
+    """
     count = len(titles)
     n_columns = min(3, count)
     n_rows = ceil(count / n_columns)
@@ -415,6 +410,8 @@ def panels(titles: list[str], heights: list) -> tuple[Figure, list[list[Axes]]]:
     as_wide = {1: 80, 2: 40}.get(count, 25)  # characters above a panel
     for panel, title in zip(made, short(titles, as_wide), strict=False):
         panel[0].set_title(title, loc="left")
+    for first in made[::n_columns]:
+        first[0].set_ylabel(label)
     return figure, made[:count].tolist()
 
 

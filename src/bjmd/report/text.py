@@ -183,9 +183,8 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in found:
         table = found["offsets"]
-        sizes = [
-            f"{size:.2g} in {name}" for name, size in table.groupby("source", sort=False)["offset"].agg(_rms).items()
-        ]
+        squares = (table["offset"] ** 2).groupby(table["source"], sort=False).mean()
+        sizes = [f"{square**0.5:.2g} in {name}" for name, square in squares.items()]
         top = table.loc[table["offset"].abs().nlargest(5).index]
         names = ", ".join(
             f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})" for row in top.itertuples()
@@ -201,10 +200,6 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
         yield "The Dirichlet of the memberships was learned for each source" + (
             f": {', '.join(rare)}." if rare else "."
         )
-
-
-def _rms(values: pd.Series) -> float:
-    return float(np.sqrt((values**2).mean()))
 
 
 def _about_components(best: Decomposition) -> list[str]:
