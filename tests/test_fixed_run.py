@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bjmd.data.preparation import nonnegative
 from bjmd.data.sources import Sources
 from bjmd.fits import projection, registry
 from bjmd_paper.datasets import synthetic
+from bjmd_paper.nonnegative import nonnegative
 
 STORED = Path(__file__).parent / "fixed" / "run.npz"
 RUNS = {name: (name, {}) for name in registry.method_names() if not name.startswith("advi")} | {

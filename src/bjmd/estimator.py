@@ -238,7 +238,6 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         -------
         ndarray of shape (n_samples, n_components)
         """
-        check_is_fitted(self)
         x, place = self._new_samples(X, source, noise)
         return np.ascontiguousarray(projection.project(self.decomposition_, x, **place).memberships.T)
 
@@ -258,7 +257,6 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         -------
         float
         """
-        check_is_fitted(self)
         x, place = self._new_samples(X, source, noise)
         return float(projection.log_evidence(self.decomposition_, x, **place).mean())
 
@@ -280,10 +278,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         std : ndarray of shape (n_samples, n_features)
             Only with return_std=True: the sd of a new measurement where an entry was missing, 0 elsewhere.
         """
-        check_is_fitted(self)
+        x, place = self._new_samples(X, source, noise)
         if return_std and not self.decomposition_.posterior:
             raise InputError("a fit with inference='map' has no standard deviations; use inference='cavi'")
-        x, place = self._new_samples(X, source, noise)
         mean, sd = projection.impute(self.decomposition_, x, **place)
         return (mean.T, sd.T) if return_std else mean.T
 
@@ -398,6 +395,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _new_samples(self, X: Any, source: int | str | None, noise: float | None) -> tuple[Any, dict[str, Any]]:
         """New data, features x samples, and what is known of their source."""
+        check_is_fitted(self)
         if _listed(X)[1] is not None:
             raise InputError("new samples must be one matrix; call this once per source, and name it with `source`")
         if source is not None and noise is not None:
@@ -454,10 +452,9 @@ def _require_numbers(x: Any, name: str) -> None:
     if not x.columns.is_unique:
         double = x.columns[x.columns.duplicated()][0]
         raise InputError(f"{name} has column {double!r} more than once; rename or merge its columns")
-    for k, (column, dtype) in enumerate(zip(x.columns, x.dtypes, strict=True)):
-        if getattr(dtype, "kind", "O") in "biuf":
-            continue
-        for row, cell in zip(x.index, x.iloc[:, k], strict=True):
+    doubtful = [column for column, dtype in x.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"]
+    for column in doubtful:
+        for row, cell in x[column].items():
             if not _is_number(cell):
                 raise InputError(
                     f"{name} has {cell!r} in column {column!r}, row {row!r}; it must hold numbers only "

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.data import preparation, streamed
+from bjmd.data import streamed
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, storage
 from bjmd_paper import feature_test
+from bjmd_paper.nonnegative import nonnegative
 
 da = pytest.importorskip("dask.array")
 
@@ -239,7 +240,7 @@ def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
     ("call", "message"),
     [
         (lambda s, path: storage.save_sources(path, s), "writing a data set needs its data in memory"),
-        (lambda s, _: preparation.nonnegative(s, "clip"), "nonnegative = 'clip' needs its data in memory"),
+        (lambda s, _: nonnegative(s, "clip"), "nonnegative = 'clip' needs its data in memory"),
         (lambda s, _: feature_test.feature_table(s, [1.0]), "the feature test needs its data in memory"),
         (lambda s, _: feature_test.filtered(s, np.ones(12)), "the feature test needs its data in memory"),
         (lambda s, _: np.asarray(s.matrices[0]), "was to be loaded as a whole"),

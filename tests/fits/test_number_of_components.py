@@ -358,7 +358,7 @@ def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys)
         ("-k 4..2", "-k is '4..2'; write a range like 2..10, or two or more numbers"),
         ("-k 0..3", "-k is '0..3'; write a range like 2..10, or two or more numbers"),
         ("-k 2,2", "-k is '2,2'; write a range like 2..10, or two or more numbers"),
-        ("-k 2,40", "n_components is 40, more than the data allow"),
+        ("-k 2,90", "n_components is 90, more than the data allow"),
         ("--held-out 0.6", "held_out is 0.6; it must be a share of the entries between 0 and 0.5"),
         ("--method kmeans", "method 'kmeans' cannot leave out the entries"),
         ("-o .", "folder . holds other files"),

@@ -1,9 +1,9 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
-from bjmd.data.preparation import nonnegative
 from bjmd.fits import automatic, registry, restarts, storage
 from bjmd_paper.frame import run_script
 from bjmd_paper.metric import auc_watch
+from bjmd_paper.nonnegative import nonnegative
 
 
 def main(snakemake):

@@ -71,16 +71,11 @@ def gibbs(chain, burn_in, n_draws):
     r_hat, of_joint = split_r_hat(np.array(variances)), split_r_hat(np.array(trace[burn_in:]))
     rss = residual_sum_of_squares(chain.squared_norm, wt @ wt.T, components_times_data(wt, chain.x), h)
     trace.append(chain.objective(wt, h, s2, rss))
+    mixing = f"split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; of the log joint {of_joint:.3f}"
     return Decomposition(
-        components=np.ascontiguousarray(wt.T),
-        memberships=[h],
-        noise=np.sqrt([s2]),
-        objective=trace[-1],
-        trace=np.array(trace),
-        converged=bool(r_hat < MIXED),
-        reason=f"took {burn_in} + {n_draws} sweeps; split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; "
-        f"of the log joint {of_joint:.3f}",
-    )
+        components=np.ascontiguousarray(wt.T), memberships=[h], noise=np.sqrt([s2]), objective=trace[-1],
+        trace=np.array(trace), converged=bool(r_hat < MIXED), reason=f"took {burn_in} + {n_draws} sweeps; {mixing}",
+    )  # fmt: skip
 
 
 class ConditionalModes:

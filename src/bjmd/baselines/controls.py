@@ -21,11 +21,6 @@ def fit(sources: Sources, n_components: int, *, seed: int) -> Decomposition:
     wt = least_squares_components(x, h)
     error = residual_sum_of_squares(sources.squared_norms[0], wt @ wt.T, components_times_data(wt, x), h)
     return Decomposition(
-        components=np.ascontiguousarray(wt.T),
-        memberships=[h],
-        noise=None,
-        objective=error,
-        trace=np.array([error]),
-        converged=True,
-        reason="drawn at random, not fitted",
-    )
+        components=np.ascontiguousarray(wt.T), memberships=[h], noise=None, objective=error, trace=np.array([error]),
+        converged=True, reason="drawn at random, not fitted",
+    )  # fmt: skip

@@ -25,10 +25,8 @@ def fit(
     The other options are those of joint NMF.
     """
     roots = np.sqrt(_weights(weights, sources))
-    scaled = sources.replace(
-        matrices=[root * x for root, x in zip(roots, sources.matrices, strict=True)]
-    ).concatenated()
-    result = joint_nmf.fit(scaled, n_components, seed=seed, tol=tol, max_sweeps=max_sweeps)
+    scaled = sources.replace(matrices=[root * x for root, x in zip(roots, sources.matrices, strict=True)])
+    result = joint_nmf.fit(scaled.concatenated(), n_components, seed=seed, tol=tol, max_sweeps=max_sweeps)
     blocks = sources.split(result.memberships[0])
     result.memberships = [block / root for block, root in zip(blocks, roots, strict=True)]
     return result

@@ -19,18 +19,14 @@ def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, ma
     model = KMeans(n_components, n_init=1, random_state=seed, tol=tol, max_iter=max_sweeps)
     with no_convergence_warnings():  # too few distinct samples leave empty clusters, as H shows
         model.fit(x.T)
-    converged = model.n_iter_ < max_sweeps
+    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
+    if model.n_iter_ < max_sweeps:
+        converged, reason = True, f"centres at rest (tol = {tol:g}) in sweep {model.n_iter_}"
     return Decomposition(
-        components=np.ascontiguousarray(model.cluster_centers_.T),
+        components=np.ascontiguousarray(model.cluster_centers_.T), noise=None, converged=converged, reason=reason,
         memberships=[memberships(model.labels_, n_components)],
-        noise=None,
-        objective=float(model.inertia_),
-        trace=np.array([model.inertia_]),
-        converged=converged,
-        reason=f"centres at rest (tol = {tol:g}) in sweep {model.n_iter_}"
-        if converged
-        else f"stopped at max_sweeps = {max_sweeps}",
-    )
+        objective=float(model.inertia_), trace=np.array([model.inertia_]),
+    )  # fmt: skip
 
 
 def memberships(labels, n_components):

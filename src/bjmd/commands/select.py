@@ -5,7 +5,6 @@ how well it predicts them. docs/components.md explains the columns.
 """
 
 import argparse
-from pathlib import Path
 
 from bjmd.commands import common
 from bjmd.errors import InputError
@@ -33,7 +32,11 @@ def run(arguments: argparse.Namespace) -> None:
     options = common.method_options(arguments)
     ks = _numbers(arguments.components)
     folder = arguments.output
-    _require_free(folder, arguments.force)
+    held = outputs.held_names(folder)
+    if held - set(FILES):
+        raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
+    if held and not arguments.force:
+        raise InputError(f"folder {folder} holds an earlier selection; give another folder, or --force to replace it")
     _, sources, _ = common.read(arguments)
     common.require_writable(folder.parent)
     with common.ctrl_c_ends_at_once():
@@ -60,13 +63,3 @@ def _numbers(text: str) -> list[int]:
     if len(set(numbers)) < 2 or min(numbers) < 1:
         raise InputError(f"-k is {text!r}; write a range like 2..10, or two or more numbers like 2,4,8")
     return numbers
-
-
-def _require_free(folder: Path, force: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; give another name for the output folder")
-    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if held - set(FILES):
-        raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
-    if held and not force:
-        raise InputError(f"folder {folder} holds an earlier selection; give another folder, or --force to replace it")

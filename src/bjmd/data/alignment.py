@@ -51,13 +51,8 @@ def align(matrices, feature_names, names, join="outer"):
     places = [{feature: row for row, feature in enumerate(features)} for features in feature_names]
     union = list(dict.fromkeys(feature for features in feature_names for feature in features))
     shared = [feature for feature in union if all(feature in place for place in places)]
-    alignment = Alignment(
-        feature_names=union if join == "outer" else shared,
-        n_shared=len(shared),
-        n_all=len(union),
-        lacking={name: len(union) - len(place) for name, place in zip(names, places, strict=True)},
-        join=join,
-    )
+    common = union if join == "outer" else shared
+    lacking = {name: len(union) - len(place) for name, place in zip(names, places, strict=True)}
     for name, place, features in zip(names, places, feature_names, strict=True):
         others = {feature for other in places if other is not place for feature in other}
         if len(names) > 1 and not others & place.keys():
@@ -68,11 +63,10 @@ def align(matrices, feature_names, names, join="outer"):
             )
     if not union:
         raise InputError(f"source {names[0]!r} has no features; check its file")
-    if not alignment.feature_names:
+    if not common:
         raise InputError("no feature is in every source, so join='inner' leaves none; use join='outer'")
-    return [
-        _rows(x, place, alignment.feature_names, name) for x, place, name in zip(matrices, places, names, strict=True)
-    ], alignment
+    aligned = [_rows(x, place, common, name) for x, place, name in zip(matrices, places, names, strict=True)]
+    return aligned, Alignment(common, len(shared), len(union), lacking, join)
 
 
 def _rows(x, place, features, name):

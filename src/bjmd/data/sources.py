@@ -90,15 +90,9 @@ class Sources:
 
     def replace(self, **changes: Any) -> Sources:
         """The same sources with some of the constructor's arguments changed."""
-        kept = {
-            "matrices": self.matrices,
-            "names": self.names,
-            "feature_names": self.feature_names,
-            "sample_names": self.sample_names,
-            "labels": self.labels,
-            "class_names": self.class_names if self.labels is not None else None,
-        }
-        return Sources(**(kept | changes))
+        kept = ("matrices", "names", "feature_names", "sample_names", "labels")
+        class_names = self.class_names if self.labels is not None else None
+        return Sources(**({name: getattr(self, name) for name in kept} | {"class_names": class_names} | changes))
 
     def concatenated(self) -> Sources:
         """All samples side by side as one source, which is what the cat variants of a method see."""

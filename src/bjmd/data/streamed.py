@@ -37,38 +37,34 @@ def streamed(x, name):
 
 
 class Streamed:
-    """A features x samples matrix that shows its two products and its squared norm, never itself."""
+    """A features x samples matrix that shows its two products and its squared norm, never itself.
+
+    What has no body here is for its kinds to say.
+    """
 
     def __init__(self, shape, dtype):
         self.shape, self.ndim, self.dtype = shape, len(shape), dtype
 
     def data_times_memberships(self, h):
         """(X H')': K x M."""
-        raise NotImplementedError
 
     def components_times_data(self, wt):
         """W'X, given W' (K x M): K x N."""
-        raise NotImplementedError
 
     def squared_norm(self):
         """||X||^2; not finite where an entry is not."""
-        raise NotImplementedError
 
     def squares_of_rows(self, base):
         """sum_j (x_ij - base_i)^2."""
-        raise NotImplementedError
 
     def sums_of_rows(self):
         """sum_j x_ij; not as a product, whose bits depend on how many threads a worker has."""
-        raise NotImplementedError
 
     def columns(self, part):
         """A slice of the samples, in memory."""
-        raise NotImplementedError
 
     def not_finite(self):
         """The number of NaN or infinite entries, and the feature and the sample of the first, row by row."""
-        raise NotImplementedError
 
     def finite_squared_norm(self, name):
         """||X||^2 of the source of that name, refused where an entry is NaN or infinite."""

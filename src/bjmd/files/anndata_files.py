@@ -69,10 +69,9 @@ def write_back(folder: Path, tables: Sequence[Table], sources: Sources, result: 
 
 def _annotate(data: Any, own: list[int], tables: Sequence[Table], sources: Sources, result: Decomposition) -> None:
     """Put what the fit found into the AnnData object that the sources `own` (by number) came from."""
-    memberships = np.empty((data.n_obs, result.n_components))
-    for c in own:
-        memberships[data.obs_names.get_indexer(tables[c].sample_names)] = result.memberships[c].T
-    data.obsm["X_bjmd"] = memberships
+    # where each sample of the file is among those of its sources, one source after the other
+    back = np.argsort(np.concatenate([data.obs_names.get_indexer(tables[c].sample_names) for c in own]))
+    data.obsm["X_bjmd"] = np.hstack([result.memberships[c] for c in own]).T[back]
     place = {feature: i for i, feature in enumerate(sources.feature_names)}
     rows = np.array([place.get(feature, -1) for feature in data.var_names])
     data.varm["bjmd"] = np.where(rows[:, None] >= 0, result.components[rows], np.nan)
@@ -82,19 +81,12 @@ def _annotate(data: Any, own: list[int], tables: Sequence[Table], sources: Sourc
     if known is not None and known.feature_precision is not None:
         data.var["bjmd_precision"] = np.where(rows >= 0, known.feature_precision[rows], np.nan)
     if known is not None and known.sample_precision is not None:
-        precision = np.empty(data.n_obs)
-        for c in own:
-            at = data.obs_names.get_indexer(tables[c].sample_names)
-            precision[at] = predictive.sample_precision(result, c)
-        data.obs["bjmd_precision"] = precision
+        data.obs["bjmd_precision"] = np.concatenate([predictive.sample_precision(result, c) for c in own])[back]
     data.uns["bjmd"] = {
         "sources": np.array([sources.names[c] for c in own]),
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in own]),
-        "method": result.method,
-        "seed": result.seed,
-        "objective": result.objective,
-        "converged": result.converged,
         "version": __version__,
+        **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},
     }
     if known is not None and known.degrees_of_freedom is not None:
         data.uns["bjmd"]["degrees_of_freedom"] = known.degrees_of_freedom[own]

@@ -26,6 +26,8 @@ from bjmd.report import tables as frames
 from bjmd.report import text
 
 FORMAT_VERSION = 1
+NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
+"""What names.json has of the sources as it is."""
 FILES = {
     "report.html": "what was found, on one page with all figures",
     "summary.md": "the same text in Markdown",
@@ -112,14 +114,10 @@ def load(folder: str | Path) -> Output:
         labels, settings = names["labels"], folder / "settings.json"
         return Output(
             results=results,
-            names=names["names"],
-            feature_names=names["feature_names"],
-            sample_names=names["sample_names"],
-            n_missing=names["n_missing"],
             labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
-            class_names=names["class_names"],
             findings=_findings(folder / "check.tsv"),
             settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
+            **{name: names[name] for name in NAMES},
         )
 
 
@@ -139,9 +137,7 @@ def require_free(folder: str | Path, overwrite: bool = False) -> None:
     Ask before a long fit, so that it is not lost in the end.
     """
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; give another name for the output folder")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not held_names(folder):
         return
     earlier = _read_names(folder)
     if earlier is None:
@@ -154,6 +150,13 @@ def require_free(folder: str | Path, overwrite: bool = False) -> None:
     foreign = sorted(set(_files(folder)) - set(earlier["files"]))
     if foreign:
         raise InputError(f"folder {folder} holds {foreign[0]!r}, which bjmd did not write; move it away first")
+
+
+def held_names(folder: Path) -> set[str]:
+    """The names of all that a folder holds, which need not exist; refused where it is a file."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give another name for the output folder")
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
 @contextmanager
@@ -241,17 +244,8 @@ def _names(sources: Sources, files: list[str]) -> dict:
     labels = sources.labels
     if labels is not None:
         labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in labels]
-    return {
-        "format": "bjmd",
-        "format_version": FORMAT_VERSION,
-        "names": sources.names,
-        "feature_names": sources.feature_names,
-        "sample_names": sources.sample_names,
-        "n_missing": [int(n) for n in sources.n_missing],
-        "class_names": sources.class_names,
-        "labels": labels,
-        "files": files,
-    }
+    known = {name: getattr(sources, name) for name in NAMES}
+    return {"format": "bjmd", "format_version": FORMAT_VERSION, **known, "labels": labels, "files": files}
 
 
 def _write_json(path: Path, content: dict) -> None:

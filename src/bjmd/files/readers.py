@@ -156,17 +156,11 @@ def _read_own(path: Path) -> list[Table]:
     from bjmd.fits import storage
 
     sources = storage.load_sources(path)
+    labels, class_names = sources.labels or [None] * len(sources), tuple(sources.class_names)
+    each = zip(sources.matrices, sources.sample_names, sources.names, labels, strict=True)
     return [
-        Table(
-            matrix=sources.matrices[c],
-            feature_names=sources.feature_names,
-            sample_names=sources.sample_names[c],
-            path=path,
-            part=name,
-            labels=None if sources.labels is None else sources.labels[c],
-            class_names=tuple(sources.class_names),
-        )
-        for c, name in enumerate(sources.names)
+        Table(x, sources.feature_names, samples, path=path, part=name, labels=indicator, class_names=class_names)
+        for x, samples, name, indicator in each
     ]
 
 

@@ -148,11 +148,12 @@ def select(
             results = restarts.in_threads(calls, jobs, lambda *_: bar.update())
             if bar.disable:
                 log.info("select: %d fits of %s are done", n_fits, what)
+            ended.extend({"k": f.n_components} | {field: getattr(f, field) for field in fields} for f in results)
             return {k: results[i : i + n_restarts] for i, (k, _) in list(enumerate(runs))[::n_restarts]}
 
+        ended: list[dict] = []
+        fields = ("seed", "objective", "converged", "seconds")
         everything = fits_of(sources, "all the data")
-        converged = {k: [fit.converged for fit in fits] for k, fits in everything.items()}
-        seconds = {k: sum(fit.seconds for fit in fits) for k, fits in everything.items()}
         density, count = {k: np.zeros(sum(sources.n_samples)) for k in ks}, np.zeros(sum(sources.n_samples), dtype=int)
         for repeat in range(n_repeats):
             hidden = held_out_entries.hide(sources, held_out, np.random.default_rng((seed, repeat)))
@@ -161,11 +162,9 @@ def select(
             for k, fits in fits_of(visible, f"repeat {repeat + 1} of {n_repeats}").items():
                 (best_fit,) = restarts.best(fits, 1)
                 density[k] = density[k] + held_out_entries.log_densities(best_fit, sources, hidden)
-                converged[k] += [fit.converged for fit in fits]
-                seconds[k] += sum(fit.seconds for fit in fits)
 
     best = max(ks, key=lambda k: density[k].sum())
-    rows = []
+    runs, rows = pd.DataFrame(ended), []
     for k in ks:
         difference, standard_error = held_out_entries.difference(density[k] - density[best], count)
         rows.append(
@@ -176,25 +175,14 @@ def select(
                 "difference": difference,
                 "standard_error": standard_error,
                 "stability": stability(everything[k]),
-                "converged": np.mean(converged[k]),
-                "seconds": seconds[k],
+                "converged": runs["converged"][runs["k"] == k].mean(),
+                "seconds": runs["seconds"][runs["k"] == k].sum(),
             }
         )
     table = pd.DataFrame(rows)
     candidates = table["k"][-table["difference"] <= table["standard_error"]].tolist()
-    return Selection(
-        table=table,
-        fits=pd.DataFrame(
-            [
-                {"k": k, "seed": f.seed, "objective": f.objective, "converged": f.converged, "seconds": f.seconds}
-                for k in ks
-                for f in everything[k]
-            ]
-        ),
-        recommended=candidates[0],
-        candidates=candidates,
-        choice=choice,
-    )
+    fits = runs[:n_fits].sort_values("k", kind="stable", ignore_index=True)  # those of all the data come first
+    return Selection(table, fits, recommended=candidates[0], candidates=candidates, choice=choice)
 
 
 def stability(results: list[Decomposition]) -> float:

@@ -73,13 +73,9 @@ class Method:
 
 _MAP = Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map", infers_bjmd=True, missing=True, streams=True, cost="sweeps")
 _CAVI = replace(
-    _MAP,
-    name="cavi-bjmd",
-    label="VI-BJMD (closed form)",
-    module="bjmd.inference.cavi",
-    objective="minus the ELBO",
+    _MAP, name="cavi-bjmd", label="VI-BJMD (closed form)", module="bjmd.inference.cavi", objective="minus the ELBO",
     variational=True,
-)
+)  # fmt: skip
 _ADVI = Method(
     "advi-bjmd", "VI-BJMD (ADVI)", "bjmd.inference.advi", "minus the ELBO",
     infers_bjmd=True, variational=True, limit="max_iterations", cost="gradients",

@@ -6,7 +6,6 @@ No pickle.  A file is written beside its place and moved there when complete, so
 import dataclasses
 import io
 import json
-import os
 import platform
 import struct
 import tempfile
@@ -28,6 +27,9 @@ from bjmd.fits.posterior import FACTORS, Posterior
 
 FORMAT_VERSION = 2
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal bytes
+_OF_A_RUN = ("method", "seed", "options", "objective", "converged", "reason", "seconds", "trace_step")
+_OF_SOURCES = ("names", "feature_names", "sample_names", "class_names")
+"""What metadata.json holds of a result and of a data set as it is; the rest are arrays."""
 
 
 @contextmanager
@@ -35,16 +37,11 @@ def atomic_path(path):
     """A temporary path beside `path` that replaces it when the block ends well and vanishes when it does not."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    try:
-        yield Path(temporary)
-        # mkstemp makes private files; results are as readable as any other file of the user's
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    # in a folder, for mkstemp makes private files; results are as readable as any other file of the user's
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        temporary.replace(path)
 
 
 def save_decompositions(path, decompositions):
@@ -61,21 +58,9 @@ def save_decompositions(path, decompositions):
         arrays |= {f"{i}/model/{name}": array for name, array in known.items() if array is not None}
         factors = _factors(d)
         arrays |= {f"{i}/posterior/{name}/{part}": a for name, f in factors.items() for part, a in f.arrays().items()}
-        runs.append(
-            {
-                "method": d.method,
-                "seed": d.seed,
-                "options": d.options,
-                "objective": d.objective,
-                "converged": d.converged,
-                "reason": d.reason,
-                "seconds": d.seconds,
-                "n_sources": len(d.memberships),
-                "trace_step": d.trace_step,
-                "history": list(d.history),
-                "posterior": {name: type(factor).__name__ for name, factor in factors.items()},
-            }
-        )
+        families = {name: type(factor).__name__ for name, factor in factors.items()}
+        more = {"n_sources": len(d.memberships), "history": list(d.history), "posterior": families}
+        runs.append({field: getattr(d, field) for field in _OF_A_RUN} | more)
     versions = {name: version(name) for name in ("numpy", "scipy", "numba")}
     metadata = {"runs": runs, "versions": {"bjmd": __version__, "python": platform.python_version(), **versions}}
     _write(path, "decompositions", arrays, metadata)
@@ -85,7 +70,7 @@ def load_decompositions(path):
     """Read back what `save_decompositions` wrote."""
     with complete(path):
         arrays, metadata = _read(path, "decompositions")
-        decompositions = _decompositions(arrays, metadata)
+        decompositions = [_decomposition(arrays, i, run) for i, run in enumerate(metadata["runs"])]
         if not decompositions or not all(map(_is_sound, decompositions)):
             raise ValueError("arrays do not fit together")
         return decompositions
@@ -102,27 +87,17 @@ def _is_sound(d):
     return (d.noise is None or len(d.noise) == len(d.memberships)) and dataclasses.replace(d, objective=0.0).is_finite()
 
 
-def _decompositions(arrays, metadata):
-    return [
-        Decomposition(
-            components=arrays[f"{i}/components"],
-            memberships=[arrays[f"{i}/memberships/{c}"] for c in range(run["n_sources"])],
-            noise=arrays.get(f"{i}/noise"),
-            objective=run["objective"],
-            trace=arrays[f"{i}/trace"],
-            converged=run["converged"],
-            reason=run["reason"],
-            seconds=run["seconds"],
-            method=run["method"],
-            seed=run["seed"],
-            options=run["options"],
-            trace_step=run["trace_step"],
-            history={name: arrays[f"{i}/history/{name}"] for name in run["history"]},
-            posterior=_posterior(arrays, f"{i}/posterior", run),
-            model=_model(arrays, f"{i}/model/"),
-        )
-        for i, run in enumerate(metadata["runs"])
-    ]
+def _decomposition(arrays, i, run):
+    return Decomposition(
+        components=arrays[f"{i}/components"],
+        memberships=[arrays[f"{i}/memberships/{c}"] for c in range(run["n_sources"])],
+        noise=arrays.get(f"{i}/noise"),
+        trace=arrays[f"{i}/trace"],
+        history={name: arrays[f"{i}/history/{name}"] for name in run["history"]},
+        posterior=_posterior(arrays, f"{i}/posterior", run),
+        model=_model(arrays, f"{i}/model/"),
+        **{field: run[field] for field in _OF_A_RUN},
+    )
 
 
 def _factors(d):
@@ -161,15 +136,8 @@ def save_sources(path, sources):
             arrays[f"{c}/dense"] = x
         if sources.labels is not None:
             arrays[f"{c}/labels"] = sources.labels[c]
-    metadata = {
-        "names": sources.names,
-        "n_features": sources.n_features,
-        "n_samples": sources.n_samples,
-        "feature_names": sources.feature_names,
-        "sample_names": sources.sample_names,
-        "class_names": sources.class_names if sources.labels is not None else None,
-    }
-    _write(path, "sources", arrays, metadata)
+    shape = {"n_features": sources.n_features, "n_samples": sources.n_samples}
+    _write(path, "sources", arrays, shape | {name: getattr(sources, name) for name in _OF_SOURCES})
 
 
 def load_sources(path):
@@ -183,15 +151,8 @@ def load_sources(path):
             else:
                 parts = tuple(arrays[f"{c}/{part}"] for part in ("data", "indices", "indptr"))
                 matrices.append(scipy.sparse.csc_array(parts, shape=(metadata["n_features"], n)))
-        labelled = metadata["class_names"] is not None
-        return Sources(
-            matrices,
-            names=metadata["names"],
-            feature_names=metadata["feature_names"],
-            sample_names=metadata["sample_names"],
-            labels=[arrays[f"{c}/labels"] for c in range(len(matrices))] if labelled else None,
-            class_names=metadata["class_names"],
-        )
+        labels = [arrays[f"{c}/labels"] for c in range(len(matrices))] if "0/labels" in arrays else None
+        return Sources(matrices, labels=labels, **{name: metadata[name] for name in _OF_SOURCES})
 
 
 def _write(path, kind, arrays, metadata):
@@ -237,9 +198,3 @@ def _read(path, kind):
     if metadata["kind"] != kind:
         raise InputError(f"{path} holds {metadata['kind']}, not {kind}; give the right file")
     return arrays, metadata
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -61,9 +61,7 @@ def fit(
     whole_number("max_iterations", max_iterations, least=1)
     one_of("precision", precision, ("float32", "float64"))
     if n_components == 1:
-        raise InputError(
-            "ADVI needs at least 2 components, because a simplex of one has nothing to infer; use cavi-bjmd"
-        )
+        raise InputError("ADVI needs at least 2 components, for a simplex of one has nothing to infer; use cavi-bjmd")
 
     with (
         _ONE_AT_A_TIME,
@@ -103,26 +101,15 @@ def fit(
         if done == 0:
             raise KeyboardInterrupt
         memberships, memberships_sd = approximation.memberships(np.random.default_rng(seed))
-        components, components_sd = approximation.components()
-        noise_log_mean, noise_log_sd = approximation.log_noise_variance()
+        components, log_variances = Normal(*approximation.moments("W")), LogNormal(*approximation.moments("s2"))
     trace = np.array([block.mean() for block in np.split(inference.hist, range(check_every, done, check_every))])
+    columns = [Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)]
     return Decomposition(
-        components=components,
-        memberships=memberships,
-        noise=np.exp(0.5 * noise_log_mean),
-        objective=float(trace[-1]),
-        trace=trace,
-        converged=converged,
-        reason=reason,
-        trace_step=check_every,
-        history=loop.series(seen),
-        posterior=Posterior(
-            components=Normal(components, components_sd),
-            memberships=[Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)],
-            noise=LogNormal(noise_log_mean, noise_log_sd),
-        ),
+        components=components.mean, memberships=memberships, noise=np.exp(0.5 * log_variances.log_mean),
+        objective=float(trace[-1]), trace=trace, converged=converged, reason=reason, trace_step=check_every,
+        history=loop.series(seen), posterior=Posterior(components, columns, log_variances),
         model=FittedModel(np.array([priors.dirichlet(n_components)] * len(sources)), np.array([a0, b0])),
-    )
+    )  # fmt: skip
 
 
 def build_model(sources, n_components, priors):
@@ -179,23 +166,20 @@ class _Approximation:
         value = model.rvs_to_values[model["H"]]
         self._to_simplex = pytensor.function([value], model.rvs_to_transforms[model["H"]].backward(value))
 
-    def _part(self, flat, name):
-        for _, where, shape, _ in (entry for key, entry in self._group.ordering.items() if key.startswith(name)):
-            return flat[where].reshape(shape).astype(float)
-
-    def _mean(self, name):
-        return self._part(self._group.params_dict["mu"].get_value(), name)
-
-    def _sd(self, name):
-        return np.logaddexp(0, self._part(self._group.params_dict["rho"].get_value(), name))
+    def moments(self, name):
+        """Mean and sd of an unknown on the real line."""
+        _, where, shape, _ = next(entry for key, entry in self._group.ordering.items() if key.startswith(name))
+        flat = (self._group.params_dict[parameter].get_value()[where] for parameter in ("mu", "rho"))
+        mean, rho = (part.reshape(shape).astype(float) for part in flat)
+        return mean, np.logaddexp(0, rho)
 
     def centre(self):
         """The centre of q(H) on the simplex, components x samples, by source: cheap, for looks along the way."""
-        return self._by_source(self._on_simplex(self._mean("H")))
+        return self._by_source(self._on_simplex(self.moments("H")[0]))
 
     def memberships(self, rng):
         """Mean and sd of q(H) by source, from N_DRAWS draws: the simplex transform has no closed moments."""
-        mean, sd = self._mean("H"), self._sd("H")
+        mean, sd = self.moments("H")
         total = squares = 0.0
         for _ in range(N_DRAWS):
             draw = self._on_simplex(mean + sd * rng.standard_normal(mean.shape))
@@ -209,12 +193,6 @@ class _Approximation:
 
     def _by_source(self, rows):
         return [np.ascontiguousarray(block.T) for block in np.split(rows, np.cumsum(self._n_samples)[:-1])]
-
-    def components(self):
-        return self._mean("W"), self._sd("W")
-
-    def log_noise_variance(self):
-        return self._mean("s2"), self._sd("s2")
 
 
 def _advance(inference, n, pytensor):
@@ -234,8 +212,7 @@ def _relative_change(previous, current):
 @contextmanager
 def _quiet_pymc():
     """PyMC and PyTensor, with their advice on compilers and BLAS and their progress messages kept off the screen."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             import pymc
             import pytensor

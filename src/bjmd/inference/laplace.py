@@ -65,9 +65,8 @@ def fit(
     watch: loop.Watch | None = None,
 ) -> Decomposition:  # fmt: skip
     """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself twice in a row."""
-    algorithm = LaplaceApproximation(
-        sources, Priors(alpha0, lambda_), n_components, positive_number("smoothing", smoothing), seed
-    )
+    positive_number("smoothing", smoothing)
+    algorithm = LaplaceApproximation(sources, Priors(alpha0, lambda_), n_components, smoothing, seed)
     return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2)
 
 
@@ -160,9 +159,7 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
 
     Returns sum_i S_i, the standard deviations (K x M), and what the rows put into the negative ELBO.
     """
-    spread = np.zeros_like(precision)
-    deviation = np.empty_like(wt)
-    terms, failed = _approximate_rows(precision, linear, wt, lambda_, eps, spread, deviation)
+    spread, deviation, terms, failed = _approximate_rows(precision, linear, wt, lambda_, eps)
     if failed:
         raise FitError(
             f"{failed} of {wt.shape[1]} rows of W did not reach their mode in {MAX_ROW_STEPS} Newton steps; "
@@ -171,56 +168,44 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
     return spread, deviation, terms
 
 
-def approximate_columns(scaled_gram, alpha0, h):
-    """q(h_j) for every column, given its mode h (K x N) and G / s2.
-
-    Returns sum_j V_j, the standard deviations (K x N), and what the columns' prior and entropy put into the negative
-    ELBO; their likelihood is part of the source's E||X - WH||^2.
-    """
-    spread = np.zeros_like(scaled_gram)
-    deviation = np.empty_like(h)
-    terms = _approximate_columns(scaled_gram, alpha0, h, spread, deviation)
-    return spread, deviation, terms
-
-
 @compiled
-def _approximate_rows(precision, linear, wt, lambda_, eps, spread, deviation):
-    """Newton's method in every row, a lane each, then the moments at the mode."""
+def _approximate_rows(precision, linear, wt, lambda_, eps):
+    """Newton's method in every row, a lane each, then the moments at the mode; also counts rows that missed it."""
     size, n_rows = linear.shape
+    spread, deviation = np.zeros_like(precision), np.empty_like(wt)
     lanes = min(LANES, n_rows)
     w = np.empty((size, lanes))
     y = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
-    work = np.empty((3, size, lanes))
+    unit = np.empty((size, lanes))
     terms = 0.0
     failed = 0
     for first in range(0, n_rows, lanes):
         load(wt, first, w)
         n_block = load(linear, first, y)
-        failed += min(_climb_rows(precision, y, w, lambda_, eps, matrix, work), n_block)
-        _row_curvature(w, lambda_, eps, work[0])
-        _add_to_diagonal(precision, work[0], matrix)
+        failed += min(_climb_rows(precision, y, w, lambda_, eps, matrix), n_block)
+        square = w * w + eps * eps
+        curvature = eps * eps / (lambda_ * square * np.sqrt(square))
+        _add_to_diagonal(precision, curvature, matrix)
         cholesky(matrix)
         store(w, wt, first)
         for k in range(size):
             for lane in range(n_block):
                 terms += np.sqrt(w[k, lane] ** 2 + eps**2) / lambda_ - np.log(matrix[k, k, lane])
-            unit = work[1]
-            for p in range(size):
-                for lane in range(lanes):
-                    unit[p, lane] = 1.0 if p == k else 0.0
+            unit[:] = 0.0
+            unit[k] = 1.0
             solve(matrix, unit)
             for lane in range(n_block):
                 deviation[k, first + lane] = np.sqrt(unit[k, lane])
-                terms += 0.5 * unit[k, lane] * work[0, k, lane]
+                terms += 0.5 * unit[k, lane] * curvature[k, lane]
             for p in range(size):
                 for lane in range(n_block):
                     spread[k, p] += unit[p, lane]
-    return terms, failed
+    return spread, deviation, terms, failed
 
 
 @compiled
-def _climb_rows(precision, y, w, lambda_, eps, matrix, work):
+def _climb_rows(precision, y, w, lambda_, eps, matrix):
     """Newton steps that take every lane of w to its mode; returns how many lanes did not get there.
 
     Newton's method on f alone leaps across the corner at 0 time and again.  So the slope u = w/r of the smoothed |w| is
@@ -232,22 +217,19 @@ def _climb_rows(precision, y, w, lambda_, eps, matrix, work):
     it raises f by a fair part of what it promises is safeguard enough.
     """
     size, lanes = w.shape
-    gradient, curvature, step = work[0], work[1], work[2]
     u = np.zeros((size, lanes))
     promise = np.empty(lanes)
     gain = np.empty(lanes)
     left = lanes
     for _ in range(MAX_ROW_STEPS):
+        r = np.sqrt(w * w + eps * eps)
+        gradient = y - w / (lambda_ * r)
+        curvature = (1.0 - u * w / r) / (lambda_ * r)
         for k in range(size):
-            for lane in range(lanes):
-                r = np.sqrt(w[k, lane] ** 2 + eps**2)
-                gradient[k, lane] = y[k, lane] - w[k, lane] / (lambda_ * r)
-                curvature[k, lane] = (1.0 - u[k, lane] * w[k, lane] / r) / (lambda_ * r)
             for p in range(size):
                 for lane in range(lanes):
                     gradient[k, lane] -= precision[k, p] * w[p, lane]
-            for lane in range(lanes):
-                step[k, lane] = gradient[k, lane]
+        step = gradient.copy()
         _add_to_diagonal(precision, curvature, matrix)
         cholesky(matrix)
         solve(matrix, step)
@@ -260,10 +242,7 @@ def _climb_rows(precision, y, w, lambda_, eps, matrix, work):
                 scale += abs(y[k, lane] * w[k, lane])
             if not promise[lane] <= ROW_TOLERANCE * scale:
                 left += 1
-        for k in range(size):
-            for lane in range(lanes):
-                slope = w[k, lane] / np.sqrt(w[k, lane] ** 2 + eps**2)
-                u[k, lane] = min(max(slope + lambda_ * curvature[k, lane] * step[k, lane], -1.0), 1.0)
+        u = np.minimum(np.maximum(w / r + lambda_ * curvature * step, -1.0), 1.0)
         for _ in range(MAX_HALVINGS):
             _gain(precision, gradient, w, step, lambda_, eps, gain)
             short = False
@@ -275,9 +254,7 @@ def _climb_rows(precision, y, w, lambda_, eps, matrix, work):
                         step[k, lane] *= 0.5
             if not short:
                 break
-        for k in range(size):
-            for lane in range(lanes):
-                w[k, lane] += step[k, lane]
+        w += step
         if left == 0:
             break
     return left
@@ -301,37 +278,27 @@ def _gain(precision, gradient, w, step, lambda_, eps, out):
 
 
 @compiled
-def _row_curvature(w, lambda_, eps, out):
-    """eps^2 / r(w)^3 / lambda."""
-    size, lanes = w.shape
-    for k in range(size):
-        for lane in range(lanes):
-            square = w[k, lane] ** 2 + eps**2
-            out[k, lane] = eps**2 / (lambda_ * square * np.sqrt(square))
-
-
-@compiled
 def _add_to_diagonal(shared, diagonal, out):
     """out = shared + diag(diagonal) in every lane (lower triangle)."""
-    size, lanes = diagonal.shape
-    for k in range(size):
+    for k in range(len(diagonal)):
         for p in range(k + 1):
-            for lane in range(lanes):
-                out[k, p, lane] = shared[k, p]
-        for lane in range(lanes):
-            out[k, k, lane] += diagonal[k, lane]
+            out[k, p] = shared[k, p]
+        out[k, k] += diagonal[k]
 
 
 @compiled
-def _approximate_columns(scaled_gram, alpha0, h, spread, deviation):
-    """The moments of every column, a lane each; the mode is already known."""
+def approximate_columns(scaled_gram, alpha0, h):
+    """q(h_j) for every column, a lane each, given its mode h (K x N) and G / s2.
+
+    Returns sum_j V_j, the standard deviations (K x N), and what the columns' prior and entropy put into the negative
+    ELBO; their likelihood is part of the source's E||X - WH||^2.
+    """
     size, n_columns = h.shape
+    spread, deviation = np.zeros_like(scaled_gram), np.empty_like(h)
     lanes = min(LANES, n_columns)
     total = alpha0.sum()
     block = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
-    moved = np.empty((size, lanes))
-    x = np.empty((size, lanes))
     gram_h = np.empty((size, lanes))
     inner = np.empty(lanes)
     terms = 0.0
@@ -339,8 +306,7 @@ def _approximate_columns(scaled_gram, alpha0, h, spread, deviation):
         n_block = load(h, first, block)
         inner[:] = 0.0  # h'Gh / s2
         for k in range(size):
-            for lane in range(lanes):
-                gram_h[k, lane] = 0.0
+            gram_h[k] = 0.0
             for p in range(size):
                 for lane in range(lanes):
                     gram_h[k, lane] += scaled_gram[k, p] * block[p, lane]
@@ -357,29 +323,21 @@ def _approximate_columns(scaled_gram, alpha0, h, spread, deviation):
                         - alpha0[k] * block[p, lane]
                         + 1.0
                     )
-            for lane in range(lanes):
-                matrix[k, k, lane] += alpha0[k]
+            matrix[k, k] += alpha0[k]
         cholesky(matrix)
         for k in range(size):
-            for lane in range(lanes):
-                inner[lane] = 0.0
-            for p in range(size):
-                for lane in range(lanes):
-                    x[p, lane] = -block[p, lane] * block[k, lane]
-            for lane in range(lanes):
-                x[k, lane] += block[k, lane]
+            x = -block * block[k]
+            x[k] += block[k]
             solve(matrix, x)
             for lane in range(n_block):
                 terms -= alpha0[k] * np.log(block[k, lane]) - 0.5 * total * x[k, lane] + np.log(matrix[k, k, lane])
+            inner[:] = 0.0
             for p in range(size):
-                for lane in range(lanes):
-                    inner[lane] += block[p, lane] * x[p, lane]
-            for p in range(size):
-                for lane in range(lanes):
-                    moved[p, lane] = block[p, lane] * (x[p, lane] - inner[lane])
+                inner += block[p] * x[p]
+            moved = block * (x - inner)
             for lane in range(n_block):
                 deviation[k, first + lane] = np.sqrt(max(moved[k, lane], 0.0))
             for p in range(size):
                 for lane in range(n_block):
                     spread[k, p] += moved[p, lane]
-    return terms
+    return spread, deviation, terms

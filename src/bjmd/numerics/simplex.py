@@ -106,7 +106,7 @@ def _minimise(gram, linear, alpha, h, slack, residual, tol, max_steps, monotone)
                     block_b[k, lane] = linear[k, column[lane]]
             gradient = work[0]
             _quadratic_gradient(gram, block_b, block_h, gradient)
-            _residual(gradient, block_b, alpha, block_h, block_s, gram_scale, work[1], block_residual)
+            _residual(gradient, block_b, alpha, block_h, block_s, gram_scale, block_residual)
             worst = 0.0
             for lane in range(n_block):
                 residual[column[lane]] = block_residual[lane]
@@ -144,12 +144,10 @@ def _quadratic_gradient(gram, b, h, out):
 
 
 @compiled
-def _residual(gradient, b, alpha, h, s, gram_scale, scratch, out):
+def _residual(gradient, b, alpha, h, s, gram_scale, out):
     """The largest violation of the optimality conditions in each lane, relative to the problem's scale."""
     size, lanes = h.shape
-    mu, total, scale = scratch[0], np.zeros(lanes), np.full(lanes, gram_scale)
-    for lane in range(lanes):
-        mu[lane] = 0.0
+    mu, total, scale = np.zeros(lanes), np.zeros(lanes), np.full(lanes, gram_scale)
     for k in range(size):
         for lane in range(lanes):
             mu[lane] += h[k, lane] * (gradient[k, lane] - s[k, lane])
@@ -181,8 +179,7 @@ def _newton_step(gram, gradient, alpha, h, s, matrix, work):
             dh[k, lane] = target[k, lane] / h[k, lane] - gradient[k, lane]
             ones[k, lane] = 1.0
         for p in range(k + 1):
-            for lane in range(lanes):
-                matrix[k, p, lane] = gram[k, p]
+            matrix[k, p] = gram[k, p]
         for lane in range(lanes):
             matrix[k, k, lane] += s[k, lane] / h[k, lane]
     cholesky(matrix)
@@ -211,10 +208,7 @@ def _newton_step(gram, gradient, alpha, h, s, matrix, work):
             h[k, lane] += BOUNDARY * step[lane] * dh[k, lane]
             s[k, lane] += BOUNDARY * step[lane] * ds[k, lane]
             total[lane] += h[k, lane]
-    # The sum is right but for cancellation in dh, which grows with b / G.
-    for k in range(size):
-        for lane in range(lanes):
-            h[k, lane] /= total[lane]
+    h /= total  # the sum is right but for cancellation in dh, which grows with b / G
 
 
 @compiled

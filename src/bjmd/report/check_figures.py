@@ -7,11 +7,13 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from bjmd.fits.check import FAR, LARGE, SMALL
-from bjmd.report.figures import WIDTH, short
+from bjmd.report.figures import WIDTH, legend, panels, short
 from bjmd.report.style import COLOURS, MARKERS, styled
 
 BAND = "0.88"
 """The grey of what chance, or the prior, allows."""
+HEIGHTS = [1.75]
+"""Of the axes of a panel, in inches."""
 
 
 @styled
@@ -23,8 +25,8 @@ def figure(finding):
 def uneven(finding):
     """Noise sd of features or samples, sorted, against what equal noise gives by chance (grey: nine in ten)."""
     data, what = finding.data, finding.name.split()[0]
-    picture, panels = _panels(data["sources"])
-    for ax, sd, raw, chance in zip(panels, data["sd"], data["raw"], data["chance"], strict=True):
+    picture, axes = panels(data["sources"], HEIGHTS, "Noise sd")
+    for (ax,), sd, raw, chance in zip(axes, data["sd"], data["raw"], data["chance"], strict=True):
         order = np.argsort(raw)
         places = (np.arange(len(raw)) + 0.5) / len(raw)
         expected, shown = stats.norm.ppf(places), np.linspace(0, 100, len(raw))
@@ -37,39 +39,35 @@ def uneven(finding):
         ax.set_yscale("log")
         _plain_log(ax.yaxis, ax.get_ylim())
         ax.set_xlabel(f"Percentile of {what}s")
-    panels[0].set_ylabel("Noise sd")
-    _legend(picture, panels[0])
+    legend(picture, axes, n_columns=6)
     return picture
 
 
 def wild(finding):
     """Share of the entries beyond a distance from the fit, against normal noise."""
-    data = finding.data
-    picture, (ax,) = _panels([""])
-    at = data["at"]
+    data, at = finding.data, finding.data["at"]
+    picture, [[ax]] = panels([""], HEIGHTS)
     ax.plot(at[at <= 6], 2 * stats.norm.sf(at[at <= 6]), color="black", linewidth=1, label="normal noise")
-    for c, (name, share) in enumerate(zip(data["sources"], data["share"], strict=True)):
-        style = {"color": COLOURS[c % len(COLOURS)], "marker": MARKERS[c % len(MARKERS)], "markevery": 5}
-        ax.plot(at, np.where(share > 0, share, np.nan), label=short([name], 30)[0], **style)
+    for style, share in zip(_styles(data["sources"]), data["share"], strict=True):
+        ax.plot(at, np.where(share > 0, share, np.nan), markevery=5, **style)
     ax.set_yscale("log")
     ax.set_ylim(bottom=1e-8 if min(share[share > 0].min() for share in data["share"]) < 1e-6 else 1e-6, top=2)
     ax.set(xlabel="Distance from the fit (noise sds)", ylabel="Share of entries beyond")
-    _legend(picture, ax)
+    legend(picture, [[ax]], n_columns=6)
     return picture
 
 
 def growing(finding):
     """Noise sd against the fitted value."""
     data = finding.data
-    picture, (ax,) = _panels([""])
-    for c, name in enumerate(data["sources"]):
+    picture, [[ax]] = panels([""], HEIGHTS)
+    for c, style in enumerate(_styles(data["sources"])):
         enough = data["n"][c] >= 30
         middle = (data["signal"][c][1:] + data["signal"][c][:-1]) / 2
-        style = {"color": COLOURS[c % len(COLOURS)], "marker": MARKERS[c % len(MARKERS)]}
-        ax.plot(middle[enough], data["sd"][c][enough], label=short([name], 30)[0], **style)
+        ax.plot(middle[enough], data["sd"][c][enough], **style)
     ax.set_ylim(bottom=0)
     ax.set(xlabel="Fitted value", ylabel="Noise sd")
-    _legend(picture, ax)
+    legend(picture, [[ax]], n_columns=6)
     return picture
 
 
@@ -81,15 +79,14 @@ def shifts(finding):
     data = finding.data
     if "gain" in data:
         return private(finding)
-    picture, panels = _panels(data["sources"])
+    picture, axes = panels(data["sources"], HEIGHTS, "Density")
     reach = max(4.0, *(np.abs(z).max() for z in data["z"]))
     grid = np.linspace(-reach, reach, 400)
-    for ax, z in zip(panels, data["z"], strict=True):
+    for (ax,), z in zip(axes, data["z"], strict=True):
         ax.hist(z, np.linspace(-reach, reach, 25), density=True, color=COLOURS[5], label="features")
         ax.plot(grid, stats.norm.pdf(grid), color="black", linewidth=1, label="without a shift")
         ax.set_xlabel("Mean residual (sds)")
-    panels[0].set_ylabel("Density")
-    _legend(picture, panels[0])
+    legend(picture, axes, n_columns=6)
     return picture
 
 
@@ -97,17 +94,17 @@ def private(finding):
     """What every source gains from every component, on a scale that shows small gains as well."""
     data = finding.data
     gain = np.asarray(data["gain"])
-    picture, (ax,) = _panels([""])
+    picture, [[ax]] = panels([""], HEIGHTS)
     width = 0.8 / len(gain)
-    for c, name in enumerate(data["sources"]):
+    for c, style in enumerate(_styles(data["sources"])):
         places = np.arange(gain.shape[1]) + (c - (len(gain) - 1) / 2) * width
-        ax.bar(places, gain[c], width, color=COLOURS[c % len(COLOURS)], label=short([name], 30)[0])
+        ax.bar(places, gain[c], width, color=style["color"], label=style["label"])
     ax.set_yscale("symlog", linthresh=0.1)
     ax.axhline(0, color="black", linewidth=0.6)
     step = ceil(gain.shape[1] / 20)
     ax.set_xticks(np.arange(0, gain.shape[1], step), [f"C{k + 1}" for k in range(0, gain.shape[1], step)])
     ax.set(xlabel="Component", ylabel="Gain (nats per sample,\nat equal noise)")
-    _legend(picture, ax)
+    legend(picture, [[ax]], n_columns=6)
     return picture
 
 
@@ -123,19 +120,19 @@ def unit(finding):
     ax.set_ylim(len(data["sources"]) - 0.5, -0.5)
     ax.set_xscale("log")
     ax.set_xlabel("Spread of the data around the means of features")
-    _legend(picture, ax)
+    legend(picture, [[ax]], n_columns=6)
     return picture
 
 
 def origin(finding):
     """Means of the features, with the prior's middle and width."""
     data = finding.data
-    picture, (ax,) = _panels([""])
+    picture, [[ax]] = panels([""], HEIGHTS)
     ax.axvspan(-FAR * data["lambda_"], FAR * data["lambda_"], color=BAND, label="suits the prior")
     ax.hist(data["means"], 40, color=COLOURS[5], label="features")
     ax.axvline(0, color="black", linewidth=1)
     ax.set(xlabel="Mean of the feature", ylabel="Features")
-    _legend(picture, ax)
+    legend(picture, [[ax]], n_columns=6)
     return picture
 
 
@@ -151,23 +148,12 @@ DRAWN = {
 }
 
 
-def _panels(titles):
-    """A figure with a panel for each title, in rows of up to three that share their axes."""
-    n_columns = min(3, len(titles))
-    n_rows = ceil(len(titles) / n_columns)
-    picture = Figure(figsize=(WIDTH, 2.3 * n_rows + 0.5), layout="constrained")
-    panels = picture.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for ax in panels[len(titles) :]:
-        ax.remove()
-    for ax, title in zip(panels, short(titles, {1: 80, 2: 40}.get(len(titles), 25)), strict=False):
-        ax.set_title(title, loc="left")
-    return picture, panels[: len(titles)]
-
-
-def _legend(picture, ax):
-    """Below the panels, where it hides nothing."""
-    handles, labels = ax.get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8)
+def _styles(names):
+    """The look and the label of every source in a panel that shows them all."""
+    return [
+        {"color": COLOURS[c % len(COLOURS)], "marker": MARKERS[c % len(MARKERS)], "label": name}
+        for c, name in enumerate(short(names, 30))
+    ]
 
 
 def _plain_log(axis, limits):

@@ -83,18 +83,17 @@ def memberships(data: Named, result: Decomposition) -> Figure:
     heights = [np.clip(0.15 * result.n_components, 0.7, max(1, 8 / n_rows))]
     if class_names:
         heights.append(np.clip(0.15 * len(class_names), 0.3, max(1, 6 / n_rows)))
-    figure, panels = _panels(len(data.names), heights)
+    figure, axes = panels(data.names, heights)
     blocks = [shares(h) for h in result.memberships]
     style = {"aspect": "auto", "interpolation": "nearest", "vmin": 0}
     largest = max(h.max() for h in blocks)
-    for c, (panel, h, title) in enumerate(zip(panels, blocks, _titles(data), strict=True)):
+    for c, (panel, h) in enumerate(zip(axes, blocks, strict=True)):
         order, note = _shown(order_of_samples(h))
         image = panel[0].imshow(h[:, order], cmap="Blues", vmax=largest, **style)
         _label_rows(panel[0], component_names(result), heights[0])
         if class_names:
             panel[1].imshow(labels[c][:, order], cmap="Greys", vmax=1.4, **style)
             _label_rows(panel[1], class_names, heights[1])
-        panel[0].set_title(title, loc="left")
         panel[-1].set_xlabel(note)
     # a legend, not a colour bar, which would take its height from that of the panels
     steps = [
@@ -112,8 +111,8 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
     total = sum(h.sum(axis=1) for h in blocks)
     coloured = np.sort(np.argsort(-total, kind="stable")[: len(COLOURS)])
     rest = np.setdiff1d(np.arange(result.n_components), coloured)
-    figure, panels = _panels(len(data.names), [1.5])
-    for (ax,), h, title in zip(panels, blocks, _titles(data), strict=True):
+    figure, axes = panels(data.names, [1.5], "Membership")
+    for (ax,), h in zip(axes, blocks, strict=True):
         order, note = _shown(order_of_samples(h))
         h = h[:, order]
         layers = [(f"C{k + 1}", h[k], colour) for k, colour in zip(coloured, COLOURS, strict=False)]
@@ -127,12 +126,8 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
             )  # fmt: skip
             base = base + height
         ax.set(xlim=(0, len(order)), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1], xlabel=note)
-        ax.set_title(title, loc="left")
-        if ax.get_subplotspec().is_first_col():
-            ax.set_ylabel("Membership")
-        else:
-            ax.tick_params(labelleft=False)
-    _legend(figure, panels, n_columns=8)
+        ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
+    legend(figure, axes, n_columns=8)
     return figure
 
 
@@ -141,10 +136,10 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
     """The features that set each component apart, with credible intervals where the method has them."""
     intervals = result.posterior.components.interval(LEVEL) if result.posterior else None
     n_features = min(n_features, len(result.components))
-    figure, panels = _panels(result.n_components, [0.17 * n_features + 0.1])
+    figure, axes = panels(component_names(result), [0.17 * n_features + 0.1])
     places = np.arange(n_features)
     names = short(data.feature_names, 16)
-    for k, (ax,) in enumerate(panels):
+    for k, (ax,) in enumerate(axes):
         top = top_features(result.components, k, n_features)
         values = result.components[top, k]
         ax.barh(places, values, height=0.75, color=COLOURS[5], label="this component")
@@ -160,8 +155,7 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
         ax.tick_params(axis="x", labelsize=7.5)
         ax.set_ylim(n_features - 0.4, -0.6)
         ax.xaxis.set_major_locator(MaxNLocator(4))
-        ax.set_title(f"C{k + 1}", loc="left")
-    _legend(figure, panels, n_columns=3)
+    legend(figure, axes, n_columns=3)
     return figure
 
 
@@ -184,8 +178,7 @@ def noise(data: Named, result: Decomposition) -> Figure:
         side.tick_params(axis="y", length=0)
     right.spines[:].set_visible(False)
     ax.set_yticks(places, short(data.names, 30))
-    ax.set_ylim(len(places) - 0.5, -0.5)
-    ax.set_xlim(left=0)
+    ax.set(xlim=(0, None), ylim=(len(places) - 0.5, -0.5))
     ax.margins(x=0.1)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
@@ -213,15 +206,12 @@ def feature_noise(table: pd.DataFrame) -> Figure:
 @styled
 def offsets(data: Named, table: pd.DataFrame) -> Figure:
     """A histogram of the offsets of every source, on one scale."""
-    figure, panels = _panels(len(data.names), [1.3])
+    figure, axes = panels(data.names, [1.3], "Features")
     reach = float(table["offset"].abs().max()) or 1.0
-    for (ax,), name, title in zip(panels, data.names, _titles(data), strict=True):
+    for (ax,), name in zip(axes, data.names, strict=True):
         ax.hist(table["offset"][table["source"] == name], np.linspace(-reach, reach, 31), color=COLOURS[5])
-        ax.set_title(title, loc="left")
         ax.set_xlabel("Offset")
         ax.xaxis.set_major_locator(MaxNLocator(3))
-        if ax.get_subplotspec().is_first_col():
-            ax.set_ylabel("Features")
     return figure
 
 
@@ -230,7 +220,7 @@ def convergence(results: list[Decomposition]) -> Figure:
     """How far every restart was above the best one, sweep by sweep and at the end."""
     what = registry.get(results[0].method).objective
     what = what[0].upper() + what[1:]
-    lowest = min(min(result.trace.min(initial=result.objective), result.objective) for result in results)
+    lowest = min(result.trace.min(initial=result.objective) for result in results)
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     course, final = figure.subplots(1, 2)
     for result in reversed(results):  # the best last, on top
@@ -243,14 +233,13 @@ def convergence(results: list[Decomposition]) -> Figure:
         course.text(
             0.5, 0.5, "This method reports\nits final value only", ha="center", va="center", transform=course.transAxes
         )
-        course.set_xticks([])
-        course.set_yticks([])
+        course.set(xticks=[], yticks=[])
     else:
         course.set_yscale("log")
         course.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         course.xaxis.set_major_formatter("{x:,.0f}")
-    course.set_xlabel("Sweep" if results[0].trace_step == 1 else "Iteration")
-    course.set_ylabel(f"{what}, above the lowest")
+    sweep = "Sweep" if results[0].trace_step == 1 else "Iteration"
+    course.set(xlabel=sweep, ylabel=f"{what}, above the lowest")
     course.set_title("During the fit (best restart in blue)", loc="left")
 
     best = results[0].objective
@@ -262,8 +251,7 @@ def convergence(results: list[Decomposition]) -> Figure:
         if ranks:
             gaps = [results[rank - 1].objective - best for rank in ranks]
             final.plot(ranks, gaps, **{"linestyle": "", "marker": "o", **looks})
-    final.set_xlabel("Restart, best first")
-    final.set_ylabel(f"{what}, above the best")
+    final.set(xlabel="Restart, best first", ylabel=f"{what}, above the best")
     final.set_title(f"At the end (best: {best:,.6g})", loc="left")
     final.set_xticks(np.arange(1, len(results) + 1, ceil(len(results) / 10)))
     final.set_xlim(0.4, len(results) + 0.6)
@@ -283,29 +271,24 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     if result.n_components == 1:
         raise ValueError("one component has no simplex to show")
     if result.n_components == 2:
-        draw, height = _draw_line, 1.5
+        draw, height, label = _draw_line, 1.5, "Samples"
     else:
-        draw, height = _draw_polygon, 2.1 if len(data.names) > 2 else 3
-    figure, panels = _panels(len(data.names), [height])
-    for c, ((ax,), title) in enumerate(zip(panels, _titles(data), strict=True)):
+        draw, height, label = _draw_polygon, 2.1 if len(data.names) > 2 else 3, ""
+    figure, axes = panels(data.names, [height], label)
+    for c, (ax,) in enumerate(axes):
         draw(ax, shares(result.memberships[c]), _by_class(data, c))
-        ax.set_title(title, loc="left")
-    _legend(figure, panels, n_columns=5)
+    legend(figure, axes, n_columns=5)
     return figure
 
 
 def _draw_line(ax: Axes, h: np.ndarray, groups: list) -> None:
     """Two components: a histogram along the line from one to the other."""
-    colours = [style["color"] for _, _, style in groups]
-    labels = [label for label, _, _ in groups]
-    ax.hist(
-        [h[1, members] for _, members, _ in groups], np.linspace(0, 1, 26), stacked=True, color=colours, label=labels
-    )
+    labels, members, styles = zip(*groups, strict=True)
+    values, colours = [h[1, own] for own in members], [style["color"] for style in styles]
+    ax.hist(values, np.linspace(0, 1, 26), stacked=True, color=colours, label=labels)
     ax.set_xlim(-0.02, 1.02)
     ax.set_xticks([0, 0.5, 1], ["C1", "50 : 50", "C2"])
     ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    if ax.get_subplotspec().is_first_col():
-        ax.set_ylabel("Samples")
 
 
 def _draw_polygon(ax: Axes, h: np.ndarray, groups: list) -> None:
@@ -372,14 +355,14 @@ def selection(selection: Selection) -> Figure:
     """
     table = selection.table
     lost = -table["difference"]
-    panels = [("Held-out log density\nbelow the best (nats per entry)", lost, table["standard_error"])]
+    shown = [("Held-out log density\nbelow the best (nats per entry)", lost, table["standard_error"])]
     if table["elbo"].notna().all():
-        panels.append(("ELBO below the best (nats)", table["elbo"].max() - table["elbo"], None))
+        shown.append(("ELBO below the best (nats)", table["elbo"].max() - table["elbo"], None))
     if table["stability"].notna().all():
-        panels.append(("Stability of the components", table["stability"], None))
-    figure = Figure(figsize=(2.9 * len(panels), 3.1), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for ax, (label, values, errors) in zip(axes, panels, strict=True):
+        shown.append(("Stability of the components", table["stability"], None))
+    figure = Figure(figsize=(2.9 * len(shown), 3.1), layout="constrained")
+    axes = figure.subplots(1, len(shown), squeeze=False)[0]
+    for ax, (label, values, errors) in zip(axes, shown, strict=True):
         ax.axvline(selection.recommended, color=COLOURS[1], linestyle="--", linewidth=1, zorder=0)
         ax.plot(table["k"], values, color=COLOURS[0], marker="o", zorder=2)
         if errors is not None:
@@ -389,8 +372,7 @@ def selection(selection: Selection) -> Figure:
             ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         else:
             _distances(ax, values)
-        ax.set_xlabel("Components")
-        ax.set_ylabel(label)
+        ax.set(xlabel="Components", ylabel=label)
         ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         ax.grid(axis="y", color="0.9")
     others = [str(k) for k in selection.candidates if k != selection.recommended]
@@ -412,23 +394,25 @@ def _distances(ax: Axes, values: pd.Series) -> None:
     ax.set_ylim(1.6 * most, -0.2 * least)
 
 
-def _panels(count: int, heights: list) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with `count` panels in rows of up to three; a panel is a list of axes under each other."""
+def panels(titles: list[str], heights: list, label: str = "") -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a panel for each title, in rows of up to three; a panel is a list of axes under each other.
+
+    `label` is that of the upper y axis of every panel, written where a row begins.
+    """
+    count = len(titles)
     n_columns = min(3, count)
     n_rows = ceil(count / n_columns)
     figure = Figure(figsize=(WIDTH, n_rows * (sum(heights) + 0.55) + 0.4), layout="constrained")
     grid = figure.subplots(n_rows * len(heights), n_columns, squeeze=False, height_ratios=list(heights) * n_rows)
-    panels = [list(grid[row * len(heights) : (row + 1) * len(heights), column])
-              for row in range(n_rows) for column in range(n_columns)]  # fmt: skip
-    for panel in panels[count:]:
-        for ax in panel:
-            ax.remove()
-    return figure, panels[:count]
-
-
-def _titles(data: Named) -> list[str]:
-    """The names of the sources, as long as the panels are wide."""
-    return short(data.names, {1: 80, 2: 40}.get(len(data.names), 25))
+    made = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
+    for ax in made[count:].ravel():
+        ax.remove()
+    as_wide = {1: 80, 2: 40}.get(count, 25)  # characters above a panel
+    for panel, title in zip(made, short(titles, as_wide), strict=False):
+        panel[0].set_title(title, loc="left")
+    for first in made[::n_columns]:
+        first[0].set_ylabel(label)
+    return figure, made[:count].tolist()
 
 
 def _shown(order: np.ndarray) -> tuple[np.ndarray, str]:
@@ -452,15 +436,13 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
     ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
 
 
-def _legend(figure: Figure, panels: list[list[Axes]], n_columns: int) -> None:
+def legend(figure: Figure, axes: list[list[Axes]], n_columns: int) -> None:
     """One legend for all panels, below them; none where nothing has a label."""
     entries: dict = {}
-    for (ax,) in panels:
+    for (ax,) in axes:
         entries |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     if entries:
         n_columns = ceil(len(entries) / ceil(len(entries) / n_columns))  # rows of equal length
-        legend = figure.legend(
-            entries.values(), entries.keys(), loc="outside lower center", ncols=n_columns, handlelength=1.2
-        )
-        for handle in legend.legend_handles:
+        place = {"loc": "outside lower center", "ncols": n_columns, "handlelength": 1.2}
+        for handle in figure.legend(entries.values(), entries.keys(), **place).legend_handles:
             handle.set_alpha(1)

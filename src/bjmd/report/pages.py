@@ -6,13 +6,17 @@ A page reads from top to bottom on any screen; what is wider than a phone scroll
 import base64
 import html
 import itertools
+from pathlib import Path
+from string import Template
 
 from bjmd import __version__
+
+_PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
 
 def page(title, sections):
     """A whole page of sections."""
-    return _PAGE.format(title=html.escape(title), body="\n".join(sections), version=__version__)
+    return _PAGE.substitute(title=html.escape(title), body="\n".join(sections), version=__version__)
 
 
 def section(title, content):
@@ -54,36 +58,3 @@ def picture(png, alt, caption):
 def scrolling(label, content):
     """A box that scrolls sideways, reachable by the keyboard."""
     return f'<div class="wide" role="region" tabindex="0" aria-label="{html.escape(label)}">{content}</div>'
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 60rem; margin: 0 auto;
-  padding: 1rem; overflow-wrap: anywhere; }}
-h1 {{ font-size: 1.6rem; line-height: 1.2; }}
-h2 {{ font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid #ccc; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; overflow-wrap: normal; }}
-th, td {{ text-align: left; vertical-align: top; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #ddd; }}
-thead tr:last-child th {{ border-bottom: 2px solid #333; }}
-td.long {{ min-width: 13rem; }}
-figure {{ margin: 1.5rem 0; }}
-img {{ display: block; width: 100%; min-width: 36rem; height: auto; }}
-figcaption {{ color: #444; font-size: .9rem; margin-top: .5rem; }}
-footer {{ color: #555; font-size: .85rem; margin-top: 3rem; }}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{body}
-</main>
-<footer>Written by bjmd {version}.</footer>
-</body>
-</html>
-"""

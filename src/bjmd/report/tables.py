@@ -93,14 +93,9 @@ def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame
 
 def findings(findings: list[Finding]) -> pd.DataFrame:
     """What a check found."""
-    fields = ("statistic", "threshold", "p_value")
-    return pd.DataFrame(
-        [
-            {"finding": one.name, "alarm": one.alarm, **{field: getattr(one, field) for field in fields},
-             "where": "; ".join(one.where), "sentence": one.sentence}
-            for one in findings
-        ]
-    )  # fmt: skip
+    fields = ("name", "alarm", "statistic", "threshold", "p_value", "where", "sentence")
+    table = pd.DataFrame([{field: getattr(one, field) for field in fields} for one in findings])
+    return table.assign(where=table["where"].str.join("; ")).rename(columns={"name": "finding"})
 
 
 def restarts(results: list[Decomposition]) -> pd.DataFrame:

@@ -2,8 +2,10 @@
 
 import re
 import textwrap
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,76 +22,9 @@ ALIKE = 0.9  # correlation of memberships from which on two components are calle
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
-# What each figure shows (read out to those who cannot see it), and its caption.
-FIGURES = {
-    "noise": (
-        "Dot plot of the noise standard deviation of every source",
-        "Estimated noise sd of each source. Its weight in the fit is one over the square of its noise sd.",
-    ),
-    "feature_noise": (
-        "Dot plot of the noise of the features, sorted",
-        "The noise of each feature relative to that of its source. The noisier a feature, the less it counts.",
-    ),
-    "offsets": (
-        "Histograms of the offsets of every source",
-        "How far the features of each source are shifted against the others.",
-    ),
-    "components": (
-        "Bar charts of the features that set each component apart",
-        "The features that set each component apart, with their values in it (bars), credible intervals where the "
-        "method provides them (black), and their mean over the other components (orange).",
-    ),
-    "memberships": (
-        "Heat map of the memberships of all samples",
-        "Memberships of the samples, sorted by their strongest component. Dark cells below mark known classes.",
-    ),
-    "membership_bars": ("Stacked bars of the memberships of all samples", "The same, with one stacked bar per sample."),
-    "simplex": (
-        "Samples placed between the components",
-        "Each corner is a component, and each sample lies at the average of the corners, weighted by its memberships: "
-        "the closer to a corner, the more of that component. With more than three components, different mixtures may "
-        "share a place.",
-    ),
-    "convergence": (
-        "Objective of every restart, sweep by sweep and at the end",
-        "How far each restart was above the best one, during the fit and at the end. Lower is better.",
-    ),
-    "stability": (
-        "Heat map of how alike the components of the restarts are",
-        "How well the other restarts recovered each component of the best one, measured by the correlation of "
-        "memberships. A value near 1 means that the component was found again.",
-    ),
-    "check_unit": (
-        "Spread of every source against the sizes that suit the prior",
-        "How much the data of each source vary, and the sizes that suit the prior (grey).",
-    ),
-    "check_origin": ("Histogram of feature means", "The means of the features, and values that suit the prior (grey)."),
-    "check_growing_noise": (
-        "Noise against the fitted value",
-        "The noise where the fitted value is small and where it is large. The model expects a level line.",
-    ),
-    "check_wild_entries": (
-        "Share of entries beyond a distance from the fit",
-        "How many entries lie far from the fit, and how many normal noise would put there (black).",
-    ),
-    "check_feature_noise": (
-        "Noise of the features, sorted",
-        "The noise of the features of each source, and what equal noise gives by chance (grey).",
-    ),
-    "check_sample_noise": (
-        "Noise of the samples, sorted",
-        "The noise of the samples of each source, and what equal noise gives by chance (grey).",
-    ),
-    "check_shifts": (
-        "How the features of every source are shifted",
-        "Mean residuals of the features of each source, and what they are without a shift (black); or, where a "
-        "component has taken the shift up, what each source gains from every component.",
-    ),
-    "check_private_component": (
-        "What every source gains from every component",
-        "How much better each source is described with a component than without.",
-    ),
-}
+_CAPTIONS = Path(__file__).with_name("captions.toml").read_text(encoding="utf-8")
+FIGURES = {name: (about["shows"], about["caption"]) for name, about in tomllib.loads(_CAPTIONS).items()}
+"""What each figure shows (read out to those who cannot see it), and its caption."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +183,8 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in found:
         table = found["offsets"]
-        sizes = [
-            f"{size:.2g} in {name}" for name, size in table.groupby("source", sort=False)["offset"].agg(_rms).items()
-        ]
+        squares = (table["offset"] ** 2).groupby(table["source"], sort=False).mean()
+        sizes = [f"{square**0.5:.2g} in {name}" for name, square in squares.items()]
         top = table.loc[table["offset"].abs().nlargest(5).index]
         names = ", ".join(
             f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})" for row in top.itertuples()
@@ -266,10 +200,6 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
         yield "The Dirichlet of the memberships was learned for each source" + (
             f": {', '.join(rare)}." if rare else "."
         )
-
-
-def _rms(values: pd.Series) -> float:
-    return float(np.sqrt((values**2).mean()))
 
 
 def _about_components(best: Decomposition) -> list[str]:
