@@ -226,7 +226,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
-            The new samples; NaN is a missing entry.
+            The new samples; NaN is a missing entry.  Features of a DataFrame are matched by name.
         source : int or str, optional
             Number (from 0) or name of the fitted source that the samples belong to, whose noise, offsets and Dirichlet
             they share.
@@ -387,7 +387,6 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
             tables.append(Table(matrix, features, name=name))
         sources, _ = assemble(tables, join=self.join)
-        self._source_features = [table.feature_names for table in tables]
         if tables[0].feature_names is not None:
             self.feature_names_in_ = np.array(sources.feature_names, dtype=object)
             self.n_features_in_ = sources.n_features
@@ -402,11 +401,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise InputError(f"source is {source!r} and noise is {noise!r}; give only one of them")
         if source is None and noise is None and len(self.source_names_) == 1:
             source = 0
-        if source is not None:
-            source = c = self._source_number(source)
-            # features that the source lacked, or that were left out, are treated as they were in the fit
-            if self._source_features[c] is not None and list(getattr(X, "columns", [])) == self._source_features[c]:
-                X = X.reindex(columns=self.feature_names_in_)
+        source = None if source is None else self._source_number(source)
+        # by name, as the command does: what X lacks is missing, what the fit does not know is left out
+        known, given = getattr(self, "feature_names_in_", ()), getattr(X, "columns", None)
+        if given is not None and given.is_unique and given.isin(known).any():
+            X = X.reindex(columns=known)
         return self._validated(X, "X", reset=False).T, {"source": source, "noise": noise}
 
     def _source_number(self, source: int | str) -> int:
