@@ -109,14 +109,6 @@ def test_a_hint_at_different_scales(files, run):
     assert "hint" not in run(f"{FIT} --force --scale rms")[1]
 
 
-def test_a_hint_at_the_unit_of_the_priors(files, run):
-    for path, separator in {"a.csv": ",", "b.tsv": "\t"}.items():
-        (pd.read_csv(path, index_col=0, sep=separator) * 1000).to_csv(path, sep=separator)
-    assert "hint" not in run(FIT)[1]
-    assert "made for about 1; leave out --priors paper" in run(f"{FIT} --force --priors paper")[1]
-    assert "hint" not in run(f"{FIT} --force --priors paper --lambda 1000")[1]
-
-
 # Data as people have them
 
 

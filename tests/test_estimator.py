@@ -20,7 +20,6 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import restarts
 
-
 BY_NAME = {"check_dataframe_column_names_consistency": "features are matched by name, as the command does"}
 
 

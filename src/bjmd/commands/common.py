@@ -25,8 +25,8 @@ from bjmd.model import LEARNED, Priors
 log = logging.getLogger(__name__)
 """The command shows what is logged on stderr, away from what the next program in a pipe reads."""
 
-DIFFERENT_SCALES, FAR_FROM_ONE = 10, 30
-"""Sources whose entries differ by the first factor get a hint, and data that are off unit size by the second."""
+DIFFERENT_SCALES = 10
+"""Sources whose entries differ by this factor get a hint."""
 
 FORMATS = """\
 files:
@@ -100,12 +100,6 @@ def _number(text: str) -> float | str:
     return text if text == LEARNED else float(text)
 
 
-def _has_fixed_priors(arguments: argparse.Namespace) -> bool:
-    """Whether the priors have a unit of their own, which only those of BJMD can do without."""
-    known = registry.get(arguments.method)
-    return known.infers_bjmd and (arguments.priors == "paper" or "priors" not in known.options())
-
-
 def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the method that the user gave; the rest is left to its defaults."""
     named = {name: getattr(arguments, name) for name in ("noise", "offsets", "priors", "alpha0", "lambda_", "tol")}
@@ -134,14 +128,14 @@ def read(
     sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
     log.info("%d features; %s", sources.n_features, ", ".join(sizes))
     if arguments.scale == "none":
-        _hint_at_scales(sources, arguments.lambda_ is None and _has_fixed_priors(arguments))
+        _hint_at_scales(sources)
     for note in settings.notes:
         log.info(note)
     return read, sources, settings
 
 
-def _hint_at_scales(sources: Sources, fixed_unit: bool) -> None:
-    """Sources of different scale share no components, and fixed priors have a unit; say so where it is plain to see."""
+def _hint_at_scales(sources: Sources) -> None:
+    """Sources of different scale share no components; say so where it is plain to see."""
     if not all(sources.squared_norms):
         return
     sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
@@ -153,12 +147,6 @@ def _hint_at_scales(sources: Sources, fixed_unit: bool) -> None:
             "the same components; consider --scale rms",
             large, size / sizes[small], small,
         )  # fmt: skip
-    if fixed_unit and not 1 / FAR_FROM_ONE < size < FAR_FROM_ONE:
-        log.info(
-            "hint: the entries are of size %.2g, but the priors of this fit are made for about 1; leave out --priors "
-            "paper, or consider --scale rms",
-            size,
-        )
 
 
 def fits(arguments: argparse.Namespace, sources: Sources, options: dict[str, Any]) -> tuple[list[Decomposition], Any]:

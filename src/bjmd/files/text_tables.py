@@ -121,23 +121,19 @@ def _longest_number(path: Path, separator: str) -> int:
     """The number of characters of the longest field below the header that does not begin a line."""
     longest, rest, mark = 0, b"", ord(separator)
     with open_bytes(path) as file:
-        if 0 in file.readline():
-            raise InputError(_null_byte(path))
+        has_null = 0 in file.readline()
         while block := file.read(2**24):
+            has_null |= 0 in block
             text = np.frombuffer(rest + block, np.uint8)
-            if not text.all():
-                raise InputError(_null_byte(path))
             ends = np.flatnonzero((text == mark) | (text == ord("\n")))
-            if len(ends) == 0:
-                return len(text)
             lengths = np.diff(ends)[text[ends[:-1]] == mark] - 1
             longest = max(longest, lengths.max(initial=0))
-            rest = text[ends[-1] :].tobytes()
+            rest = text[ends[-1] if len(ends) else 0 :].tobytes()
+    if has_null:
+        raise InputError(
+            f"{path} holds a null byte, which no text does; check that it was written completely, in UTF-8"
+        )
     return max(longest, len(rest))  # the last line may end without a mark
-
-
-def _null_byte(path: Path) -> str:
-    return f"{path} holds a null byte, which no text does; check that it was written completely, in UTF-8"
 
 
 def _find_fault(path: Path, separator: str, columns: list[str], *, look_at_cells: bool) -> None:
