@@ -7,11 +7,11 @@ can be compared draw by draw, and that difference varies far less than either.
 import numpy as np
 import pandas as pd
 
-from bjmd.data.preparation import nonnegative
 from bjmd.fits import registry, restarts
 from bjmd_paper import feature_test, scores
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_watch
+from bjmd_paper.nonnegative import nonnegative
 
 SIGMA3 = 4.0
 """The noise of source 3 where the paper looks closely, at convergence and in its tables."""
