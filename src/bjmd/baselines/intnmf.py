@@ -18,7 +18,7 @@ from bjmd.fits.decomposition import Decomposition
 
 def fit(
     sources: Sources, n_components: int, *, seed: int, weights: str | Sequence[float] = "variance",
-    tol: float = 1e-6, max_sweeps: int = 1000,
+    tol: float = 1e-6, max_sweeps: int = 2000,
 ) -> Decomposition:  # fmt: skip
     """Fit from one start.  `weights` is a number a source, or "variance": 1 / the variance of the source's entries.
 

@@ -22,7 +22,7 @@ PASSES, PATIENCE = 5, 5
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, tol: float = 1e-6, max_sweeps: int = 1000,
+    sources: Sources, n_components: int, *, seed: int, tol: float = 1e-6, max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:  # fmt: skip
     """Fit from one random start; stop when the error's relative change is at most `tol` five times in a row."""
