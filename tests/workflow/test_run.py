@@ -263,7 +263,13 @@ def test_the_same_command_goes_on_after_a_stop_and_nothing_is_left_behind(fresh,
     fresh.configure({**fresh.config, "fits": {"map-bjmd": plain, "slow": slow}})
     command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", "2"]
     target = f"results/fits/small-{fresh.config['synthetic']['table_sigma3']}/slow/0-0.npz"
-    first = subprocess.Popen([*command, target], cwd=fresh.folder, stderr=subprocess.DEVNULL, start_new_session=True)
+    first = subprocess.Popen(
+        [*command, target],
+        cwd=fresh.folder,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(end, signal.SIG_DFL) if end != signal.SIGKILL else None,  # nohup ignores it
+    )
     log = fresh.folder / target.replace("fits", "logs/fit", 1).replace(".npz", ".log")
     for _ in range(600):
         if log.exists():
@@ -271,7 +277,7 @@ def test_the_same_command_goes_on_after_a_stop_and_nothing_is_left_behind(fresh,
         time.sleep(0.1)
     assert log.exists()
     os.kill(first.pid, end)
-    first.wait()
+    first.wait(timeout=60)
     for _ in range(300):
         left = [p for p in psutil.process_iter(["cmdline"]) if str(fresh.folder) in " ".join(p.info["cmdline"] or [])]
         if not left:

@@ -130,9 +130,7 @@ def _longest_number(path: Path, separator: str) -> int:
             longest = max(longest, lengths.max(initial=0))
             rest = text[ends[-1] if len(ends) else 0 :].tobytes()
     if has_null:
-        raise InputError(
-            f"{path} holds a null byte, which no text does; check that it is complete and in UTF-8"
-        )
+        raise InputError(f"{path} holds a null byte, which no text does; check that it is complete and in UTF-8")
     return max(longest, len(rest))  # the last line may end without a mark
 
 
