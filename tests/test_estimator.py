@@ -408,8 +408,8 @@ def test_several_mistakes(data, frames):
         model().fit({name: x.T for name, x in frames.items()})
     with pytest.raises(InputError, match="source 'source 1' has column 'g0' more than once"):
         model().fit([frames["a"].rename(columns={"g1": "g0"}), frames["b"]])
-    with pytest.raises(InputError, match="n_components is 40, more than the data allow"):
-        model(n_components=40).fit(data)
+    with pytest.raises(InputError, match="n_components is 90, more than the data allow"):
+        model(n_components=90).fit(data)
     with pytest.raises(InputError, match="source 'b': Found array with 0 sample"):
         model().fit({"a": data[0], "b": data[1][:0]})
     for nothing in ({}, []):

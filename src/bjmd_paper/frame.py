@@ -14,11 +14,11 @@ from bjmd.errors import FitError, InputError
 
 def run_script(main, snakemake):
     """Run the body of a workflow script: log to its log file, and turn a known problem into one sentence and exit 1."""
+    _end_with_snakemake()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", handlers=[logging.FileHandler(snakemake.log[0], mode="w")]
     )
     logging.captureWarnings(True)
-    _end_with_snakemake()
     try:
         main(snakemake)
     except (InputError, FitError) as error:
@@ -40,6 +40,9 @@ def _end_with_snakemake():
     import psutil  # which Snakemake needs
 
     above = [process for process in psutil.Process().parents() if "snakemake" in " ".join(_command(process))]
+
+    if not above and os.getppid() == 1:  # it is gone already
+        os._exit(1)
 
     def watch():
         while all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in above):

@@ -14,8 +14,9 @@ import difflib
 import importlib
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -28,6 +29,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.loop import Watch
+from bjmd.model import LEARNED
 
 
 @dataclass(frozen=True)
@@ -124,25 +126,22 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     for option, value in options.items():
         if option not in known:
             raise InputError(f"method {name!r} has no option {option!r}; its options are {', '.join(known)}")
-        if not (option == "offsets" and isinstance(value, str) and value == "auto"):  # which automatic.py replaces
-            _check_kind(option, value, kinds[option], known[option])
+        _check_kind(option, value, kinds.get(option, Any))
 
 
-def _check_kind(option, value, kind, default):
-    """Refuse a value that the annotation of an option does not allow."""
+def _check_kind(option, value, kind):
+    """Refuse a value of a kind that the annotation of an option does not allow; its size is for the method to judge."""
     kinds = get_args(kind) if get_origin(kind) is UnionType else (kind,)
-    plain = {type(None): value is None, bool: isinstance(value, bool), str: isinstance(value, str)}
-    several = isinstance(value, list | tuple | np.ndarray) and any(get_origin(one) is Sequence for one in kinds)
-    if several or any(plain.get(one, False) for one in kinds):
-        return
     if get_origin(kind) is Literal:
         one_of(option, value, get_args(kind))
-    elif float in kinds:
-        positive_number(option, value, least=0)
-    elif int in kinds:
-        whole_number(option, value, least=min(1, default))
-    else:
-        raise InputError(f"{option} is {value!r}; it must be {'true or false' if bool in kinds else 'a word'}")
+    elif float in kinds and not isinstance(value, list | tuple | np.ndarray):
+        is_known = (
+            (value is None and type(None) in kinds) or value == LEARNED or (isinstance(value, str) and str in kinds)
+        )
+        if not is_known and not (isinstance(value, int | float | np.number) and value >= 0):
+            positive_number(option, value)
+    elif kind is float or (int in kinds and not isinstance(value, Integral)):
+        raise InputError(f"{option} is {value!r}; it must be a {'whole ' if int in kinds else ''}number")
 
 
 def require_sources(sources: Sources) -> None:

@@ -56,7 +56,7 @@ def fit(
     Ctrl-C ends the fit early and keeps what there is, marked as not converged.
     """
     priors = Priors(alpha0, lambda_, a0, b0)
-    positive_number("tol", tol)
+    positive_number("tol", tol, least=0)
     whole_number("check_every", check_every, least=1)
     whole_number("max_iterations", max_iterations, least=1)
     one_of("precision", precision, ("float32", "float64"))
