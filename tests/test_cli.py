@@ -325,7 +325,7 @@ MISTAKES = {
     "--method kmeans --alpha0 2": "bjmd: method 'kmeans' has no option 'alpha0'; its options are ",
     "--option speed=9": "bjmd: method 'cavi-bjmd' has no option 'speed'; its options are priors, noise, ",
     "--option speed": "bjmd: --option 'speed' has no value; write it as KEY=VALUE, for example max_sweeps=500\n",
-    "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number of at least 1\n",
+    "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number\n",
     "--noise wild": "bjmd: noise is 'wild'; it must be source, feature, sample or robust, or several",
     "--method map-bjmd --noise auto": "bjmd: method 'map-bjmd' has no option 'noise'; its options are ",
     "--alpha0 0.5": "bjmd: alpha0 is 0.5; every entry must be",

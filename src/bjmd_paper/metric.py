@@ -78,11 +78,12 @@ def condition(memberships):
     return float(np.linalg.cond(h @ h.T))
 
 
-def auc_per_source(memberships, labels, per_class=auc_per_class):
+def auc_per_source(memberships, labels, per_class=None):
     """The paper's score: for each source, the mean of `per_class` over the classes that have an AUC there.
 
     A class that is left out is named in an UndefinedAUCWarning; a source with no class left scores NaN.
     """
+    per_class = per_class or auc_per_class
     if len(memberships) != len(labels):
         raise InputError(f"there are memberships of {len(memberships)} sources but labels of {len(labels)}")
     scores = np.full(len(memberships), np.nan)
