@@ -276,7 +276,7 @@ MISTAKES = {
     "rubbish as npz": ("a.npz", "rubbish", "a.npz is not an .npz file"),
     "rubbish as h5ad": ("a.h5ad", "rubbish", "a.h5ad is not a file of anndata"),
     "rubbish as h5mu": ("a.h5mu", "rubbish", "a.h5mu is not a file of mudata"),
-    "an unknown kind": ("a.sav", b"PK", "a.sav is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz"),
+    "an unknown kind": ("a.spss", b"PK", "a.spss is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz"),
     "a spreadsheet": ("a.xlsx", b"PK", "a.xlsx is a spreadsheet; save its sheet as CSV or tab-separated text"),
     "infinite": ("a.csv", ",x\nf,inf\n", "source 'a' holds 1 infinite entry, at feature 'f', sample 'x'; correct"),
 }  # fmt: skip

@@ -153,8 +153,8 @@ BAD_NUMBERS = {
         "fits.jmd: 20 restarts are fewer than best = 21",
     ),
     "by what data": (
-        lambda c: c["fits"]["jmd"].update(by_data={"larg": {"best": 1}}),
-        "fits.jmd: there is no data 'larg'; did you",
+        lambda c: c["fits"]["jmd"].update(by_data={"lagre": {"best": 1}}),
+        "fits.jmd: there is no data 'lagre'; did you",
     ),
     "draws": (lambda c: c["draws"]["large"].update(best=9), "draws.large: 2 restarts are fewer than best = 9"),
     "features": (lambda c: c["feature_draws"].update(best=9), "feature_draws: 2 restarts are fewer than best = 9"),
