@@ -57,8 +57,9 @@ def test_kinds_stand_for_all_data_of_a_kind(config):
     plan = Plan(config | {"real": ["3sources", "metabric-489"]}, SCHEMA)
     on = {fit: [family for family in plan.families() if fit in plan.fits_on(plan.shown(family))] for fit in plan.fits}
     assert on["map-bjmd"] == ["small", "large", "3sources", "metabric-489", "metabric-489-filtered"]
-    for everywhere in ("map-catbjmd", "cavi-catbjmd", "map-bjmd-printed", "map-catbjmd-held", "jmd", "jnmf"):
+    for everywhere in ("map-catbjmd", "cavi-catbjmd", "map-bjmd-printed", "map-catbjmd-held", "jmd", "glad"):
         assert on[everywhere] == on["map-bjmd"]
+    assert on["jnmf"] == ["small", "3sources", "metabric-489", "metabric-489-filtered"]
     assert on["advi-bjmd"] == ["small"]
     config["fits"]["jnmf"]["data"] = ["filtered"]
     assert "jnmf" not in Plan(config | {"real": ["metabric-489"]}, SCHEMA).fits_on("metabric-489")
