@@ -39,8 +39,7 @@ MIXED = 1.1
 def fit(
     sources: Sources, n_components: int, *, seed: int, mode: Literal["gibbs", "icm"] = "gibbs",
     rate_w: float = 1.0, rate_h: float = 1.0, a0: float = Priors.a0, b0: float = Priors.b0, burn_in: int = 200,
-    n_draws: int = 300, tol: float = 1e-5,
-    max_sweeps: int = 1000,
+    n_draws: int = 300, tol: float = 1e-5, max_sweeps: int = 1000,
 ) -> Decomposition:  # fmt: skip
     """Fit from one start: joint NMF's solution for gibbs, random for icm.
 

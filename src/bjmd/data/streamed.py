@@ -9,6 +9,7 @@ Sums over blocks go in a fixed order: neither the number of threads nor that of 
 
 import mmap
 import sys
+from abc import ABC, abstractmethod
 
 import numpy as np
 import scipy.sparse
@@ -36,33 +37,37 @@ def streamed(x, name):
     return None
 
 
-class Streamed:
-    """A features x samples matrix that shows its two products and its squared norm, never itself.
-
-    What has no body here is for its kinds to say.
-    """
+class Streamed(ABC):
+    """A features x samples matrix that shows its two products and its squared norm, never itself."""
 
     def __init__(self, shape, dtype):
         self.shape, self.ndim, self.dtype = shape, len(shape), dtype
 
+    @abstractmethod
     def data_times_memberships(self, h):
         """(X H')': K x M."""
 
+    @abstractmethod
     def components_times_data(self, wt):
         """W'X, given W' (K x M): K x N."""
 
+    @abstractmethod
     def squared_norm(self):
         """||X||^2; not finite where an entry is not."""
 
+    @abstractmethod
     def squares_of_rows(self, base):
         """sum_j (x_ij - base_i)^2."""
 
+    @abstractmethod
     def sums_of_rows(self):
         """sum_j x_ij; not as a product, whose bits depend on how many threads a worker has."""
 
+    @abstractmethod
     def columns(self, part):
         """A slice of the samples, in memory."""
 
+    @abstractmethod
     def not_finite(self):
         """The number of NaN or infinite entries, and the feature and the sample of the first, row by row."""
 

@@ -135,10 +135,8 @@ def _check_kind(option, value, kind):
     if get_origin(kind) is Literal:
         one_of(option, value, get_args(kind))
     elif float in kinds and not isinstance(value, list | tuple | np.ndarray):
-        is_known = (
-            (value is None and type(None) in kinds) or value == LEARNED or (isinstance(value, str) and str in kinds)
-        )
-        if not is_known and not (isinstance(value, int | float | np.number) and value >= 0):
+        may_be = value == LEARNED or type(value) in kinds  # a word or None, where the method knows it
+        if not (isinstance(value, int | float | np.number) and value >= 0) and (isinstance(value, float) or not may_be):
             positive_number(option, value)
     elif kind is float or (int in kinds and not isinstance(value, Integral)):
         raise InputError(f"{option} is {value!r}; it must be a {'whole ' if int in kinds else ''}number")

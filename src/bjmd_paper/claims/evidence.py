@@ -66,21 +66,16 @@ class Resampled:
 
 def best_of(several):
     """The largest in each source, chosen again in every resample, so that chance helps the others and not us."""
-    return Resampled(
-        np.max([one.point for one in several], axis=0),
-        np.max([one.samples for one in several], axis=0),
-        several[0].names,
-        several[0].chosen,
-    )
+    return _picked(np.max, several)
 
 
 def worst_of(several):
-    return Resampled(
-        np.min([one.point for one in several], axis=0),
-        np.min([one.samples for one in several], axis=0),
-        several[0].names,
-        several[0].chosen,
-    )
+    return _picked(np.min, several)
+
+
+def _picked(extreme, several):
+    point, samples = (extreme([getattr(one, name) for one in several], axis=0) for name in ("point", "samples"))
+    return Resampled(point, samples, several[0].names, several[0].chosen)
 
 
 def restart_effects(label, function, *resampled, printed=None, form=points):
