@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.decomposition import non_negative_factorization
 from threadpoolctl import threadpool_limits
 
-from bjmd.baselines import bnmf, semi_nmf
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.model import Priors
+from bjmd_paper.baselines import bnmf, semi_nmf
 from bjmd_paper.datasets import synthetic
 
 REPEATS = 7

@@ -61,9 +61,8 @@ def test_numerics_stands_alone():
 @pytest.mark.parametrize(
     ("layer", "outer"),
     [
-        ("data", "fits inference baselines files report estimator cli commands"),
+        ("data", "fits inference files report estimator cli commands"),
         ("inference", "files report estimator cli commands"),
-        ("baselines", "files report estimator cli commands"),
         ("fits", "files estimator cli commands"),
         ("files", "cli commands"),
         ("report", "estimator cli commands"),

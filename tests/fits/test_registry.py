@@ -46,7 +46,7 @@ def test_bad_calls(make_sources, call, message):
 
 
 def test_numbers_that_are_not_finite_never_leave_a_fit(make_sources, monkeypatch):
-    from bjmd.baselines import kmeans
+    from bjmd_paper.baselines import kmeans
 
     plain = kmeans.fit
 

@@ -5,7 +5,8 @@ To add a method, write one file with a function
     fit(sources, n_components, *, seed, **options) -> Decomposition
 
 and add one line to METHODS.  Everything else (restarts, storage, scores, tables) follows from that.  A function that
-takes the argument `watch` can be watched while it runs (loop.py).
+takes the argument `watch` can be watched while it runs (loop.py).  What BJMD is compared with lives beside the paper, in
+bjmd_paper.baselines; here it is only named.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ _ADVI = Method(
     "advi-bjmd", "VI-BJMD (ADVI)", "bjmd.inference.advi", "minus the ELBO",
     infers_bjmd=True, variational=True, limit="max_iterations", cost="gradients",
 )  # fmt: skip
-_JMD = Method("jmd", "JMD", "bjmd.inference.laplace", "minus the approximate ELBO", streams=True, cost="sweeps")
+_JMD = Method("jmd", "JMD", "bjmd_paper.baselines.laplace", "minus the approximate ELBO", streams=True, cost="sweeps")
 
 METHODS = {
     method.name: method
@@ -95,12 +96,12 @@ METHODS = {
         replace(_ADVI, name="advi-catbjmd", label="VI-catBJMD (ADVI)", concatenate=True),
         _JMD,
         replace(_JMD, name="glad", label="GLAD", concatenate=True),
-        Method("kmeans", "K-means", "bjmd.baselines.kmeans", "squared error", concatenate=True),
-        Method("jnmf", "jNMF", "bjmd.baselines.joint_nmf", "squared error", concatenate=True, nonnegative=True),
-        Method("semi-nmf", "Semi-NMF", "bjmd.baselines.semi_nmf", "squared error", concatenate=True),
-        Method("bnmf", "BNMF", "bjmd.baselines.bnmf", concatenate=True, nonnegative=True),
-        Method("intnmf", "intNMF", "bjmd.baselines.intnmf", "weighted squared error", nonnegative=True),
-        Method("random", "Random H", "bjmd.baselines.controls", "squared error", concatenate=True, streams=True),
+        Method("kmeans", "K-means", "bjmd_paper.baselines.kmeans", "squared error", concatenate=True),
+        Method("jnmf", "jNMF", "bjmd_paper.baselines.joint_nmf", "squared error", concatenate=True, nonnegative=True),
+        Method("semi-nmf", "Semi-NMF", "bjmd_paper.baselines.semi_nmf", "squared error", concatenate=True),
+        Method("bnmf", "BNMF", "bjmd_paper.baselines.bnmf", concatenate=True, nonnegative=True),
+        Method("intnmf", "intNMF", "bjmd_paper.baselines.intnmf", "weighted squared error", nonnegative=True),
+        Method("random", "Random H", "bjmd_paper.baselines.controls", "squared error", concatenate=True, streams=True),
     )
 }
 

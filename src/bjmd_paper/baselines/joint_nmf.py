@@ -9,13 +9,13 @@ the others.  The products with the data are most of a sweep, so each serves for 
 
 import numpy as np
 
-from bjmd.baselines.semi_nmf import SemiNMF, State
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
-from bjmd.numerics.nonnegative import update_factor
+from bjmd_paper.baselines.factor_updates import update_factor
+from bjmd_paper.baselines.semi_nmf import SemiNMF, State
 
 PASSES, PATIENCE = 5, 5
 """Passes over a factor for each product with the data; small changes in a row that end a fit, as in semi-NMF."""

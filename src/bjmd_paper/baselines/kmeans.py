@@ -8,9 +8,9 @@ As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bjmd.baselines.quiet import no_convergence_warnings
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
+from bjmd_paper.baselines.quiet import no_convergence_warnings
 
 
 def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, max_sweeps: int = 300) -> Decomposition:

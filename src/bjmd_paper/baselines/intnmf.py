@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bjmd.baselines import joint_nmf
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits.decomposition import Decomposition
+from bjmd_paper.baselines import joint_nmf
 
 
 def fit(

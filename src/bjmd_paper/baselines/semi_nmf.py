@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bjmd.baselines import kmeans
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.lanes import compiled
+from bjmd_paper.baselines import kmeans
 
 START_OFFSET = 0.2
 MOMENTUM_FROM, PATIENCE = 10, 3

@@ -2,7 +2,7 @@
 
     X = WH + noise,   noise ~ N(0, s2),   w_ik ~ Exponential(rate_w),   h_kj ~ Exponential(rate_h),   s2 ~ IG(a0, b0)
 
-Given everything else, one entry of a factor has the density of a rectified Gaussian (numerics/nonnegative.py).  Rows
+Given everything else, one entry of a factor has the density of a rectified Gaussian (factor_updates.py).  Rows
 of W are independent given H, and columns of H given W, so a sweep needs each product with the data once.  Then
 
     s2 ~ IG(a0 + MN/2, b0 + RSS/2).
@@ -22,7 +22,6 @@ from typing import Literal
 
 import numpy as np
 
-from bjmd.baselines import joint_nmf
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
@@ -30,7 +29,8 @@ from bjmd.errors import FitError
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors, noise_terms, residual_sum_of_squares
-from bjmd.numerics.nonnegative import update_factor
+from bjmd_paper.baselines import joint_nmf
+from bjmd_paper.baselines.factor_updates import update_factor
 
 MIXED = 1.1
 """The draws count as mixed when the split R-hat of the noise is below this."""

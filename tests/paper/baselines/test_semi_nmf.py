@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.baselines import semi_nmf
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry
+from bjmd_paper.baselines import semi_nmf
 
 
 def literal_sweep(x, h):

@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
-from bjmd.baselines import bnmf
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, restarts
 from bjmd.model import Priors
-from bjmd.numerics import nonnegative as conditionals
+from bjmd_paper.baselines import bnmf
+from bjmd_paper.baselines import factor_updates as conditionals
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ Columns of H are drawn uniformly from the simplex.  W is the least-squares W for
 
 import numpy as np
 
-from bjmd.baselines.semi_nmf import least_squares_components
 from bjmd.data.products import components_times_data
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
+from bjmd_paper.baselines.semi_nmf import least_squares_components
 
 
 def fit(sources: Sources, n_components: int, *, seed: int) -> Decomposition:

@@ -4,7 +4,7 @@ import warnings
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from bjmd.baselines.quiet import no_convergence_warnings
+from bjmd_paper.baselines.quiet import no_convergence_warnings
 
 
 def warn():
