@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
-from scipy.stats import norm
 
 from bjmd.fits import registry, restarts
 from bjmd.report.style import COLOURS, MARKERS, styled
@@ -155,7 +154,8 @@ def noise(sources, truth, runs, fits):
             sigma = chosen[name, c + 1]
             ax.hist(residual, bins, density=True, color=COLOURS[c], alpha=0.3)
             label = f"{source}: true sd {truth.noise[c]:g},\nestimate {sigma:.3f}"
-            ax.plot(grid, norm.pdf(grid, scale=sigma), color=COLOURS[c], linestyle=["-", "--", ":"][c % 3], label=label)
+            density = np.exp(-((grid / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
+            ax.plot(grid, density, color=COLOURS[c], linestyle=["-", "--", ":"][c % 3], label=label)
         ax.set_title(fits[name]["label"], loc="left")
         ax.set_ylabel("Density")
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)

@@ -22,19 +22,23 @@ def auc_table(h, labels):
 
     A class without members, or without non-members, has no AUC: its row is NaN.
     """
-    from scipy.stats import rankdata  # half a second, which a fit without labels need not wait for
-
     h = np.asarray(h, dtype=float)
     labels = np.asarray(labels, dtype=bool)
     if h.ndim != 2 or labels.ndim != 2 or h.shape[1] != labels.shape[1]:
         raise InputError(f"memberships {h.shape} and labels {labels.shape} must be two matrices over the same samples")
     inside = labels.sum(axis=1, keepdims=True)
     outside = labels.shape[1] - inside
-    ranks = rankdata(h, axis=1)
+    ranks = np.array([_ranks(row) for row in h]).reshape(h.shape)
     wins = labels @ ranks.T - inside * (inside + 1) / 2
     pairs = (inside * outside).astype(float)
     pairs[pairs == 0] = np.nan
     return wins / pairs
+
+
+def _ranks(values):
+    """The rank of each value, from 1; equal ones share a mean.  (scipy.stats has it, but takes a second to load.)"""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]
 
 
 def auc_per_class(h, labels):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from bjmd.report import pages
 from bjmd.report.tables import markdown
@@ -99,7 +99,7 @@ def over_draws(draws):
     grouped = pd.concat(draws).groupby(["fit", "sigma3", "source"], sort=False)["auc"]
     table = grouped.agg(mean="mean", sd="std", n="count").reset_index()
     table["se"] = table["sd"] / np.sqrt(table["n"])
-    table["half_width"] = table["se"] * t.ppf(0.975, np.maximum(table["n"] - 1, 1))
+    table["half_width"] = table["se"] * stdtrit(np.maximum(table["n"] - 1, 1), 0.975)
     return table
 
 

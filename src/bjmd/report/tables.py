@@ -3,15 +3,19 @@
 Components are called C1, C2, ... in the order of the result.  `results` are the restarts of one method, best first.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from bjmd.fits.check import Finding
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import LEARNED
+
+if TYPE_CHECKING:
+    from bjmd.fits.check import Finding
 
 LEVEL = 0.9
 """Of all credible intervals in figures and tables."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import betaincinv, stdtrit
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -82,7 +82,7 @@ def half_width(values, outside, *, next_one=False):
     """Half the width of Student's interval for the mean of independent values, or for one more such value."""
     n = len(values)
     spread = np.std(values, ddof=1) * np.sqrt(1 / n + (1 if next_one else 0))
-    return float(stats.t.isf(outside / 2, n - 1) * spread)
+    return float(-stdtrit(n - 1, outside / 2) * spread)
 
 
 def average(effects, label="mean"):
@@ -117,14 +117,18 @@ def ratio_of_means(over, under):
 
 def welch(one, other):
     """How much larger the mean of `one` is than that of `other`, and its 95 % interval, for independent samples."""
-    found = stats.ttest_ind(one, other, equal_var=False).confidence_interval(LEVEL)
-    return float(np.mean(one) - np.mean(other)), float(found.low), float(found.high)
+    errors = np.array([np.var(values, ddof=1) / len(values) for values in (one, other)])
+    freedom = errors.sum() ** 2 / (errors**2 / np.array([len(one) - 1, len(other) - 1])).sum()
+    more, half = np.mean(one) - np.mean(other), -stdtrit(freedom, (1 - LEVEL) / 2) * np.sqrt(errors.sum())
+    return float(more), float(more - half), float(more + half)
 
 
 def share_interval(successes, n):
     """The exact 95 % interval of a share."""
-    found = stats.binomtest(int(successes), int(n)).proportion_ci(LEVEL)
-    return float(found.low), float(found.high)
+    outside = (1 - LEVEL) / 2
+    low = betaincinv(successes, n - successes + 1, outside) if successes else 0.0
+    high = betaincinv(successes + 1, n - successes, 1 - outside) if successes < n else 1.0
+    return float(low), float(high)
 
 
 def slopes(curves):
