@@ -263,7 +263,7 @@ def _require_text_keys(value):
 
 def _check_numbers(n_restarts, n_best):
     if n_restarts < n_best:
-        raise InputError(f"{n_restarts} restarts are fewer than best = {n_best}; change one of the two")
+        raise InputError(f"restarts = {n_restarts} is less than best = {n_best}; change one of the two")
 
 
 def _restarts(asked):

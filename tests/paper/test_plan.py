@@ -151,14 +151,14 @@ BAD_NUMBERS = {
     "no fit": (lambda c: [fit.update(data=[]) for fit in c["fits"].values()], "no fit runs on small, so there is"),
     "by data": (
         lambda c: c["fits"]["jmd"].update(by_data={"large": {"best": 21}}),
-        "fits.jmd: 20 restarts are fewer than best = 21",
+        "fits.jmd: restarts = 20 is less than best = 21",
     ),
     "by what data": (
         lambda c: c["fits"]["jmd"].update(by_data={"lagre": {"best": 1}}),
         "fits.jmd: there is no data 'lagre'; did you",
     ),
-    "draws": (lambda c: c["draws"]["large"].update(best=9), "draws.large: 2 restarts are fewer than best = 9"),
-    "features": (lambda c: c["feature_draws"].update(best=9), "feature_draws: 2 restarts are fewer than best = 9"),
+    "draws": (lambda c: c["draws"]["large"].update(best=9), "draws.large: restarts = 1 is less than best = 9"),
+    "features": (lambda c: c["feature_draws"].update(best=9), "feature_draws: restarts = 2 is less than best = 9"),
     "extra": (
         lambda c: c["feature_draws"].update(extra=[0]),
         "0 is less than the minimum of 1 at feature_draws.extra.0",

@@ -170,7 +170,7 @@ BAD_CONFIGS = {
         "fits.map-bjmd: method 'map-bjmd' has no option 'toll'",
     ),
     "seed": (lambda c: c.update(seed="one"), "'one' is not of type 'integer' at seed"),
-    "best": (lambda c: c.update(best=9), "fits.map-bjmd: 3 restarts are fewer than best = 9"),
+    "best": (lambda c: c.update(best=9), "fits.map-bjmd: restarts = 3 is less than best = 9"),
     "family": (
         lambda c: c["fits"]["map-bjmd"].update(data=["smal"]),
         "fits.map-bjmd: there is no data 'smal'; did you",
