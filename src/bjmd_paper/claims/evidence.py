@@ -197,7 +197,7 @@ class Evidence:
         """The logarithm of the ratio of times, draw by draw, at the sigma3 of the tables."""
         ratio = np.log(self.at_table(scale, slow, "seconds")[1] / self.at_table(scale, fast, "seconds")[1]).dropna()
         printed = self.print_gap(scale, slow, fast, "seconds")
-        label = f"{slow} / {fast}, {scale}"
+        label = f"{slow} / {fast} on {scale}"
         return [Effect(label, ratio, None if printed is None else float(printed[0]), times)]
 
     # restarts on one data set
@@ -254,7 +254,7 @@ class Evidence:
         """The logarithm of the ratio of times over the best restarts."""
         printed = self.print_gap(family, slow, fast, "seconds")
         return restart_effects(
-            f"{slow} / {fast}, {family}",
+            f"{slow} / {fast} on {family}",
             lambda a, b: np.log(a / b),
             *(self.restarts(family, fit, "seconds").mean() for fit in (slow, fast)),
             printed=None if printed is None else printed[:1],

@@ -40,7 +40,7 @@ def selection_helps_on_synthetic_data(evidence):
     for extra, table in stages.groupby(level="extra"):
         gain = (table["after"] - table["before"]).droplevel("extra").T.groupby(level="fit").mean().T
         effects += [
-            Effect(f"{fit}, {extra} noise features", gain[fit].dropna()) for fit in gain if len(gain[fit].dropna()) > 1
+            Effect(f"{fit} with {extra} noise features", gain[fit].dropna()) for fit in gain if len(gain[fit].dropna()) > 1
         ]
     if not effects:
         raise Missing("two draws of the feature test on synthetic data")
@@ -98,7 +98,7 @@ def _best_on_synthetic(evidence, fits):
     for extra, table in stages.groupby(level="extra"):
         auc = table["after"].droplevel("extra").T.groupby(level="fit").mean().T
         effects += [
-            Effect(f"{fit} over {other}, {extra} noise features", (auc[fit] - auc[other]).dropna())
+            Effect(f"{fit} over {other} with {extra} noise features", (auc[fit] - auc[other]).dropna())
             for fit in fits
             for other in COMPETITORS
             if fit in auc and other in auc

@@ -46,7 +46,7 @@ def _against_print(evidence, family, fit):
     printed = evidence.print_of(family, fit)
     if printed is None:
         raise Missing(f"printed AUCs of {fit} on {family}")
-    label = f"{fit}, {family}"
+    label = f"{fit} on {family}"
     if catalogue.family(family).kind != "synthetic":
         return restart_effects(label, lambda auc: auc - printed, evidence.score(family, fit))
     auc = _drawn(evidence, family, fit)

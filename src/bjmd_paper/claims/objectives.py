@@ -21,7 +21,7 @@ def _gain(evidence, scale, name):
     size = SCALES[scale]
     entries = 3 * size.n_features * size.samples_per_source
     gain = (evidence.sweep(scale, blind, "objective") - evidence.sweep(scale, aware, "objective")).dropna() / entries
-    return [Effect(f"{name}, {scale}, sigma3 {level:g}", gain[level], form=nats) for level in gain]
+    return [Effect(f"{name} on {scale} at sigma3 {level:g}", gain[level], form=nats) for level in gain]
 
 
 def aware_objectives_are_better(evidence):

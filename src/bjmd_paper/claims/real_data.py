@@ -140,8 +140,8 @@ def noise_by_source_matters(evidence):
         one, other = (evidence.score(family, fit) for fit in PAIRS[name])
         ratio = evidence.restarts(family, PAIRS[name][0], "noise").point
         gaps = " ".join(f"{gap:+.2f}" for gap in one.point - other.point)
-        by_source.append(f"{name}, {family} {gaps} (noise differs {ratio.max() / ratio.min():.2f} times)")
-        return restart_effects(f"{name}, {family}", np.subtract, one.mean(), other.mean())
+        by_source.append(f"{name} on {family} {gaps} (noise differs {ratio.max() / ratio.min():.2f} times)")
+        return restart_effects(f"{name} on {family}", np.subtract, one.mean(), other.mean())
 
     cells = [(family, name) for family in evidence.real_families() for name in ("JMD", "VI", "MAP")]
     effects, lacking = found([lambda cell_=cell_: cell(*cell_) for cell_ in cells])

@@ -55,7 +55,7 @@ def _log_time_over(evidence, family, one, *, turned=False):
     )
     sign = -1 if turned else 1
     return restart_effects(
-        f"{one}, {family}",
+        f"{one} on {family}",
         lambda a, b: sign * np.log(a / b),
         ours,
         slowest,

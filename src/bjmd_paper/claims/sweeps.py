@@ -43,7 +43,7 @@ def the_gap_grows(evidence):
     def slope(name):
         gap = _gap(evidence, "small", *PAIRS[name])
         widest[name] = gap.mean().idxmax()
-        return [Effect(f"{name}, points for a unit of sigma3", statistics.slopes(gap))]
+        return [Effect(f"{name} in points for a unit of sigma3", statistics.slopes(gap))]
 
     effects, lacking = found([lambda name=name: slope(name) for name in PAIRS])
     where = ", ".join(f"{name} {level:g}" for name, level in widest.items())
