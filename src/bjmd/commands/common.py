@@ -122,9 +122,12 @@ def read(
     arguments: argparse.Namespace, labels: Path | None = None
 ) -> tuple[list[tables.Table], Sources, tables.Settings]:
     """The tables in the files, the sources made of them, and how they were made."""
-    read = readers.read_tables(arguments.files, samples_in_rows=arguments.samples_in_rows, split_by=arguments.split_by)
+    reading = {"samples_in_rows": arguments.samples_in_rows, "split_by": arguments.split_by}
+    read = readers.read_tables(arguments.files, **reading)
     names = arguments.names and arguments.names.split(",")
-    sources, settings = tables.prepare(read, names=names, labels=labels, join=arguments.join, scale=arguments.scale)
+    sources, settings = tables.prepare(
+        read, names=names, labels=labels, join=arguments.join, scale=arguments.scale, reading=reading
+    )
     sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
     log.info("%d features; %s", sources.n_features, ", ".join(sizes))
     if arguments.scale == "none":

@@ -5,8 +5,8 @@ To add a method, write one file with a function
     fit(sources, n_components, *, seed, **options) -> Decomposition
 
 and add one line to METHODS.  Everything else (restarts, storage, scores, tables) follows from that.  A function that
-takes the argument `watch` can be watched while it runs (loop.py).  What BJMD is compared with lives beside the paper, in
-bjmd_paper.baselines; here it is only named.
+takes the argument `watch` can be watched while it runs (loop.py).  What BJMD is compared with lives beside the paper,
+in bjmd_paper.baselines; here it is only named.
 """
 
 from __future__ import annotations
