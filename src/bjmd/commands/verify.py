@@ -47,7 +47,17 @@ def run(arguments: argparse.Namespace) -> None:
             f"the number of sources in the files is {len(read)}, but in the fit it is {len(fit.names)} "
             f"({', '.join(fit.names)}); give the files of the fit, in their order"
         )
-    differs = [*_changed_files(folder, kept["files"]), *_changed_data(fit, read, kept["data"])]
+    differs = [
+        f"Source {name!r} is not what was fitted: {table} holds other numbers or names."
+        for name, table in zip(fit.names, read, strict=True)
+        if kept["data"].get(name) != hashes.of_table(table)
+    ]
+    now = {name: hashes.of_file(folder / name) for name in kept["files"]}
+    differs += [
+        f"{folder / name} {'has changed since it was written' if now[name] else 'is missing'}."
+        for name, then in kept["files"].items()
+        if then != now[name]
+    ]
     if kept["settings"] != hashes.of_settings(fit.results, fit.settings, kept["versions"]):
         differs.append("The settings that are stored are not those of the fit.")
     print("\n".join(differs or [f"Data ({', '.join(fit.names)}), settings and files are those of the fit."]))
@@ -75,23 +85,6 @@ def run(arguments: argparse.Namespace) -> None:
     if differs:
         raise FitError(f"the fit in {folder} is not confirmed; what differs is listed above")
     print(f"The fit in {folder} is confirmed.")
-
-
-def _changed_files(folder: Path, kept: dict[str, str]) -> list[str]:
-    now = hashes.of_files(folder, list(kept))
-    return [
-        f"{folder / name} {'is missing' if now[name] is None else 'has changed since it was written'}."
-        for name in kept
-        if kept[name] != now[name]
-    ]
-
-
-def _changed_data(fit, read: list[tables.Table], kept: dict[str, str]) -> list[str]:
-    return [
-        f"Source {name!r} is not what was fitted: {table} holds other numbers or names."
-        for name, table in zip(fit.names, read, strict=True)
-        if kept.get(name) != hashes.of_table(table)
-    ]
 
 
 def _numbers(result: Decomposition) -> dict[str, list[np.ndarray]]:

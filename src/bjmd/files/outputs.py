@@ -97,8 +97,7 @@ def write(
             _write_json(new / "settings.json", asdict(settings))
         anndata_files.write_back(new, tables, sources, ranked[0])
         if settings is not None and tables:
-            of_fit = hashes.of_fit(new, _files(new), tables, sources.names, settings, ranked)
-            _write_json(new / "hashes.json", of_fit)
+            _write_json(new / "hashes.json", _hashes(new, sources, tables, settings, ranked))
         _write_json(new / "names.json", _names(sources, [*_files(new), "names.json"]))
     return parts
 
@@ -138,6 +137,16 @@ def load_hashes(folder: Path) -> dict:
         if not (isinstance(kept["settings"], str) and all(isinstance(kept[name], dict) for name in parts)):
             raise ValueError("it is damaged")
         return kept
+
+
+def _hashes(folder: Path, sources: Sources, tables: Sequence[Table], settings: Settings, results: list) -> dict:
+    """What hashes.json holds."""
+    return {
+        "data": {name: hashes.of_table(table) for name, table in zip(sources.names, tables, strict=True)},
+        "settings": hashes.of_settings(results, settings, storage.versions()),
+        "versions": storage.versions(),
+        "files": {name: hashes.of_file(folder / name) for name in _files(folder)},
+    }
 
 
 def _require_names(names: dict, result: Decomposition) -> None:
