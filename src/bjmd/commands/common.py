@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bjmd.checks import count
 from bjmd.data import preparation
 from bjmd.data.alignment import JOINS
 from bjmd.data.sources import Sources
@@ -128,8 +129,8 @@ def read(
     sources, settings = tables.prepare(
         read, names=names, labels=labels, join=arguments.join, scale=arguments.scale, reading=reading
     )
-    sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
-    log.info("%d features; %s", sources.n_features, ", ".join(sizes))
+    sizes = (f"{count(n, 'sample')} from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
+    log.info("%s; %s", count(sources.n_features, "feature"), ", ".join(sizes))
     if arguments.scale == "none":
         _hint_at_scales(sources)
     for note in settings.notes:

@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> None:
         for name, table in zip(fit.names, read, strict=True)
         if kept["data"].get(name) != hashes.of_table(table)
     ]
-    now = {name: hashes.of_file(folder / name) for name in kept["files"]}
+    found = {name: hashes.of_file(folder / name) for name in kept["files"]}
     differs += [
-        f"{folder / name} {'has changed since it was written' if now[name] else 'is missing'}."
+        f"{folder / name} {'has changed since it was written' if found[name] else 'is missing'}."
         for name, then in kept["files"].items()
-        if then != now[name]
+        if then != found[name]
     ]
     if kept["settings"] != hashes.of_settings(fit.results, fit.settings, kept["versions"]):
         differs.append("The settings that are stored are not those of the fit.")
