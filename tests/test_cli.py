@@ -84,6 +84,14 @@ def test_names_labels_join_and_methods_reach_the_fit(files, run):
     assert "29 of the 30 samples of source 'A' have no class in labels.csv, for example 'a1'" in err
 
 
+def test_one_is_counted_as_one(files, run):
+    Path("one.csv").write_text(",s\ng0,1\ng1,2\n")
+    _, err = run("fit a.csv one.csv -k 2 -o out --restarts 1 --no-figures --join inner")
+    assert "2 features; 30 samples from a, 1 sample from one\n" in err
+    assert "memberships of 1 sample are in s.tsv" in run("transform out one.csv --source one -o s.tsv")[1]
+    assert "they have 1 sample" in run("fit one.csv -k 2 -o new", code=2)[1]
+
+
 def test_figures_come_by_default(files, run):
     run("fit a.csv b.tsv -k 2 -o out --restarts 2 --method map-bjmd")
     assert (Path("out") / "figures" / "memberships.png").stat().st_size > 1000

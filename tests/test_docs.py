@@ -45,6 +45,15 @@ def test_the_tutorial_prints_what_it_says(tmp_path, monkeypatch):
         assert same_text(printed, shown), f"{block[2]}\nprints\n{printed}\nbut the page says\n{shown}"
 
 
+def test_the_tutorial_does_not_write_where_the_readme_does():
+    pages = [
+        (DOCS.parent / "README.md").read_text(encoding="utf-8"),
+        (DOCS / "tutorial.md").read_text(encoding="utf-8"),
+    ]
+    readme, tutorial = (set(re.findall(r"^(?:\$ )?bjmd fit .* -o (\S+)", page, re.MULTILINE)) for page in pages)
+    assert readme and tutorial and not readme & tutorial
+
+
 @pytest.mark.parametrize(
     ("printed", "shown", "same"),
     [

@@ -1,4 +1,4 @@
-"""Checks of single arguments; each says in one sentence what is wrong."""
+"""Checks of single arguments, each of which says in one sentence what is wrong, and how sentences count."""
 
 from collections.abc import Iterable
 from math import inf
@@ -35,6 +35,11 @@ def _is_text_of_a_number(value: Any) -> bool:
         return isinstance(value, str) and 0 < float(value) < inf
     except ValueError:
         return False
+
+
+def count(n: int, what: str) -> str:
+    """1 sample, 2 samples."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:

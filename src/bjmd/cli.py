@@ -23,6 +23,7 @@ COMMANDS = {
     "select": "find out how many components the data support",
     "show": "summarise a fit",
     "check": "report where the data contradict the model",
+    "verify": "compute a fit again and say what differs",
     "transform": "compute the memberships of new samples",
     "datasets": "list the real data sets, or get one",
 }
@@ -42,6 +43,7 @@ examples:
   bjmd fit cohort1.tsv cohort2.csv.gz -k 5 -o out    fit five of them
   bjmd show out                                      what was found?
   bjmd check out                                     what contradicts it?
+  bjmd verify out                                    is it still what it was?
   bjmd transform out new.tsv --source cohort1        place new samples
 
 Every command explains its options: bjmd fit --help

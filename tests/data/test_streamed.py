@@ -218,8 +218,9 @@ def with_bad_entries(x):
 def test_bad_entries_are_counted_and_placed(mapped, order):
     x = with_bad_entries(np.ones((13, 17)))
     source = in_chunks(x) if order == "dask" else mapped(x, np.float32, order)
-    with pytest.raises(InputError, match=r"source 'b' holds 3 NaN or infinite entries, .* feature 2, sample 8 .*fill"):
-        Sources([np.ones((13, 2)), source], names=["a", "b"])
+    sentence = "'b' is .* holds 3 NaN or infinite entries, the first at feature 'g2', sample 'b-sample 9'; fill"
+    with pytest.raises(InputError, match=sentence):
+        Sources([np.ones((13, 2)), source], names=["a", "b"], feature_names=[f"g{i}" for i in range(13)])
 
 
 def test_bad_entries_are_placed_side_by_side():

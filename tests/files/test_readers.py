@@ -196,12 +196,19 @@ def test_an_h5ad_file_split_by_a_column(tmp_path, frames):
     data = anndata.read_h5ad(tmp_path / "all.h5ad")
     data.obs["cohort"] = ["p", "q", "p", "q", "q"]
     data.obs["batch"] = ["p", None, "p", "q", "q"]
+    data.obs["plate"], data.obs["age"], data.obs["depth"] = [1, 1, 2, 2, 2], [61, 35, 48, 52, 35], [0.5, 0.5, 1, 1, 1]
     data.write_h5ad(tmp_path / "all.h5ad")
     sources, _ = read_sources(tmp_path / "all.h5ad", split_by="cohort")
     assert (sources.names, sources.sample_names) == (["p", "q"], [["a0", "a2"], ["a1", "a3", "a4"]])
     np.testing.assert_array_equal(sources.matrices[1], frames["one"][["a1", "a3", "a4"]].to_numpy())
     with pytest.raises(InputError, match=r"all.h5ad has no column 'cohrt' in obs; it has cohort, batch"):
         read_sources(tmp_path / "all.h5ad", split_by="cohrt")
+    assert read_sources(tmp_path / "all.h5ad", split_by="plate")[0].names == ["1", "2"]
+    for column, n in (("age", 4), ("depth", 2)):
+        with pytest.raises(
+            InputError, match=f"has {n} different numbers for 5 samples in the column '{column}', which"
+        ):
+            read_sources(tmp_path / "all.h5ad", split_by=column)
     with pytest.raises(InputError, match=r"no value in the column 'batch' for 1 of its 5 samples, for example 'a1'"):
         read_sources(tmp_path / "all.h5ad", split_by="batch")
     write_tsv(tmp_path / "one.tsv", frames["one"])

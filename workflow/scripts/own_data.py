@@ -12,7 +12,8 @@ from bjmd_paper.frame import run_script
 def main(snakemake):
     own = snakemake.params.own
     read = readers.read_tables(**own["reading"])
-    sources, settings = tables.prepare(read, **own["preparation"])
+    reading = {name: value for name, value in own["reading"].items() if name != "paths"}
+    sources, settings = tables.prepare(read, **own["preparation"], reading=reading)
     storage.save_sources(snakemake.output.data, sources)
     Path(snakemake.output.settings).write_text(json.dumps(asdict(settings)), encoding="utf-8")
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bjmd.checks import count
 from bjmd.data import preparation
 from bjmd.data.alignment import JOINS
 from bjmd.data.sources import Sources
@@ -122,11 +123,14 @@ def read(
     arguments: argparse.Namespace, labels: Path | None = None
 ) -> tuple[list[tables.Table], Sources, tables.Settings]:
     """The tables in the files, the sources made of them, and how they were made."""
-    read = readers.read_tables(arguments.files, samples_in_rows=arguments.samples_in_rows, split_by=arguments.split_by)
+    reading = {"samples_in_rows": arguments.samples_in_rows, "split_by": arguments.split_by}
+    read = readers.read_tables(arguments.files, **reading)
     names = arguments.names and arguments.names.split(",")
-    sources, settings = tables.prepare(read, names=names, labels=labels, join=arguments.join, scale=arguments.scale)
-    sizes = (f"{n} samples from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
-    log.info("%d features; %s", sources.n_features, ", ".join(sizes))
+    sources, settings = tables.prepare(
+        read, names=names, labels=labels, join=arguments.join, scale=arguments.scale, reading=reading
+    )
+    sizes = (f"{count(n, 'sample')} from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
+    log.info("%s; %s", count(sources.n_features, "feature"), ", ".join(sizes))
     if arguments.scale == "none":
         _hint_at_scales(sources)
     for note in settings.notes:

@@ -7,6 +7,7 @@ file lacks count as missing, those that the fit does not know are left out.
 import argparse
 from pathlib import Path
 
+from bjmd.checks import count
 from bjmd.commands import common
 from bjmd.data import preparation
 from bjmd.data.sources import Sources
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     common.require_writable(output.parent)
     with storage.atomic_path(output) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    common.log.info("memberships of %d samples are in %s", len(samples), output)
+    common.log.info("memberships of %s are in %s", count(len(samples), "sample"), output)
 
 
 def _divisor(settings: Settings, table: Table, place: int | None) -> float:

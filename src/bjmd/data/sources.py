@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from bjmd.checks import whole_number
+from bjmd.checks import count, whole_number
 from bjmd.data.streamed import SideBySide, Streamed, streamed
 from bjmd.errors import InputError
 
@@ -130,7 +130,9 @@ class Sources:
         whole_number("n_components", n_components, least=1)
         most = sum(self.n_samples)
         if n_components > most:
-            raise InputError(f"n_components is {n_components}, more than the data allow: there are {most} samples")
+            raise InputError(
+                f"n_components is {n_components}, more than the data allow: they have {count(most, 'sample')}"
+            )
 
     def _require_observations(self):
         """Refuse a sample or a feature of which nothing is known."""
@@ -160,7 +162,14 @@ class Sources:
         """The squared norm of the observed entries of a source, and the number of missing ones."""
         x, name = self.matrices[c], self.names[c]
         if isinstance(x, Streamed):
-            return x.finite_squared_norm(name), 0
+            norm = x.squared_norm()
+            if np.isfinite(norm):
+                return norm, 0
+            n_bad, first = x.not_finite()
+            if n_bad:
+                bad = self._first(n_bad, "NaN or infinite", c, *first)
+                raise InputError(f"source {name!r} is memory-mapped or chunked and holds {bad}; fill or remove them")
+            raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
         sparse = scipy.sparse.issparse(x)
         values = x.data if sparse else x.ravel(order="K")
         norm = float(np.vdot(values, values))
@@ -184,8 +193,11 @@ class Sources:
         """How many entries of a source pass a test, and where the first is."""
         x = scipy.sparse.coo_array(self.matrices[c]) if self.is_sparse[c] else self.matrices[c]
         rows, columns = (at[test(x.data)] for at in x.coords) if self.is_sparse[c] else np.nonzero(test(x))
-        first = f"feature {self.feature_names[rows[0]]!r}, sample {self.sample_names[c][columns[0]]!r}"
-        return f"{len(rows)} {kind} {'entries, the first' if len(rows) > 1 else 'entry,'} at {first}"
+        return self._first(len(rows), kind, c, rows[0], columns[0])
+
+    def _first(self, n: int, kind: str, c: int, row: int, column: int) -> str:
+        place = f"feature {self.feature_names[row]!r}, sample {self.sample_names[c][column]!r}"
+        return f"{n} {kind} {'entries, the first' if n > 1 else 'entry,'} at {place}"
 
     def _checked_labels(self, labels):
         _check_count(labels, len(self), "labels", "source")

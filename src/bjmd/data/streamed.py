@@ -71,19 +71,6 @@ class Streamed(ABC):
     def not_finite(self):
         """The number of NaN or infinite entries, and the feature and the sample of the first, row by row."""
 
-    def finite_squared_norm(self, name):
-        """||X||^2 of the source of that name, refused where an entry is NaN or infinite."""
-        norm = self.squared_norm()
-        if np.isfinite(norm):
-            return norm
-        count, first = self.not_finite()
-        if count == 0:
-            raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
-        raise InputError(
-            f"source {name!r} holds {count} NaN or infinite entries, the first at feature {first[0]}, sample "
-            f"{first[1]} (counted from 0); a memory-mapped or chunked source must have none, so fill or remove them"
-        )
-
     def __array__(self, dtype=None, copy=None):
         # whatever would load the source by accident ends here
         raise InputError(

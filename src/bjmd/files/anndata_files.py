@@ -42,6 +42,12 @@ def read(path: Path, split_by: str | None = None) -> list[Table]:
             f"{path} has no value in the column {split_by!r} for {len(without)} of its {len(values)} samples, for "
             f"example {without[0]!r}; fill it in, or remove them"
         )
+    n_values = values.nunique()
+    if values.dtype.kind in "iuf" and (n_values > len(values) / 2 or (values % 1 != 0).any()):
+        raise InputError(
+            f"{path} has {n_values} different numbers for {len(values)} samples in the column {split_by!r}, which look "
+            "like measurements; --split-by needs a column of groups, such as cohorts"
+        )
     values = values.astype(str)
     return [_table(path, data[(values == value).to_numpy()], value) for value in values.unique()]
 

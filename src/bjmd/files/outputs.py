@@ -17,7 +17,7 @@ import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files import anndata_files
+from bjmd.files import anndata_files, hashes
 from bjmd.files.tables import Settings, Table
 from bjmd.fits import registry, restarts, storage
 from bjmd.fits.check import Finding, check
@@ -45,6 +45,7 @@ FILES = {
     "fit.npz": "all restarts, best first, with everything that was estimated",
     "names.json": "names of sources, features, samples and classes, and of all these files",
     "settings.json": "the files that were read and how they were prepared, if the data came from files",
+    "hashes.json": "hashes of the data, the settings and all these files, for `bjmd verify`",
     "<file>.h5ad, <file>.h5mu": "copies of AnnData and MuData files with the fit in them",
 }
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
@@ -75,9 +76,9 @@ def write(
 ) -> list[text.Section]:  # fmt: skip
     """Write everything about the restarts of one fit into a new folder, and give back the text of the report.
 
-    `settings` tells how the sources were made, and `tables` what they were made of, so that AnnData and MuData files
-    can be written back with the fit in them.  A folder that holds something is refused, unless it is an earlier
-    output and `overwrite` is true.
+    `settings` tells how the sources were made, and `tables` what they were made of, so that the fit can be verified and
+    AnnData and MuData files can be written back with it in them.  A folder that holds something is refused, unless it
+    is an earlier output and `overwrite` is true.
     """
     require_free(folder, overwrite)
     ranked = restarts.best(results, len(results))
@@ -95,6 +96,8 @@ def write(
         if settings is not None:
             _write_json(new / "settings.json", asdict(settings))
         anndata_files.write_back(new, tables, sources, ranked[0])
+        if settings is not None and tables:
+            _write_json(new / "hashes.json", _hashes(new, sources, tables, settings, ranked))
         _write_json(new / "names.json", _names(sources, [*_files(new), "names.json"]))
     return parts
 
@@ -119,6 +122,31 @@ def load(folder: str | Path) -> Output:
             settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
             **{name: names[name] for name in NAMES},
         )
+
+
+def load_hashes(folder: Path) -> dict:
+    """What hashes.json holds: data, settings, versions and files."""
+    if not (folder / "hashes.json").exists():
+        raise InputError(
+            f"the fit in {folder} carries no hashes, so it cannot be verified: it was written by an older version, or "
+            "from Python; make it again with `bjmd fit`"
+        )
+    parts = ("data", "versions", "files")
+    with storage.complete(folder / "hashes.json"):
+        kept = json.loads((folder / "hashes.json").read_text(encoding="utf-8"))
+        if not (isinstance(kept["settings"], str) and all(isinstance(kept[name], dict) for name in parts)):
+            raise ValueError("it is damaged")
+        return kept
+
+
+def _hashes(folder: Path, sources: Sources, tables: Sequence[Table], settings: Settings, results: list) -> dict:
+    """What hashes.json holds."""
+    return {
+        "data": {name: hashes.of_table(table) for name, table in zip(sources.names, tables, strict=True)},
+        "settings": hashes.of_settings(results, settings, storage.versions()),
+        "versions": storage.versions(),
+        "files": {name: hashes.of_file(folder / name) for name in _files(folder)},
+    }
 
 
 def _require_names(names: dict, result: Decomposition) -> None:

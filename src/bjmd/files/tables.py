@@ -5,9 +5,10 @@ to one scale and notes down how.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -55,13 +56,15 @@ class Settings:
     scale: str = "none"
     divisors: Sequence[float] = ()
     """What each source was divided by."""
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    """The options with which the files were read and joined."""
 
 
 def prepare(
     tables: Sequence[Table], *, names: list[str] | None = None, labels: str | Path | None = None, join: str = "outer",
-    scale: str = "none",
+    scale: str = "none", reading: Mapping[str, Any] | None = None,
 ) -> tuple[Sources, Settings]:  # fmt: skip
-    """The sources of a fit, over common features and on one scale."""
+    """The sources of a fit, over common features and on one scale; `reading` is kept in the settings."""
     sources, alignment = assemble(tables, names=names, labels=labels, join=join)
     divisors = preparation.scales(sources, scale)
     notes = [f"{str(alignment)[0].upper()}{str(alignment)[1:]}."] if len(sources) > 1 else []
@@ -69,7 +72,7 @@ def prepare(
         sources = preparation.divided(sources, divisors)
         notes.append(f"Each source was divided by its {'root mean square' if scale == 'rms' else scale}.")
     files = list(dict.fromkeys(str(table) for table in tables))
-    return sources, Settings(files, notes, scale, divisors.tolist())
+    return sources, Settings(files, notes, scale, divisors.tolist(), {**(reading or {}), "join": join})
 
 
 def assemble(

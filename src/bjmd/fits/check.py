@@ -244,7 +244,7 @@ def _shifts(surveys, owned, offsets):
         z = r / sd - basis @ (basis.T @ (r / sd))
         p_value = stats.chi2.sf(z @ z, max(used.sum() - s.w.shape[1], 1))
         one_sd = sd / n / kept
-        size = np.sqrt(max(np.mean(((z**2 - 1) * one_sd**2)[used]), 0)) if len(surveys) > 1 else 0.0
+        size = np.sqrt(max(np.mean(((z**2 - 1) * one_sd**2)[used]), 0)) if len(surveys) > 1 and used.any() else 0.0
         top = [f"{s.sources.feature_names[i]} in {s.name}" for i in np.argsort(-np.abs(z), kind="stable")[:5]]
         sentence = (
             f"The features of {s.name} are shifted against the other sources, by about {size:.2g} (root mean square; "

@@ -46,24 +46,33 @@ def atomic_path(path):
 
 def save_decompositions(path, decompositions):
     """Write the results of several restarts as one file."""
-    arrays, runs = {}, []
+    arrays: dict[str, np.ndarray] = {}
+    runs = []
     for i, d in enumerate(decompositions):
-        arrays[f"{i}/components"] = d.components
-        arrays[f"{i}/trace"] = d.trace
-        if d.noise is not None:
-            arrays[f"{i}/noise"] = np.asarray(d.noise)
-        arrays |= {f"{i}/memberships/{c}": h for c, h in enumerate(d.memberships)}
-        arrays |= {f"{i}/history/{name}": array for name, array in d.history.items()}
-        known = {} if d.model is None else dataclasses.asdict(d.model)
-        arrays |= {f"{i}/model/{name}": array for name, array in known.items() if array is not None}
-        factors = _factors(d)
-        arrays |= {f"{i}/posterior/{name}/{part}": a for name, f in factors.items() for part, a in f.arrays().items()}
-        families = {name: type(factor).__name__ for name, factor in factors.items()}
+        arrays |= {f"{i}/{name}": array for name, array in arrays_of(d).items()}
+        families = {name: type(factor).__name__ for name, factor in _factors(d).items()}
         more = {"n_sources": len(d.memberships), "history": list(d.history), "posterior": families}
         runs.append({field: getattr(d, field) for field in _OF_A_RUN} | more)
-    versions = {name: version(name) for name in ("numpy", "scipy", "numba")}
-    metadata = {"runs": runs, "versions": {"bjmd": __version__, "python": platform.python_version(), **versions}}
+    metadata = {"runs": runs, "versions": versions()}
     _write(path, "decompositions", arrays, metadata)
+
+
+def arrays_of(d):
+    """All arrays of a result, by what they are and then which: components, memberships/0, posterior/noise/rate."""
+    arrays = {"components": d.components, "trace": d.trace}
+    if d.noise is not None:
+        arrays["noise"] = np.asarray(d.noise)
+    arrays |= {f"memberships/{c}": h for c, h in enumerate(d.memberships)}
+    arrays |= {f"history/{name}": array for name, array in d.history.items()}
+    known = {} if d.model is None else dataclasses.asdict(d.model)
+    arrays |= {f"model/{name}": array for name, array in known.items() if array is not None}
+    return arrays | {f"posterior/{name}/{part}": a for name, f in _factors(d).items() for part, a in f.arrays().items()}
+
+
+def versions():
+    """The versions that the bits of a result depend on."""
+    libraries = {name: version(name) for name in ("numpy", "scipy", "numba")}
+    return {"bjmd": __version__, "python": platform.python_version(), **libraries}
 
 
 def load_decompositions(path):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bjmd import __version__
+from bjmd.checks import count
 from bjmd.fits import registry
 from bjmd.fits.check import Finding
 from bjmd.fits.decomposition import Decomposition
@@ -41,7 +42,7 @@ class Section:
 
 def title(data: Named, results: list[Decomposition]) -> str:
     """The heading of a report."""
-    return f"{_count(results[0].n_components, 'component')} from {_count(len(data.names), 'source')}"
+    return f"{count(results[0].n_components, 'component')} from {count(len(data.names), 'source')}"
 
 
 def sections(
@@ -137,9 +138,9 @@ def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
     options = " and ".join(f"{name} = {value}" for name, value in best.options.items())
     which = f"the best of {len(results)} restarts" if len(results) > 1 else "the only restart"
     words = [
-        f"{_count(n_samples, 'sample')} from {_count(len(data.names), 'source')}, measured on "
-        f"{_count(len(data.feature_names), 'feature')}, were decomposed into "
-        f"{_count(best.n_components, 'component')} by {method.label}, method {method.name}"
+        f"{count(n_samples, 'sample')} from {count(len(data.names), 'source')}, measured on "
+        f"{count(len(data.feature_names), 'feature')}, were decomposed into "
+        f"{count(best.n_components, 'component')} by {method.label}, method {method.name}"
         f"{f' with {options}' if options else ''}. Shown is {which} (seed {best.seed}). A component is a pattern over "
         "the features. Every sample is a mixture of the components, and its memberships are the shares of that mixture."
     ]
@@ -253,11 +254,7 @@ def _about_restarts(results: list[Decomposition]) -> list[str]:
 def _of(n: int, total: int, what: str) -> str:
     if n == total:
         return f"All {total:,} {what}s" if total > 1 else f"The {what}"
-    return f"{n:,} of the {_count(total, what)}" if n else f"None of the {what}s"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    return f"{n:,} of the {count(total, what)}" if n else f"None of the {what}s"
 
 
 def _markdown_text(text: str) -> str:

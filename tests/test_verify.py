@@ -1,0 +1,132 @@
+"""`bjmd verify`: what has changed since a fit was written is named, and what has not is confirmed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from bjmd import cli
+from bjmd.files import hashes
+from bjmd.files.tables import Table
+from bjmd.fits import registry, storage
+
+
+@pytest.fixture
+def verify(tmp_path, monkeypatch, capsys, make_sources):
+    """A fit of two files in out/, and a function that verifies it: exit code, and all that was said."""
+    monkeypatch.chdir(tmp_path)
+    for x, name in zip(make_sources().matrices, "ab", strict=True):
+        frame = pd.DataFrame(x, [f"g{i}" for i in range(12)], [f"{name}{j}" for j in range(x.shape[1])])
+        frame.to_csv(f"{name}.csv")
+    line = "fit a.csv b.csv -k 2 -o out --restarts 2 --no-figures --scale rms --option tol=1e-4"
+    assert cli.main(line.split()) == 0
+    capsys.readouterr()
+
+    def verify(*files, folder="out"):
+        code = cli.main(["verify", folder, *files])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out + err
+
+    return verify
+
+
+def test_what_has_not_changed_is_confirmed_to_the_bit(verify):
+    code, said = verify()
+    assert code == 0
+    assert "Data (a, b), settings and files are those of the fit." in said and "The fit in out is confirmed." in said
+    for what in ("objective", "components", "memberships", "noise", "posterior"):
+        assert f"{what}: equal to the bit" in said
+
+
+def test_a_changed_cell_is_found_in_its_source(verify):
+    frame = pd.read_csv("b.csv", index_col=0)
+    frame.loc["g3", "b3"] += 2
+    frame.to_csv("b.csv")
+    code, said = verify()
+    assert code == 1
+    assert "Source 'b' is not what was fitted: b.csv holds other numbers or names." in said and "Source 'a'" not in said
+    assert "components: different, by " in said and "the fit in out is not confirmed" in said
+
+
+def test_a_renamed_sample_is_found(verify):
+    Path("a.csv").write_text(Path("a.csv").read_text().replace(",a0,", ",z,"))
+    code, said = verify()
+    assert code == 1 and "Source 'a' is not what was fitted" in said
+    assert "components: equal to the bit" in said  # only the name is another
+
+
+def test_a_changed_stored_number_is_found(verify):
+    results = storage.load_decompositions("out/fit.npz")
+    results[0].components[0, 0] *= 1.001
+    storage.save_decompositions("out/fit.npz", results)
+    code, said = verify()
+    assert code == 1 and "out/fit.npz has changed since it was written." in said
+    assert "components: different" in said and "memberships: equal to the bit" in said
+
+
+def test_changed_settings_names_and_tables_are_found(verify):
+    results = storage.load_decompositions("out/fit.npz")
+    results[0].options["tol"] = 1e-5
+    storage.save_decompositions("out/fit.npz", results)
+    Path("out/noise.tsv").unlink()
+    names = json.loads(Path("out/names.json").read_text())
+    names["feature_names"][0] = "other"
+    Path("out/names.json").write_text(json.dumps(names))
+    code, said = verify()
+    assert code == 1
+    assert "The settings that are stored are not those of the fit." in said
+    assert "out/noise.tsv is missing." in said and "The names that are stored are not those of the data." in said
+
+
+def test_moved_files_are_asked_for_and_taken(verify):
+    Path("elsewhere").mkdir()
+    Path("a.csv").rename("elsewhere/other.csv")
+    code, said = verify()
+    assert code == 2 and said == (
+        "bjmd: a.csv is not there; say where the data are now: bjmd verify out FILE ...\n"
+    )  # fmt: skip
+    assert verify("elsewhere/other.csv", "b.csv")[0] == 0
+    assert "the number of sources in the files is 1, but in the fit it is 2 (a, b)" in verify("b.csv")[1]
+    code, said = verify("b.csv", "elsewhere/other.csv")  # the order is that of the fit
+    assert code == 1 and "memberships: different, even in shape" in said
+
+
+def test_rounding_is_told_from_a_difference(verify, monkeypatch):
+    fit = registry.fit
+
+    def elsewhere(*arguments, **options):
+        result = fit(*arguments, **options)
+        result.components *= 1 + 1e-12
+        return result
+
+    monkeypatch.setattr(registry, "fit", elsewhere)
+    monkeypatch.setattr(storage, "version", lambda name: "0.0")
+    code, said = verify()
+    assert code == 0 and "components: equal within rounding, by 1e-12 of the largest entry" in said
+    assert "The fit was made with numpy" in said and "and here is 0.0" in said
+
+
+def test_a_fit_without_hashes_and_a_damaged_one_are_refused(verify):
+    Path("out/hashes.json").write_text('{"data": 3, "settings": "", "versions": {}, "files": {}}')
+    assert verify() == (2, "bjmd: out/hashes.json is not complete, or was not written by bjmd; write it again\n")
+    Path("out/hashes.json").unlink()
+    code, said = verify()
+    assert code == 2 and said.startswith("bjmd: the fit in out carries no hashes, so it cannot be verified")
+
+
+def test_the_hash_of_a_table_is_of_its_content(rng):
+    x = rng.poisson(1.0, (4, 3))
+    features, samples = list("pqrs"), list("abc")
+    expected = hashes.of_table(Table(x.astype(float), features, samples))
+    assert hashes.of_table(Table(x, features, samples, name="n", path=Path("f"))) == expected
+    assert hashes.of_table(Table(np.asfortranarray(x), features, samples)) == expected
+    others = [Table(x + (x == x.max()), features, samples), Table(x, features, list("abd")), Table(x, None, samples)]
+    sparse = scipy.sparse.coo_array(x)
+    shuffled = scipy.sparse.coo_array((sparse.data[::-1], [place[::-1] for place in sparse.coords]), shape=x.shape)
+    assert hashes.of_table(Table(sparse, features, samples)) == hashes.of_table(Table(shuffled, features, samples))
+    others += [Table(2 * sparse, features, samples), Table(sparse, features, samples)]
+    assert len({expected, *map(hashes.of_table, others)}) == 6
