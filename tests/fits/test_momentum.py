@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bjmd.fits.momentum import FIRST_SHARE, GROWTH, HIGHEST_SHARE, LONGEST, SHRINKAGE, Momentum
+from bjmd.fits.momentum import FIRST_SHARE, GROWTH, GROWTH_OF_CEILING, HIGHEST_SHARE, LONGEST, SHRINKAGE, Momentum
 
 
 def linear_map(rates, seed=0):
@@ -47,6 +47,16 @@ def test_after_harm_the_way_leads_back_and_the_share_is_smaller_for_long():
     np.testing.assert_allclose(after[0], shares[-1] / SHRINKAGE)
     assert max(after) < shares[-1] * 1.1  # the ceiling rises slowly
     np.testing.assert_allclose([share_of(momentum) for _ in range(200)][-1], HIGHEST_SHARE)  # but it does rise
+
+
+def test_the_ceiling_after_harm_holds_the_share_down_and_rises_by_a_hundredth_a_step():
+    momentum = started()
+    harmful = [share_of(momentum) for _ in range(10)][-1]
+    momentum.undo()
+    free = harmful / SHRINKAGE * GROWTH ** np.arange(25)
+    ceiling = harmful * GROWTH_OF_CEILING ** np.arange(25)
+    assert (free > ceiling).any() and ceiling[-1] < HIGHEST_SHARE, "the ceiling must be reached, and be a low one"
+    np.testing.assert_allclose([share_of(momentum) for _ in range(25)], np.minimum(free, ceiling))
 
 
 def test_harm_twice_in_a_row_shrinks_the_share_twice():

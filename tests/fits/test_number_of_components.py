@@ -295,6 +295,12 @@ def test_mistakes_are_named(sources, seen, ks, options, message):
         assert not seen, "a mistake must be found before the first fit"
 
 
+def test_a_plain_array_is_refused(sources, seen):
+    with pytest.raises(InputError, match="the data are a ndarray; give bjmd.Sources"):
+        select(sources.matrices[0], [2, 3])
+    assert not seen
+
+
 def test_sparse_sources_are_refused(sources):
     with pytest.raises(InputError, match="source 'source 2' is sparse"):
         select(Sources([sources.matrices[0], scipy.sparse.csc_array(sources.matrices[1])]), [2, 3])

@@ -1,5 +1,8 @@
 """Means, standard deviations and intervals against draws from the factors that a fit stored."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.stats import invgamma
@@ -69,6 +72,30 @@ def test_noise_of_any_number_of_entries(shape):
     noise = InverseGamma(np.array([shape]), np.array([4 * shape]))
     np.testing.assert_allclose(noise.mean, 2, rtol=1 / shape)
     np.testing.assert_allclose(noise.sd, 2 / np.sqrt(4 * shape), rtol=1.5 / shape)
+
+
+@pytest.mark.parametrize("shape", [2, 3, 20, 9_000, 20_000])
+def test_noise_of_few_entries(shape):
+    """E[sd] = sqrt(b) Gamma(a - 1/2) / Gamma(a) and E[s2] = b / (a - 1); of a whole a, exactly in whole numbers."""
+    noise = InverseGamma(np.array([float(shape)]), np.array([7.0]))
+    n = shape - 1
+    root = Fraction(math.comb(2 * n, n), 4**n)  # Gamma(a - 1/2) / Gamma(a) = sqrt(pi) times this
+    pi = Fraction(314159265358979323846264338327950288, 10**35)
+    np.testing.assert_allclose(noise.mean, math.sqrt(7 * pi) * float(root), rtol=1e-9)
+    np.testing.assert_allclose(noise.sd, math.sqrt(7 * (Fraction(1, n) - pi * root**2)), rtol=1e-6)
+
+
+def test_the_noise_of_a_single_entry_has_no_variance():
+    assert InverseGamma(np.array([0.51, 1.0]), np.ones(2)).sd.tolist() == [np.inf, np.inf]
+
+
+def test_a_ridge_narrows_the_draws(rng):
+    """With a ridge as large as the precision, the sign between them decides what is drawn."""
+    rows = NormalRows(np.zeros((1, 2)), np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 3.0]]))
+    covariance = np.linalg.inv([[3.0, 1.0], [1.0, 5.0]])
+    np.testing.assert_allclose(np.cov(rows.sample(100_000, rng)[:, 0].T), covariance, atol=0.01)
+    each = NormalRows(rows.mean, rows.precision[None], rows.ridge)
+    np.testing.assert_allclose(each.covariance(), covariance[None])
 
 
 def test_an_advi_posterior():

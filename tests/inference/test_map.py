@@ -1,5 +1,7 @@
 """MAP-BJMD as mathematics: descent, optimality, limits, and recovery of known truth."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -261,3 +263,22 @@ def test_the_objective_never_rises_on_data_without_noise(prior, seed):
     x = np.repeat(x if seed % 2 else x[:, :1], 3, axis=1)
     result = registry.fit("map-bjmd", Sources([x]), 2 + seed % 2, prior=prior, b0=1e-6, tol=1e-9, max_sweeps=300)
     assert np.diff(result.trace).max(initial=0) <= 1e-7
+
+
+def test_before_the_first_sweep_missing_entries_are_feature_means(make_sources):
+    """The first W, which knows no fit yet, is that of data with the mean of all sources in every hole."""
+    holed = [np.where(np.random.default_rng(1).random(x.shape) < 0.3, np.nan, x) for x in make_sources().matrices]
+    means = np.nanmean(np.hstack(holed), axis=1)[:, None]
+    filled = [np.where(np.isnan(x), means, x) for x in holed]
+
+    def mode(matrices):
+        form = map_bjmd._Laplace(1.0)
+        return map_bjmd.PosteriorMode(Sources(matrices), 3, Priors(), form, np.random.default_rng(0))
+
+    with_holes, without = mode(holed), mode(filled)
+    for view, x in zip(with_holes.views, filled, strict=True):
+        np.testing.assert_allclose(view.matrix, x, rtol=1e-12)
+    np.testing.assert_allclose([with_holes.norm(c) for c in (0, 1)], [without.norm(c) for c in (0, 1)], rtol=1e-12)
+    state = without.start()
+    first = [m.sweep(dataclasses.replace(state, columns=[None, None]))[0].wt for m in (with_holes, without)]
+    np.testing.assert_allclose(first[0], first[1], rtol=1e-10)

@@ -124,6 +124,25 @@ def test_a_warm_start_is_quick_and_changes_nothing():
     np.testing.assert_allclose(moved.h, minimise(gram, linear + 0.01, alpha).h, atol=1e-7)
 
 
+@pytest.mark.parametrize("far", [1.0, 100.0])
+def test_a_start_from_the_wrong_face_is_left(far):
+    """The solution of a plain quadratic programme is on a face of the simplex, from which no step leads far away."""
+    gram, linear, _ = problem(20, 60, 0.0, far=far, n_features=20)
+    there = minimise(gram, -linear, 0.0)
+    back = minimise(gram, linear, 0.0, start=there)
+    assert back.residual.max() <= 1e-10
+    np.testing.assert_allclose(back.h, minimise(gram, linear, 0.0).h, atol=1e-6)
+
+
+def test_repeated_warm_starts_of_a_plain_programme_stay_off_the_boundary():
+    """Products h s go no lower than a floor; without it they would underflow, and no step would be taken any more."""
+    gram, linear, _ = problem(5, 40, 0.0)
+    solution = None
+    for step in range(30):
+        solution = minimise(gram, linear * (1 + 0.01 * np.sin(step)), 0.0, start=solution, tol=1e-15)
+    assert (solution.h * solution.slack).min() > 5e-14 * np.abs(gram).max()
+
+
 def test_a_start_is_never_left_for_a_higher_value():
     gram, linear, alpha = problem(6, 100, 0.1)
     best = minimise(gram, linear, alpha).h

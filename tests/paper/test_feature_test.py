@@ -47,6 +47,14 @@ def test_false_alarms_are_as_rare_as_promised(rng):
     assert abs(np.mean(alarms) - (1 - np.exp(-0.5))) < 0.1
 
 
+def test_two_samples_have_a_variance_and_one_has_none(rng):
+    x = rng.standard_normal((5, 2))
+    table = feature_table(Sources([x]), [1.0])
+    np.testing.assert_allclose(table["variance source 1"], (x[:, 0] - x[:, 1]) ** 2 / 2)
+    with pytest.raises(InputError, match="source 'source 1' has one sample"):
+        feature_table(Sources([x[:, :1]]), [1.0])
+
+
 def test_sparse_equals_dense(sources):
     sparse = Sources([scipy.sparse.csr_array(x) for x in sources.matrices], names=["a", "b"])
     dense_table, sparse_table = feature_table(sources, [2.0, 3.0]), feature_table(sparse, [2.0, 3.0])

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,6 +38,34 @@ def test_the_best_by_objective_are_chosen_and_averaged(runs):
     assert summary.loc["truth", "auc"] == 100
     assert summary.loc["b", list(scores.SCORES)].tolist() == [75, 100, 75, 100]
     assert summary.loc["truth", "condition"] == 1
+
+
+def test_rows_keep_the_order_of_fits_restarts_and_sources():
+    """Neither names nor seeds nor numbers of sources are in an order of their own here."""
+    sources = Sources([np.ones((3, 4)), np.zeros((3, 4))], names=["y", "x"], labels=[LABELS, LABELS])
+    h = LABELS.astype(float)
+
+    def two(seed, objective):
+        one = run(seed, objective, h)
+        return replace(one, memberships=[h, h[::-1]], noise=np.array([3.0, 2.0]))
+
+    results = {"b": [two(7, 1.0), two(3, 2.0)], "a": [two(5, 1.0)]}
+    table = scores.runs_table(sources, results, {"b": 2, "a": 1})
+    assert list(zip(table["fit"], table["seed"], table["source_name"], table["noise"], strict=True)) == [
+        ("b", 7, "y", 3), ("b", 7, "x", 2), ("b", 3, "y", 3), ("b", 3, "x", 2), ("a", 5, "y", 3), ("a", 5, "x", 2),
+    ]  # fmt: skip
+    summary = scores.summary(table)
+    assert list(zip(summary["fit"], summary["source"], strict=True)) == [("b", 1), ("b", 2), ("a", 1), ("a", 2)]
+    np.testing.assert_array_equal(scores.mean_noise(table, "b"), [3, 2])
+
+
+def test_iterations_are_counted_in_the_steps_of_the_trace():
+    """A method that looks every 50 iterations has an entry for each look."""
+    long = replace(run(0, 1.0, LABELS.astype(float)), trace=np.array([3.0, 2.0, 1.0]), trace_step=50)
+    assert long.n_iterations == 150
+    traces = scores.traces_table({"a": [long]}, {"a": 1})
+    assert traces["iteration"].tolist() == [50, 100, 150]
+    assert traces["objective"].tolist() == [3, 2, 1]
 
 
 def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, monkeypatch):

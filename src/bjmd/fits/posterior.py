@@ -134,8 +134,10 @@ class InverseGamma(Factor):
 
     @property
     def sd(self) -> np.ndarray:
-        # E[s2] - E[sd]^2 by its series in 1/shape: the difference itself would lose all digits of large shapes
-        return self.mean * np.sqrt((1 + 9 / (8 * self.shape)) / (4 * self.shape))
+        # the root of E[s2] - E[sd]^2; by its series in 1/shape where the difference itself would lose too many digits
+        series = self.mean * np.sqrt((1 + 9 / (8 * self.shape)) / (4 * self.shape))
+        variance = np.where(self.shape > 1, self.rate / np.maximum(self.shape - 1, 1e-300), np.inf)
+        return np.where(self.shape > 1e4, series, np.sqrt(np.maximum(variance - self.mean**2, 0)))
 
     def quantile(self, q: float) -> np.ndarray:
         return np.sqrt(self.rate / gammainccinv(self.shape, q))

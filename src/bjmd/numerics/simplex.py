@@ -61,6 +61,11 @@ def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE, max_steps=MAX_ST
         h, slack = start.h.copy(), start.slack.copy()
     residual = np.empty(n_columns)
     steps = _minimise(gram, linear, alpha, h, slack, residual, tol, max_steps, start is not None)
+    stuck = np.flatnonzero(residual > tol)
+    if start is not None and len(stuck):  # near a face of the simplex that another problem left it at; begin anew
+        again = minimise(gram, linear[:, stuck], alpha, tol=tol, max_steps=max_steps)
+        h[:, stuck], slack[:, stuck], residual[stuck] = again.h, again.slack, again.residual
+        _keep_what_did_not_fall(gram, linear, alpha, start.h, h)
     return Solution(h, slack, residual, steps)
 
 
