@@ -20,6 +20,9 @@ PAGE = Path(__file__).parent / "api.md"
 PUBLIC = ("BJMD", "Sources", "fit", "method_names", "select", "Decomposition")
 """The names that are promised, most wanted first."""
 
+ANNDATA = ("bjmd.tl", "bjmd.pl")
+"""The modules that are promised as a whole."""
+
 MODULES = (
     "bjmd.fits.posterior",
     "bjmd.fits.restarts",
@@ -42,7 +45,7 @@ INTRODUCTION = """\
 
 `python docs/make_api.py` writes this page from the docstrings; do not edit it by hand.
 
-The six names below are the public interface. Most people only need `BJMD`, a scikit-learn estimator with samples in
+The six names below, and `bjmd.tl` and `bjmd.pl` for AnnData, are the public interface. Most people only need `BJMD`, a scikit-learn estimator with samples in
 rows. Everything else has **features in rows and samples in columns**, as in the paper. Start with the
 [tutorial](tutorial.md); [methods.md](methods.md) describes the methods, [options.md](options.md) says how to choose.
 """
@@ -61,6 +64,8 @@ def page():
         parts += _described(f"bjmd.{name}", getattr(bjmd, name), "###")
         if name == "fit":
             parts += _options_table()
+    for name in ANNDATA:
+        parts += _module(importlib.import_module(name))
     parts.append(BEHIND)
     for name in MODULES:
         parts += _module(importlib.import_module(name))

@@ -93,7 +93,7 @@ def test_a_fit_needs_no_plots_and_no_scipy_stats():
 
 
 def test_the_public_face_is_what_is_promised():
-    assert set(bjmd.__all__) == {"BJMD", "Decomposition", "Sources", "fit", "method_names", "select"}
+    assert set(bjmd.__all__) == {"BJMD", "Decomposition", "Sources", "fit", "method_names", "pl", "select", "tl"}
     for name in bjmd.__all__:
         assert getattr(bjmd, name).__doc__, name
 

@@ -10,16 +10,19 @@ _LAZY = {
     "Sources": "bjmd.data.sources",
     "fit": "bjmd.fits.registry",
     "method_names": "bjmd.fits.registry",
+    "pl": "bjmd.pl",
     "select": "bjmd.fits.number_of_components",
+    "tl": "bjmd.tl",
 }
 """The public names; the module of each is imported when the name is first used, so that `import bjmd` stays light."""
 
-__all__ = ["BJMD", "Decomposition", "Sources", "fit", "method_names", "select"]
+__all__ = ["BJMD", "Decomposition", "Sources", "fit", "method_names", "pl", "select", "tl"]
 
 
 def __getattr__(name):
     if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        module = importlib.import_module(_LAZY[name])
+        return getattr(module, name, module)  # tl and pl are modules themselves
     raise AttributeError(f"module 'bjmd' has no attribute {name!r}")
 
 

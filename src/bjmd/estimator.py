@@ -9,7 +9,7 @@ Fits are those of restarts.py, to the bit, and new samples are placed by project
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -27,6 +27,7 @@ from bjmd.errors import InputError
 from bjmd.files.tables import Table, assemble
 from bjmd.fits import automatic, predictive, projection, registry, restarts
 from bjmd.fits.check import Finding, check
+from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors
 
 
@@ -188,6 +189,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         BJMD
             The fitted estimator itself.
         """
+        self._fit(lambda: self._sources(X))
+        return self
+
+    def _fit(self, read: Callable[[], Sources]) -> list[Decomposition]:
+        """Fit what `read` gives, after the options are checked; returns all starts."""
         methods = {
             name.removesuffix("-bjmd"): method
             for name, method in registry.METHODS.items()
@@ -195,7 +201,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         }
         method = methods[one_of("inference", self.inference, methods)]
         whole_number("n_init", self.n_init, least=1)
-        sources = self._sources(X)
+        sources = read()
         seed, jobs = _seed(self.random_state), effective_n_jobs(self.n_jobs)
         given = self._options(method)
         options, choice = automatic.resolved(method.name, sources, self.n_components, given, seed=seed, jobs=jobs)
@@ -205,7 +211,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         (best,) = restarts.best(results, 1)
         if not best.converged:
             message = f"the best of {self.n_init} starts has not converged ({best.reason}); raise max_iter or tol"
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
@@ -218,7 +224,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.objective_, self.n_iter_, self.converged_ = best.objective, best.n_iterations, best.converged
         self.restarts_ = np.array([result.objective for result in results])
         self.source_names_ = sources.names
-        return self
+        return results
 
     def transform(self, X: Any, *, source: int | str | None = None, noise: float | None = None) -> np.ndarray:
         """Compute the memberships of new samples.

@@ -1,7 +1,8 @@
 """AnnData and MuData: samples are obs, features are var, so their matrices are the transpose of ours.
 
 An .h5ad file is one source, or one for each value of a column of obs; an .h5mu file has one for each modality.  After
-a fit, `write_back` makes copies of the files with the result in the places where such files keep a decomposition.
+a fit, `write_back` makes copies of the files with the result in the places where such files keep a decomposition;
+bjmd.tl puts it into an object in memory.
 
 Needs the extra bjmd[anndata]; nothing else in the package imports these libraries.
 """
@@ -10,6 +11,7 @@ import importlib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +32,25 @@ def read(path: Path, split_by: str | None = None) -> list[Table]:
     """The sources of one file."""
     data = _open(path)
     if path.suffix.lower() == ".h5mu":
-        return [_table(path, modality, name) for name, modality in data.mod.items()]
-    if split_by is None:
-        return [_table(path, data, None)]
-    if split_by not in data.obs:
-        raise InputError(f"{path} has no column {split_by!r} in obs; it has {', '.join(data.obs) or 'none'}")
-    values = data.obs[split_by]
+        found = [_table(str(path), modality, name, None) for name, modality in data.mod.items()]
+    else:
+        found = split(data, split_by, str(path))
+    return [replace(table, path=path) for table in found]
+
+
+def split(
+    data: Any, by: str | None, what: str, *, layer: str | None = None, features: Any = slice(None)
+) -> list[Table]:
+    """An AnnData object as one table, or as one for each value of a column of obs; `what` is its name in messages."""
+    if by is None:
+        return [_table(what, data[:, features], None, layer)]
+    if by not in data.obs:
+        raise InputError(f"{what} has no column {by!r} in obs; it has {', '.join(data.obs) or 'none'}")
+    values = data.obs[by]
     without = data.obs_names[values.isna()]
     if len(without):
         raise InputError(
-            f"{path} has no value in the column {split_by!r} for {len(without)} of its {len(values)} samples, for "
+            f"{what} has no value in the column {by!r} for {len(without)} of its {len(values)} samples, for "
             f"example {without[0]!r}; fill it in, or remove them"
         )
     n_values = values.nunique()
@@ -49,7 +60,7 @@ def read(path: Path, split_by: str | None = None) -> list[Table]:
             "like measurements; --split-by needs a column of groups, such as cohorts"
         )
     values = values.astype(str)
-    return [_table(path, data[(values == value).to_numpy()], value) for value in values.unique()]
+    return [_table(what, data[(values == value).to_numpy(), features], value, layer) for value in values.unique()]
 
 
 def write_back(folder: Path, tables: Sequence[Table], sources: Sources, result: Decomposition) -> None:
@@ -66,36 +77,42 @@ def write_back(folder: Path, tables: Sequence[Table], sources: Sources, result: 
         own = [c for c, table in enumerate(tables) if table.path == path]
         if path.suffix.lower() == ".h5mu":
             for c in own:
-                _annotate(data.mod[tables[c].part], [c], tables, sources, result)
+                annotate(data.mod[tables[c].part], [c], tables, sources, result)
         else:
-            _annotate(data, own, tables, sources, result)
+            annotate(data, own, tables, sources, result)
         with _quietly():
             data.write(folder / (stem + path.suffix.lower()))
 
 
-def _annotate(data: Any, own: list[int], tables: Sequence[Table], sources: Sources, result: Decomposition) -> None:
-    """Put what the fit found into the AnnData object that the sources `own` (by number) came from."""
+def annotate(
+    data: Any, own: list[int], tables: Sequence[Table], sources: Sources, result: Decomposition, key: str | None = None
+) -> None:
+    """Put what the fit found into the AnnData object that the sources `own` (by number) came from.
+
+    `key` names its places, as scanpy's key_added does.
+    """
+    in_obsm, key = key or "X_bjmd", key or "bjmd"
     # where each sample of the file is among those of its sources, one source after the other
     back = np.argsort(np.concatenate([data.obs_names.get_indexer(tables[c].sample_names) for c in own]))
-    data.obsm["X_bjmd"] = np.hstack([result.memberships[c] for c in own]).T[back]
+    data.obsm[in_obsm] = np.hstack([result.memberships[c] for c in own]).T[back]
     place = {feature: i for i, feature in enumerate(sources.feature_names)}
     rows = np.array([place.get(feature, -1) for feature in data.var_names])
-    data.varm["bjmd"] = np.where(rows[:, None] >= 0, result.components[rows], np.nan)
+    data.varm[key] = np.where(rows[:, None] >= 0, result.components[rows], np.nan)
     known = result.model
     if known is not None and known.offsets is not None:
-        data.varm["bjmd_offsets"] = np.where(rows[:, None] >= 0, known.offsets[own][:, rows].T, np.nan)
+        data.varm[f"{key}_offsets"] = np.where(rows[:, None] >= 0, known.offsets[own][:, rows].T, np.nan)
     if known is not None and known.feature_precision is not None:
-        data.var["bjmd_precision"] = np.where(rows >= 0, known.feature_precision[rows], np.nan)
+        data.var[f"{key}_precision"] = np.where(rows >= 0, known.feature_precision[rows], np.nan)
     if known is not None and known.sample_precision is not None:
-        data.obs["bjmd_precision"] = np.concatenate([predictive.sample_precision(result, c) for c in own])[back]
-    data.uns["bjmd"] = {
+        data.obs[f"{key}_precision"] = np.concatenate([predictive.sample_precision(result, c) for c in own])[back]
+    data.uns[key] = {
         "sources": np.array([sources.names[c] for c in own]),
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in own]),
         "version": __version__,
         **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},
     }
     if known is not None and known.degrees_of_freedom is not None:
-        data.uns["bjmd"]["degrees_of_freedom"] = known.degrees_of_freedom[own]
+        data.uns[key]["degrees_of_freedom"] = known.degrees_of_freedom[own]
 
 
 def _open(path: Path) -> Any:
@@ -109,11 +126,14 @@ def _open(path: Path) -> Any:
         return getattr(module, function)(path)
 
 
-def _table(path: Path, data: Any, part: str | None) -> Table:
-    if data.X is None:
-        raise InputError(f"{path} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there")
-    matrix = data.X.T if scipy.sparse.issparse(data.X) else np.ascontiguousarray(np.asarray(data.X).T)
-    return Table(matrix, [*map(str, data.var_names)], [*map(str, data.obs_names)], path=path, part=part)
+def _table(what: str, data: Any, part: str | None, layer: str | None) -> Table:
+    if layer is not None and layer not in data.layers:
+        raise InputError(f"{what} has no layer {layer!r}; it has {', '.join(data.layers) or 'none'}")
+    x = data.X if layer is None else data.layers[layer]
+    if x is None:
+        raise InputError(f"{what} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there")
+    matrix = x.T if scipy.sparse.issparse(x) or hasattr(x, "chunks") else np.ascontiguousarray(np.asarray(x).T)
+    return Table(matrix, [*map(str, data.var_names)], [*map(str, data.obs_names)], name=part or what, part=part)
 
 
 @contextmanager

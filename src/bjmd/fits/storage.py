@@ -46,6 +46,12 @@ def atomic_path(path):
 
 def save_decompositions(path, decompositions):
     """Write the results of several restarts as one file."""
+    arrays, runs = packed(decompositions)
+    _write(path, "decompositions", arrays, {"runs": runs, "versions": versions()})
+
+
+def packed(decompositions):
+    """Results as arrays by name, and a dictionary for each that json can write."""
     arrays: dict[str, np.ndarray] = {}
     runs = []
     for i, d in enumerate(decompositions):
@@ -53,8 +59,7 @@ def save_decompositions(path, decompositions):
         families = {name: type(factor).__name__ for name, factor in _factors(d).items()}
         more = {"n_sources": len(d.memberships), "history": list(d.history), "posterior": families}
         runs.append({field: getattr(d, field) for field in _OF_A_RUN} | more)
-    metadata = {"runs": runs, "versions": versions()}
-    _write(path, "decompositions", arrays, metadata)
+    return arrays, runs
 
 
 def arrays_of(d):
@@ -79,7 +84,7 @@ def load_decompositions(path):
     """Read back what `save_decompositions` wrote."""
     with complete(path):
         arrays, metadata = _read(path, "decompositions")
-        decompositions = [_decomposition(arrays, i, run) for i, run in enumerate(metadata["runs"])]
+        decompositions = [unpacked(arrays, i, run) for i, run in enumerate(metadata["runs"])]
         if not decompositions or not all(map(_is_sound, decompositions)):
             raise ValueError("arrays do not fit together")
         return decompositions
@@ -96,7 +101,8 @@ def _is_sound(d):
     return (d.noise is None or len(d.noise) == len(d.memberships)) and dataclasses.replace(d, objective=0.0).is_finite()
 
 
-def _decomposition(arrays, i, run):
+def unpacked(arrays, i, run):
+    """Result i of those that `packed` gave."""
     return Decomposition(
         components=arrays[f"{i}/components"],
         memberships=[arrays[f"{i}/memberships/{c}"] for c in range(run["n_sources"])],

@@ -1,0 +1,69 @@
+"""Pictures of what `bjmd.tl.bjmd` has put into an AnnData object; each function returns a matplotlib Figure.
+
+    bjmd.pl.memberships(adata, groups="cell_type")
+    bjmd.pl.components(adata).savefig("components.png")
+
+They are those of the report.  `mod` and `key` are the modality and the `key_added` of the fit.
+"""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bjmd import tl
+from bjmd.errors import InputError
+from bjmd.report import figures
+
+
+def memberships(data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """A heat map of the memberships of every source, above the classes in the column `groups` of obs."""
+    return figures.memberships(*_samples(data, groups, mod, key))
+
+
+def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """A stacked bar of memberships for every sample."""
+    return figures.membership_bars(*_samples(data, None, mod, key))
+
+
+def simplex(data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """Every sample between the components, in the colour of its class in the column `groups` of obs."""
+    return figures.simplex(*_samples(data, groups, mod, key))
+
+
+def components(data: Any, n_features: int = 10, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """The features that set each component apart, with credible intervals."""
+    return figures.components(*_fit(data, mod, key)[:2], n_features=n_features)
+
+
+def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """The noise of every source, with credible intervals."""
+    return figures.noise(*_fit(data, mod, key)[:2])
+
+
+def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any]:
+    """Names and the fit, as the figures want them, and the AnnData object."""
+    one = tl.modality(data, mod)
+    found = tl.fit_of(one, key or "bjmd")
+    names = SimpleNamespace(names=[*found["sources"]], feature_names=[*found["fit"]["features"]], labels=None)
+    return names, tl.unpacked(found), one
+
+
+def _samples(data: Any, groups: str | None, mod: str | None, key: str | None) -> tuple[Any, Any]:
+    """The same with those samples that the object still has, by source."""
+    names, result, one = _fit(data, mod, key)
+    by = one.uns[key or "bjmd"]["params"].get("source_key")
+    h = np.asarray(one.obsm[key or "X_bjmd"]).T
+    of = one.obs[by].astype(str).to_numpy() if by else np.repeat(names.names, h.shape[1])
+    names.names = [name for name in names.names if (of == name).any()]
+    names.sample_names = [one.obs_names[of == name] for name in names.names]
+    if groups is not None:
+        if groups not in one.obs:
+            raise InputError(f"obs has no column {groups!r}; it has {', '.join(one.obs) or 'none'}")
+        classes = one.obs[groups].astype("category").cat
+        names.class_names = [*map(str, classes.categories)]
+        every = classes.codes.to_numpy() == np.arange(len(names.class_names))[:, None]
+        names.labels = [every[:, of == name] for name in names.names]
+    return names, replace(result, memberships=[h[:, of == name] for name in names.names])

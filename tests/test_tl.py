@@ -1,0 +1,168 @@
+"""bjmd.tl and bjmd.pl: what scanpy's users expect of a tool and its pictures."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from matplotlib.figure import Figure
+
+import bjmd
+from bjmd.errors import InputError
+from bjmd.files import outputs
+
+anndata = pytest.importorskip("anndata")
+HOW = {"source_key": "batch", "n_init": 2}
+
+
+@pytest.fixture
+def adata():
+    """Two batches, one of them noisy, whose samples are mixed; the first 15 of 20 features vary."""
+    rng = np.random.default_rng(0)
+    components, memberships = 2 * rng.laplace(size=(3, 20)), rng.dirichlet(np.full(3, 0.4), 60)
+    components[:, 15:] = 1.0
+    noisy = rng.random(60) < 0.4
+    x = memberships @ components + np.where(noisy, 0.6, 0.2)[:, None] * rng.standard_normal((60, 20))
+    obs = {"batch": pd.Categorical(np.where(noisy, "late", "early")), "kind": memberships.argmax(axis=1).astype(str)}
+    return anndata.AnnData(
+        x,
+        obs=pd.DataFrame(obs, index=[f"cell{j}" for j in range(60)]),
+        var=pd.DataFrame({"varies": np.arange(20) < 15}, index=[f"gene{i}" for i in range(20)]),
+    )
+
+
+def by_hand(adata, layer=None, features=slice(None)):
+    """The same fit by the estimator, its memberships in the order of the cells."""
+    x, of = adata.X if layer is None else adata.layers[layer], adata.obs["batch"].astype(str)
+    x = x.toarray() if scipy.sparse.issparse(x) else np.asarray(x)
+    model = bjmd.BJMD(3, n_init=2).fit({name: x[of == name][:, features] for name in of.unique()})
+    memberships = np.empty((len(x), 3))
+    for name, h in zip(model.source_names_, model.memberships_, strict=True):
+        memberships[of == name] = h
+    return model, memberships
+
+
+def test_the_result_is_that_of_the_estimator_in_the_places_where_scanpy_looks(adata):
+    before = adata.copy()
+    assert bjmd.tl.bjmd(adata, 3, **HOW) is None
+    model, memberships = by_hand(before)
+    np.testing.assert_array_equal(adata.obsm["X_bjmd"], memberships)
+    np.testing.assert_array_equal(adata.varm["bjmd"], model.components_.T)
+    found = adata.uns["bjmd"]
+    assert list(found["sources"]) == model.source_names_ and found["objective"] == model.objective_
+    np.testing.assert_array_equal(found["noise"], model.noise_)
+    assert found["params"] == {"n_components": 3, "use_highly_variable": False, **HOW}
+    np.testing.assert_array_equal(adata.X, before.X)
+
+
+def test_a_layer_of_highly_variable_features_under_another_key_in_a_copy(adata):
+    adata.layers["other"] = scipy.sparse.csr_matrix(adata.X + 1)
+    adata.var["highly_variable"] = adata.var["varies"]
+    copy = bjmd.tl.bjmd(adata, 3, layer="other", key_added="mix", copy=True, **HOW)
+    assert not adata.obsm and not adata.uns and set(copy.uns) == {"mix"}
+    _, memberships = by_hand(adata, "other", slice(15))
+    np.testing.assert_allclose(copy.obsm["mix"], memberships, atol=1e-6)  # sparse products round differently
+    assert np.isnan(copy.varm["mix"][15:]).all() and np.isfinite(copy.varm["mix"][:15]).all()
+    every = bjmd.tl.bjmd(adata, 3, use_highly_variable=False, copy=True, **HOW)
+    assert np.isfinite(every.varm["bjmd"]).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_backed_object_gives_the_same_and_its_file_survives(adata, sparse, tmp_path):
+    adata.X = scipy.sparse.csr_matrix(adata.X) if sparse else adata.X
+    adata.var["highly_variable"] = adata.var["varies"]
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    bjmd.tl.bjmd(adata, 3, **HOW)
+    bjmd.tl.bjmd(backed, 3, **HOW)
+    assert backed.isbacked
+    np.testing.assert_array_equal(backed.obsm["X_bjmd"], adata.obsm["X_bjmd"])
+
+
+@pytest.mark.parametrize("options", [{}, {"inference": "map"}, {"noise": "sample+robust", "offsets": True}], ids=str)
+def test_a_fit_survives_its_file_and_places_samples_again(adata, options, tmp_path):
+    bjmd.tl.bjmd(adata, 3, **HOW, **options)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    read = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    new = anndata.AnnData(adata.X[::3, ::-1], obs=adata.obs[["batch"]][::3], var=adata.var[::-1])
+    bjmd.tl.project(new, read)
+    np.testing.assert_allclose(new.obsm["X_bjmd"], adata.obsm["X_bjmd"][::3], atol=1e-4)
+    assert dict(zip(new.uns["bjmd"]["sources"], new.uns["bjmd"]["noise"], strict=True)) == pytest.approx(
+        dict(zip(adata.uns["bjmd"]["sources"], adata.uns["bjmd"]["noise"], strict=True))
+    )
+
+
+def test_the_noise_of_an_unknown_source_is_estimated_and_lacking_features_are_missing(adata):
+    bjmd.tl.bjmd(adata, 3, **HOW)
+    early = adata[adata.obs["batch"] == "early", 1:].copy()
+    early.obs["batch"] = "later"
+    new = bjmd.tl.project(early, adata, copy=True)
+    assert new.uns["bjmd"]["noise"] == pytest.approx(0.2, rel=0.1)
+    assert np.abs(new.obsm["X_bjmd"] - early.obsm["X_bjmd"]).mean() < 0.03
+
+
+def test_one_modality_of_a_mudata_object(adata):
+    mudata = pytest.importorskip("mudata")
+    other = anndata.AnnData(np.ones((60, 2)), obs=pd.DataFrame(index=adata.obs_names))
+    other.var_names = ["protein0", "protein1"]
+    with mudata.set_options(pull_on_update=False), warnings.catch_warnings(action="ignore"):
+        both = mudata.MuData({"rna": adata, "protein": other})
+    bjmd.tl.bjmd(both, 3, mod="rna", **HOW)
+    np.testing.assert_array_equal(both["rna"].obsm["X_bjmd"], by_hand(adata)[1])
+    assert "X_bjmd" not in both["protein"].obsm
+    assert len(bjmd.pl.noise(both, mod="rna").axes) == 1
+    with pytest.raises(InputError, match=r"mod is None, which must name a modality .*; there are rna, protein"):
+        bjmd.tl.bjmd(both, 3)
+
+
+def test_a_report_is_written_on_request(adata, tmp_path):
+    bjmd.tl.bjmd(adata, 3, report=tmp_path / "out", **HOW)
+    loaded = outputs.load(tmp_path / "out")
+    assert (tmp_path / "out/report.html").exists() and loaded.names == list(adata.uns["bjmd"]["sources"])
+    np.testing.assert_array_equal(loaded.results[0].components, adata.varm["bjmd"])
+    with pytest.raises(InputError, match="holds the results of an earlier fit"):
+        bjmd.tl.bjmd(adata, 3, report=tmp_path / "out", **HOW)
+
+
+def test_pictures_show_what_the_object_still_has(adata):
+    bjmd.tl.bjmd(adata, 3, **HOW)
+    part = adata[adata.obs["batch"] == "late"]
+    heat, classes = bjmd.pl.memberships(part, groups="kind").axes
+    shown = np.asarray(heat.get_images()[0].get_array())
+    np.testing.assert_allclose(np.sort(shown, axis=1), np.sort(part.obsm["X_bjmd"].T, axis=1), rtol=1e-12)
+    assert np.asarray(classes.get_images()[0].get_array()).sum(axis=0).tolist() == [1] * part.n_obs
+    assert [ax.get_title(loc="left") for ax in bjmd.pl.membership_bars(adata).axes] == list(
+        adata.uns["bjmd"]["sources"]
+    )
+    for draw in (bjmd.pl.simplex, bjmd.pl.components, bjmd.pl.noise):
+        assert isinstance(draw(adata), Figure)
+
+
+def test_mistakes_are_named(adata):
+    with pytest.raises(InputError, match=r"has no column 'bach' in obs; it has batch, kind"):
+        bjmd.tl.bjmd(adata, 3, source_key="bach")
+    with pytest.raises(InputError, match=r"has no layer 'counts'; it has none"):
+        bjmd.tl.bjmd(adata, 3, layer="counts")
+    with pytest.raises(InputError, match='no column "highly_variable"'):
+        bjmd.tl.bjmd(adata, 3, use_highly_variable=True)
+    with pytest.raises(InputError, match=r"uns has no fit under 'bjmd'; call bjmd\.tl\.bjmd first"):
+        bjmd.tl.project(adata, adata)
+    with pytest.raises(InputError, match="uns has no fit under 'bjmd'"):
+        bjmd.pl.noise(adata)
+    bjmd.tl.bjmd(adata, 3, **HOW)
+    with pytest.raises(InputError, match="obs has no column 'kid'; it has batch, kind"):
+        bjmd.pl.simplex(adata, groups="kid")
+
+
+def test_neighbours_and_a_umap_of_memberships(adata):
+    with warnings.catch_warnings(action="ignore"):  # of scanpy's about its own future
+        scanpy = pytest.importorskip("scanpy")
+        bjmd.tl.bjmd(adata, 3, **HOW)
+        scanpy.pp.neighbors(adata, use_rep="X_bjmd", n_neighbors=5)
+        scanpy.tl.umap(adata, maxiter=20)
+    assert adata.uns["neighbors"]["params"]["use_rep"] == "X_bjmd"
+    near = np.asarray(adata.obsp["connectivities"].argmax(axis=1)).ravel()
+    kind = adata.obs["kind"].to_numpy()
+    assert np.mean(kind[near] == kind) > 0.7, "the nearest neighbour is of the same kind, in either batch"
+    assert adata.obsm["X_umap"].shape == (60, 2)
