@@ -71,7 +71,7 @@ format: $(READY)
 # warnings are errors; everything that the pages run is run anew
 docs: $(DOCS_READY)
 	rm -rf build/docs
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -j auto -b html docs build/docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -j auto -c docs -b html . build/docs
 	@echo "The site is $(CURDIR)/build/docs/index.html"
 
 # uv is asked for the locks because pip-compile writes index addresses into them; docs.txt has what the site needs besides
