@@ -2,11 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.docs-ready
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SNAKEMAKE := $(BIN)/snakemake
 CORES ?= all
 CONFIG ?= config/config.yaml
 
-.PHONY: help reproduce paper plan test lint format lock benchmark clean
+.PHONY: help reproduce paper plan test lint format docs lock benchmark clean
 
 help:
 	@echo "make reproduce   run everything that needs no download and write the HTML report"
@@ -14,16 +16,21 @@ help:
 	@echo "make plan        say what CONFIG (default: the paper) would submit to a cluster: jobs, CPU hours, longest chain"
 	@echo "make test        run the tests"
 	@echo "make lint        check style, types, spelling and configuration files"
+	@echo "make docs        build the site, with the tutorial and the how-to pages run anew"
 	@echo "make benchmark   measure speed and memory as ratios"
-	@echo "make lock        renew envs/requirements.txt from pyproject.toml"
+	@echo "make lock        renew envs/requirements.txt and envs/docs.txt from pyproject.toml"
 	@echo "make clean       remove .venv and everything the workflow wrote"
 
 $(READY): envs/requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("bjmd needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + "; call make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	@command -v g++ >/dev/null || echo "note: no g++ was found; ADVI (advi-bjmd) will run, but many times slower"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PIP_INSTALL) --require-hashes -r envs/requirements.txt
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCS_READY): $(READY) envs/docs.txt
+	$(PIP_INSTALL) --no-deps --require-hashes -r envs/docs.txt
 	@touch $@
 
 reproduce: $(READY)
@@ -61,10 +68,20 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-# uv is asked for the lock because pip-compile writes index addresses into it
+# warnings are errors; everything that the pages run is run anew
+docs: $(DOCS_READY)
+	rm -rf build/docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -j auto -c docs -b html . build/docs
+	@echo "The site is $(CURDIR)/build/docs/index.html"
+
+# uv is asked for the locks because pip-compile writes index addresses into them; docs.txt has what the site needs besides
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+    pyproject.toml
+EXTRAS := advi anndata dask workflow slurm dev
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	    --all-extras pyproject.toml --output-file envs/requirements.txt
+	$(COMPILE) $(EXTRAS:%=--extra %) --output-file envs/requirements.txt
+	$(COMPILE) --extra docs --extra scanpy --constraint envs/requirements.txt --output-file envs/docs.txt \
+	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' envs/requirements.txt | sort -u)
 
 benchmark: $(READY)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -139,7 +139,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     degrees_of_freedom_ : ndarray of shape (n_sources,) or None
         With robust noise: the degrees of freedom of Student's t.
     choice_ : Choice or None
-        What "auto" chose and by how much it won, which print(model.choice_) says in a sentence.
+        What "auto" chose and by how much it won, which `print(model.choice_)` says in a sentence.
     objective_ : float
         What the fit minimised.
     elbo_ : float
@@ -156,7 +156,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Names of the sources.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features; only if the data were DataFrames.
     """
 

@@ -56,8 +56,8 @@ def split(
     n_values = values.nunique()
     if values.dtype.kind in "iuf" and (n_values > len(values) / 2 or (values % 1 != 0).any()):
         raise InputError(
-            f"{path} has {n_values} different numbers for {len(values)} samples in the column {split_by!r}, which look "
-            "like measurements; --split-by needs a column of groups, such as cohorts"
+            f"{what} has {n_values} different numbers for {len(values)} samples in the column {by!r}, which look like "
+            "measurements; sources are split by a column of groups, such as cohorts"
         )
     values = values.astype(str)
     return [_table(what, data[(values == value).to_numpy(), features], value, layer) for value in values.unique()]

@@ -40,7 +40,9 @@ def selection_helps_on_synthetic_data(evidence):
     for extra, table in stages.groupby(level="extra"):
         gain = (table["after"] - table["before"]).droplevel("extra").T.groupby(level="fit").mean().T
         effects += [
-            Effect(f"{fit} with {extra} noise features", gain[fit].dropna()) for fit in gain if len(gain[fit].dropna()) > 1
+            Effect(f"{fit} with {extra} noise features", gain[fit].dropna())
+            for fit in gain
+            if len(gain[fit].dropna()) > 1
         ]
     if not effects:
         raise Missing("two draws of the feature test on synthetic data")
