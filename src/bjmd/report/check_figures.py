@@ -4,7 +4,7 @@ from math import ceil
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from bjmd.fits.check import FAR, LARGE, SMALL
 from bjmd.report.figures import WIDTH, legend, panels, short
@@ -29,10 +29,10 @@ def uneven(finding):
     for (ax,), sd, raw, chance in zip(axes, data["sd"], data["raw"], data["chance"], strict=True):
         order = np.argsort(raw)
         places = (np.arange(len(raw)) + 0.5) / len(raw)
-        expected, shown = stats.norm.ppf(places), np.linspace(0, 100, len(raw))
+        expected, shown = ndtri(places), np.linspace(0, 100, len(raw))
         usual = np.median(chance)
         # the sd of an order statistic: sqrt(p (1 - p) / n) over the density there
-        wander = 1.645 * np.sqrt(places * (1 - places) / len(raw)) / stats.norm.pdf(expected)
+        wander = 1.645 * np.sqrt(places * (1 - places) / len(raw)) / _normal_density(expected)
         low, high = (sd * np.exp(np.median(raw) + usual * (expected + side * wander)) for side in (-1, 1))
         ax.fill_between(shown, low, high, color=BAND, label="equal noise, by chance")
         ax.plot(shown, sd * np.exp(raw[order]), ".", color=COLOURS[0], label=f"{what}s")
@@ -47,7 +47,7 @@ def wild(finding):
     """Share of the entries beyond a distance from the fit, against normal noise."""
     data, at = finding.data, finding.data["at"]
     picture, [[ax]] = panels([""], HEIGHTS)
-    ax.plot(at[at <= 6], 2 * stats.norm.sf(at[at <= 6]), color="black", linewidth=1, label="normal noise")
+    ax.plot(at[at <= 6], 2 * ndtr(-at[at <= 6]), color="black", linewidth=1, label="normal noise")
     for style, share in zip(_styles(data["sources"]), data["share"], strict=True):
         ax.plot(at, np.where(share > 0, share, np.nan), markevery=5, **style)
     ax.set_yscale("log")
@@ -84,7 +84,7 @@ def shifts(finding):
     grid = np.linspace(-reach, reach, 400)
     for (ax,), z in zip(axes, data["z"], strict=True):
         ax.hist(z, np.linspace(-reach, reach, 25), density=True, color=COLOURS[5], label="features")
-        ax.plot(grid, stats.norm.pdf(grid), color="black", linewidth=1, label="without a shift")
+        ax.plot(grid, _normal_density(grid), color="black", linewidth=1, label="without a shift")
         ax.set_xlabel("Mean residual (sds)")
     legend(picture, axes, n_columns=6)
     return picture
@@ -165,3 +165,7 @@ def _plain_log(axis, limits):
     ticks = ticks[(ticks >= low) & (ticks <= high)]
     axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.set_ticks([], minor=True)
+
+
+def _normal_density(x):
+    return np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
