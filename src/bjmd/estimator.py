@@ -25,7 +25,7 @@ from bjmd.checks import one_of, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.tables import Table, assemble
-from bjmd.fits import automatic, predictive, projection, registry, restarts
+from bjmd.fits import automatic, predictive, projection, registry, restarts, variance
 from bjmd.fits.check import Finding, check
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors
@@ -140,6 +140,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         With robust noise: the degrees of freedom of Student's t.
     choice_ : Choice or None
         What "auto" chose and by how much it won, which `print(model.choice_)` says in a sentence.
+    variance_explained_ : ndarray of shape (n_sources, n_components)
+        Share of the variance of every source that each component explains; a row sums to the R2 of its source.
     objective_ : float
         What the fit minimised.
     elbo_ : float
@@ -222,6 +224,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         by_sample = range(len(sources)) if known.sample_precision is not None else None
         self.sample_precision_ = by_sample and [predictive.sample_precision(best, c) for c in by_sample]
         self.objective_, self.n_iter_, self.converged_ = best.objective, best.n_iterations, best.converged
+        self.variance_explained_ = variance.explained(sources, best)
         self.restarts_ = np.array([result.objective for result in results])
         self.source_names_ = sources.names
         return results

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from bjmd import tl
 from bjmd.errors import InputError
-from bjmd.report import figures
+from bjmd.report import figures, tables
 
 
 def memberships(data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None) -> Figure:
@@ -41,6 +41,12 @@ def components(data: Any, n_features: int = 10, *, mod: str | None = None, key: 
 def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
     """The noise of every source, with credible intervals."""
     return figures.noise(*_fit(data, mod, key)[:2])
+
+
+def variance_explained(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """The share of the variance of every source that each component explains."""
+    names, _, one = _fit(data, mod, key)
+    return figures.variance_explained(tables.variance_explained(names, one.uns[key or "bjmd"]["variance_explained"]))
 
 
 def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any]:

@@ -12,7 +12,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
 from bjmd.files.tables import Settings
-from bjmd.fits import registry, restarts, storage
+from bjmd.fits import registry, restarts, storage, variance
 from bjmd.fits.check import check
 from bjmd.report import figures, tables, text
 
@@ -76,6 +76,9 @@ def test_the_tables_hold_the_best_restart(folder, fitted):
     np.testing.assert_allclose(components, best.components, rtol=1e-5)
     sds = pd.read_csv(folder / "components_sd.tsv", sep="\t", index_col="feature")
     np.testing.assert_allclose(sds, best.posterior.components.sd, rtol=1e-5)
+    explained = pd.read_csv(folder / "variance_explained.tsv", sep="\t", index_col="source")
+    np.testing.assert_allclose(explained.iloc[:, 1:], variance.explained(sources, best), rtol=1e-5)
+    np.testing.assert_allclose(explained["total"], explained.iloc[:, 1:].sum(axis=1), rtol=1e-4)
     noise = pd.read_csv(folder / "noise.tsv", sep="\t", index_col="source")
     assert list(noise.index) == NAMES
     low, high = best.posterior.noise.interval(0.9)

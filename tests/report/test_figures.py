@@ -285,3 +285,13 @@ def test_pictures_of_many_samples_are_small_files():
         file = io.BytesIO()
         draw(sources, result).savefig(file, format="svg", dpi=200)
         assert file.tell() < 1_000_000
+
+
+def test_the_variance_explained_by_source_and_component_beside_the_totals():
+    sources, _ = made_up(4, n_samples=(5, 5, 5))
+    shares = np.random.default_rng(0).dirichlet(np.ones(5), 3)[:, :4]
+    each, bars = figures.variance_explained(tables.variance_explained(sources, shares)).axes
+    np.testing.assert_allclose(images(each)[0], 100 * shares)
+    assert labels_of(each.yaxis) == sources.names and labels_of(each.xaxis) == ["C1", "C2", "C3", "C4"]
+    assert [text.get_text() for text in each.texts] == [f"{100 * share:.1f}" for share in shares.ravel()]
+    np.testing.assert_allclose([bar.get_width() for bar in bars.patches], 100 * shares.sum(axis=1))

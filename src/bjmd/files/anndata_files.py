@@ -24,7 +24,7 @@ from bjmd.errors import InputError
 from bjmd.files.readers import unique_stems
 from bjmd.files.tables import Table
 from bjmd.files.text_tables import problems_as_sentences
-from bjmd.fits import predictive
+from bjmd.fits import predictive, registry, variance
 from bjmd.fits.decomposition import Decomposition
 
 
@@ -111,6 +111,8 @@ def annotate(
         "version": __version__,
         **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},
     }
+    if registry.get(result.method).infers_bjmd:
+        data.uns[key]["variance_explained"] = variance.explained(sources, result)[own]
     if known is not None and known.degrees_of_freedom is not None:
         data.uns[key]["degrees_of_freedom"] = known.degrees_of_freedom[own]
 

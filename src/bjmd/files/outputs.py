@@ -19,7 +19,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import anndata_files, hashes
 from bjmd.files.tables import Settings, Table
-from bjmd.fits import registry, restarts, storage
+from bjmd.fits import registry, restarts, storage, variance
 from bjmd.fits.check import Finding, check
 from bjmd.fits.decomposition import Decomposition
 from bjmd.report import tables as frames
@@ -39,6 +39,7 @@ FILES = {
     "feature_noise.tsv": "how many times the noise of its source each feature has, with noise by feature",
     "sample_noise.tsv": "how many times the noise of its source each sample has, with noise by sample",
     "dirichlet.tsv": "the Dirichlet of the memberships of each source, if it was learned",
+    "variance_explained.tsv": "share of the variance of each source that each component explains, and their total",
     "check.tsv": "what in the residuals contradicts the model, for methods that have its noise model",
     "restarts.tsv": "seed, objective, outcome and time of each restart, best first",
     "figures/": "every figure, as .png and .svg",
@@ -48,6 +49,8 @@ FILES = {
     "hashes.json": "hashes of the data, the settings and all these files, for `bjmd verify`",
     "<file>.h5ad, <file>.h5mu": "copies of AnnData and MuData files with the fit in them",
 }
+MORE = ("variance_explained",)
+"""Of these files, what the report is made of."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
 
@@ -64,10 +67,12 @@ class Output:
     class_names: list[str]
     settings: Settings
     findings: list[Finding] | None
+    more: dict[str, pd.DataFrame]
+    """What else was found, by the name of its file."""
 
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
-        return text.sections(self, self.results, self.settings.notes, FILES, self.findings)
+        return text.sections(self, self.results, self.settings.notes, FILES, self.findings, self.more)
 
 
 def write(
@@ -85,12 +90,15 @@ def write(
     with new_folder(folder) as new:
         storage.save_decompositions(new / "fit.npz", ranked)
         _write_tables(new, sources, ranked)
-        findings = check(sources, ranked[0]) if registry.get(ranked[0].method).infers_bjmd else None
-        if findings is not None:
-            frames.findings(findings).to_csv(new / "check.tsv", sep="\t", index=False, float_format="%.6g")
-        pngs = _draw(new / "figures", sources, ranked, findings or []) if figures else {}
+        findings, more = None, {}
+        if registry.get(ranked[0].method).infers_bjmd:
+            findings = check(sources, ranked[0])
+            more["variance_explained"] = frames.variance_explained(sources, variance.explained(sources, ranked[0]))
+            for name, table in {"check": frames.findings(findings), **more}.items():
+                frames.harmless(table).to_csv(new / f"{name}.tsv", sep="\t", index=False, float_format="%.6g")
+        pngs = _draw(new / "figures", sources, ranked, findings or [], more) if figures else {}
         heading = text.title(sources, ranked)
-        parts = text.sections(sources, ranked, settings.notes if settings else (), FILES, findings)
+        parts = text.sections(sources, ranked, settings.notes if settings else (), FILES, findings, more)
         (new / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
         (new / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
         if settings is not None:
@@ -119,6 +127,7 @@ def load(folder: str | Path) -> Output:
             results=results,
             labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
             findings=_findings(folder / "check.tsv"),
+            more={name: pd.read_csv(path, sep="\t") for name in MORE if (path := folder / f"{name}.tsv").exists()},
             settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
             **{name: names[name] for name in NAMES},
         )
@@ -238,13 +247,15 @@ def _findings(path: Path) -> list[Finding] | None:
     ]  # fmt: skip
 
 
-def _draw(folder: Path, sources: Sources, results: list[Decomposition], findings: list[Finding]) -> dict[str, bytes]:
+def _draw(
+    folder: Path, sources: Sources, results: list[Decomposition], findings: list[Finding], more: dict[str, pd.DataFrame]
+) -> dict[str, bytes]:
     """Save every figure, of the check those of alarms; returns the bytes of the .png by name."""
     from bjmd.report import check_figures, figures, style
 
     folder.mkdir()
     pngs = {}
-    drawn = figures.of_fit(sources, results)
+    drawn = figures.of_fit(sources, results, more)
     drawn |= {text.figure_of(finding): check_figures.figure(finding) for finding in findings if finding.alarm}
     for name, figure in drawn.items():
         figure.draw_without_rendering()

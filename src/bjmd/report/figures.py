@@ -7,7 +7,7 @@ The figures hold for 1 to a dozen sources, 1 to 40 components and tens of thousa
 thinned out, long names are shortened, and what would be many small shapes is drawn as an image.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -30,8 +30,10 @@ MOST_SAMPLES = 1500  # of one source that a figure shows one by one: more have n
 OTHER = "0.8"  # the grey of what has no colour of its own
 
 
-def of_fit(data: Named, results: list[Decomposition]) -> dict[str, Figure]:
-    """Every figure that makes sense for the restarts of one fit, by name."""
+def of_fit(
+    data: Named, results: list[Decomposition], more: Mapping[str, pd.DataFrame] | None = None
+) -> dict[str, Figure]:
+    """Every figure that makes sense for the restarts of one fit and for `more` tables about it, by name."""
     best = results[0]
     drawn = {
         "memberships": memberships(data, best),
@@ -50,6 +52,8 @@ def of_fit(data: Named, results: list[Decomposition]) -> dict[str, Figure]:
         drawn["simplex"] = simplex(data, best)
     if len(results) > 1:
         drawn["stability"] = stability(results)
+    for name, table in (more or {}).items():
+        drawn[name] = {"variance_explained": variance_explained}[name](table)
     return drawn
 
 
@@ -183,6 +187,30 @@ def noise(data: Named, result: Decomposition) -> Figure:
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
     ax.set_xlabel(f"Noise sd, with {100 * LEVEL:.0f} % credible interval" if known else "Noise sd")
+    return figure
+
+
+@styled
+def variance_explained(table: pd.DataFrame) -> Figure:
+    """A heat map of the variance that each component explains, sources x components, beside the totals."""
+    shares, total, n_sources = 100 * table.iloc[:, 2:], 100 * table["total"], len(table)
+    height = np.clip(0.25 * n_sources, 0.5, 5)
+    figure = Figure(figsize=(WIDTH, height + 1.1), layout="constrained")
+    each, bars = figure.subplots(1, 2, width_ratios=[3, 1], sharey=True)
+    each.imshow(shares, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
+    _label_rows(each, short(table["source"], 30), height)
+    step = ceil(shares.shape[1] / 14)
+    each.set_xticks(np.arange(0, shares.shape[1], step), shares.columns[::step])
+    for (c, k), share in np.ndenumerate(shares):
+        if share < 0.15 * shares.to_numpy().max() and shares.size > 100:
+            continue
+        colour = "white" if share > 0.6 * shares.to_numpy().max() else "black"
+        each.text(k, c, f"{share:.{shares.shape[1] <= 14:d}f}", ha="center", va="center", fontsize=7, color=colour)
+    each.set_title("By component (%)", loc="left")
+    bars.barh(np.arange(n_sources), total, color=COLOURS[5])
+    bars.set_title("Total (%)", loc="left")
+    bars.set_xlim(min(0, total.min()), 100)
+    bars.tick_params(axis="y", length=0, labelleft=False)
     return figure
 
 

@@ -95,6 +95,13 @@ def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame
     return found
 
 
+def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
+    """source, total and a column for each component; shares as in fits/variance.py."""
+    table = by_component(shares, data.names, "source")
+    table.insert(0, "total", shares.sum(axis=1))
+    return table.reset_index()
+
+
 def findings(findings: list[Finding]) -> pd.DataFrame:
     """What a check found."""
     fields = ("name", "alarm", "statistic", "threshold", "p_value", "where", "sentence")

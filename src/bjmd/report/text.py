@@ -47,13 +47,14 @@ def title(data: Named, results: list[Decomposition]) -> str:
 
 def sections(
     data: Named, results: list[Decomposition], notes: Sequence[str], files: Mapping[str, str],
-    findings: Sequence[Finding] | None = None,
+    findings: Sequence[Finding] | None = None, more: Mapping[str, pd.DataFrame] | None = None,
 ) -> list[Section]:  # fmt: skip
     """Everything there is to say about the restarts of one fit, best first.
 
-    `notes` are sentences about the data, `files` says what each file holds, and `findings` are about the best restart.
+    `notes` are sentences about the data, `files` says what each file holds, `findings` are about the best restart, and
+    `more` has the tables that the fit alone does not tell, by name.
     """
-    best = results[0]
+    best, more = results[0], more or {}
     noise = [*_about_noise(best), *_beyond_the_paper(data, best)]
     pictures = ("noise", "feature_noise", "offsets")
     return [
@@ -61,6 +62,7 @@ def sections(
         Section("Sources and noise", noise, tables.sources_as_text(data, best), pictures, brief=True),
         *([] if findings is None else [about_check(findings)]),
         Section("Components", _about_components(best), tables.components_as_text(data, best), ("components",)),
+        *(_about_more(name, table) for name, table in more.items()),
         Section("Memberships", _about_memberships(best), None, ("memberships", "membership_bars", "simplex")),
         Section("Restarts", _about_restarts(results), None, ("convergence", "stability"), brief=True),
         Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])),
@@ -216,6 +218,12 @@ def _about_components(best: Decomposition) -> list[str]:
             "up for each other and the intervals ignore this."
         )
     return words
+
+
+def _about_more(name: str, table: pd.DataFrame) -> Section:
+    """A table of numbers with the picture of its name, whose caption is the text."""
+    cells = table.astype({table.columns[0]: str}).map(lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}")
+    return Section(name.replace("_", " ").capitalize(), [FIGURES[name][1]], cells, (name,))
 
 
 def _about_memberships(best: Decomposition) -> list[str]:
