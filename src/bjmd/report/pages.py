@@ -31,7 +31,7 @@ def ours(name):
 
 def _contents(body):
     """A list of the sections of a page, and within them of their parts, where there are several sections."""
-    entries = []
+    entries: list[tuple[str, list[str]]] = []
     for tag, anchor, title in re.findall(r'<(section|h3) id="([^"]*)">(?:\n<h2>)?(.*?)</h[23]>', body):
         if tag == "section":
             entries.append((f'<a href="#{anchor}">{title}</a>', []))
