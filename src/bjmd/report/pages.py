@@ -64,16 +64,17 @@ def paragraph(text):
     return f"<p>{html.escape(text)}</p>"
 
 
-def table(label, cells):
+def table(label, cells, marks=None):
     """A table of text cells; `label` is read out where the table cannot be seen.
 
-    Columns may have two levels of names; equal neighbours of the upper level share a cell.
+    `marks`, of the same shape, names the classes of page.css that a cell belongs to.  Columns may have two levels of names; equal neighbours of the upper level share a cell.
     """
     *upper, lower = zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
     rows = [[(name, len(list(same))) for name, same in itertools.groupby(names)] for names in upper]
     rows.append([(name, 1) for name in lower])
     head = "".join(f"<tr>{''.join(_header_cell(*cell) for cell in row)}</tr>" for row in rows)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in cells.to_numpy().tolist())
+    looks = [[""] * cells.shape[1]] * len(cells) if marks is None else marks.to_numpy().tolist()
+    body = "".join(f"<tr>{''.join(map(_cell, *row))}</tr>" for row in zip(cells.to_numpy().tolist(), looks, strict=True))
     return scrolling(label, f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
 
 
@@ -81,9 +82,11 @@ def _header_cell(name, width):
     return f"<th{f' colspan={width}' if width > 1 else ''}>{html.escape(name)}</th>"
 
 
-def _cell(text):
+def _cell(text, marks=""):
     """A cell of a table; a long text keeps a width that reads well."""
-    return f"<td{' class=long' if len(text) > 40 else ''}>{html.escape(text)}</td>"
+    marks += " long" * (len(text) > 40)
+    look = f' class="{marks.strip()}"' if marks else ""
+    return f"<td{look}>{html.escape(text)}</td>"
 
 
 def picture(png, alt, caption):
