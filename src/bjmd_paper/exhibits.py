@@ -175,7 +175,7 @@ def report(introduction, parts, left_out):
             shown = pages.picture(Path(path).read_bytes(), title, caption)
         else:
             shown = pages.paragraph(caption) + Path(path).read_text()
-        sections.setdefault(section, []).append(shown)
+        sections.setdefault(section, []).append(pages.heading(title) + shown)
     return pages.page(
         "The BJMD paper, run again", [*opening, *(pages.section(title, shown) for title, shown in sections.items())]
     )

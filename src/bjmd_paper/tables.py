@@ -27,6 +27,14 @@ class Table:
         return cls(data, [text_cells(data)])
 
 
+@dataclass(frozen=True)
+class Marked:
+    """A table of text cells, and for each cell what its look on a page is called in page.css, or nothing."""
+
+    cells: pd.DataFrame
+    marks: pd.DataFrame
+
+
 def text_cells(table):
     """The same table as text, with a dash where there is no value."""
     return table.astype(object).where(table.notna(), "–").astype(str)
@@ -37,6 +45,9 @@ def write(table, title, caption, output):
     table.data.to_csv(output.csv, index=False)
     text, latex, fragment = [], [], []
     for part in table.shown:
+        marks = None
+        if isinstance(part, Marked):
+            part, marks = part.cells, part.marks
         if isinstance(part, str):
             text.append(f"{part}\n")
             latex.append(f"{part}\n")
@@ -44,7 +55,7 @@ def write(table, title, caption, output):
         else:
             text.append(markdown(part.set_axis(_flat(part.columns), axis=1)))
             latex.append(part.to_latex(index=False, escape=True, multicolumn_format="c"))
-            fragment.append(pages.table(title, part))
+            fragment.append(pages.table(title, part, marks))
     Path(output.markdown).write_text("\n".join(text))
     Path(output.latex).write_text("\n".join(latex))
     Path(output.fragment).write_text("\n".join(fragment))

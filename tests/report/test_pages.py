@@ -10,7 +10,7 @@ LONG, SHORT = "x" * 41, "y" * 40
 def test_long_cells_keep_a_width_that_reads_well():
     cells = pd.DataFrame([[SHORT, LONG]], columns=["a", "b"])
     box = pages.table("label", cells)
-    assert f"<td class=long>{LONG}</td>" in box
+    assert f"<td class="long">{LONG}</td>" in box
     assert f"<td>{SHORT}</td>" in box
 
 
@@ -26,3 +26,12 @@ def test_text_is_escaped():
     box = pages.table('"label"', cells)
     assert "<td>&lt;b&gt;</td>" in box and "<th>a &amp; b</th>" in box and 'aria-label="&quot;label&quot;"' in box
     assert pages.paragraph("1 < 2") == "<p>1 &lt; 2</p>"
+
+
+def test_the_contents_list_sections_and_their_parts():
+    first = pages.section("What & why?", [pages.heading("A part"), pages.heading("<b>")])
+    page = pages.page("title", [first, pages.section("Files", [])])
+    assert '<li><a href="#what-why">What &amp; why?</a><ol><li><a href="#a-part">A part</a></li>' in page
+    assert '<section id="what-why">' in page and '<h3 id="a-part">A part</h3>' in page
+    assert '<a href="#files">Files</a></li></ol></nav>' in page
+    assert "<nav" not in pages.page("title", [first]), "one section needs no contents"

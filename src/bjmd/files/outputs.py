@@ -22,8 +22,8 @@ from bjmd.files.tables import Settings, Table
 from bjmd.fits import registry, restarts, storage, variance
 from bjmd.fits.check import Finding, check
 from bjmd.fits.decomposition import Decomposition
+from bjmd.report import interactive, text
 from bjmd.report import tables as frames
-from bjmd.report import text
 
 FORMAT_VERSION = 1
 NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
@@ -97,10 +97,11 @@ def write(
             for name, table in {"check": frames.findings(findings), **more}.items():
                 frames.harmless(table).to_csv(new / f"{name}.tsv", sep="\t", index=False, float_format="%.6g")
         pngs = _draw(new / "figures", sources, ranked, findings or [], more) if figures else {}
+        charts = interactive.of_fit(sources, ranked[0]) if figures else None
         heading = text.title(sources, ranked)
         parts = text.sections(sources, ranked, settings.notes if settings else (), FILES, findings, more)
         (new / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
-        (new / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
+        (new / "report.html").write_text(text.page(heading, parts, pngs, charts), encoding="utf-8")
         if settings is not None:
             _write_json(new / "settings.json", asdict(settings))
         anndata_files.write_back(new, tables, sources, ranked[0])

@@ -1,4 +1,4 @@
-"""Web pages that are one file each, with their pictures inside.
+"""Web pages that are one file each, with their pictures, style and scripts inside.
 
 A page reads from top to bottom on any screen; what is wider than a phone scrolls in its own box.
 """
@@ -6,37 +6,75 @@ A page reads from top to bottom on any screen; what is wider than a phone scroll
 import base64
 import html
 import itertools
+import json
+import re
 from pathlib import Path
 from string import Template
 
 from bjmd import __version__
 
-_PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+
+def page(title, sections, note="", scripts=()):
+    """A whole page of sections, with its contents beside it; `note` stands at its foot, and `scripts` run in it."""
+    body = "\n".join(sections)
+    return Template(ours("page.html")).substitute(
+        title=html.escape(title), body=body, contents=_contents(body), style=ours("page.css"),
+        footer=html.escape(f"Written by bjmd {__version__}. {note}".strip()),
+        script="\n".join([ours("page.js"), *scripts]),
+    )  # fmt: skip
 
 
-def page(title, sections):
-    """A whole page of sections."""
-    return _PAGE.substitute(title=html.escape(title), body="\n".join(sections), version=__version__)
+def ours(name):
+    """The text of a file beside this one."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _contents(body):
+    """A list of the sections of a page, and within them of their parts, where there are several sections."""
+    entries: list[tuple[str, list[str]]] = []
+    for tag, anchor, title in re.findall(r'<(section|h3) id="([^"]*)">(?:\n<h2>)?(.*?)</h[23]>', body):
+        if tag == "section":
+            entries.append((f'<a href="#{anchor}">{title}</a>', []))
+        elif entries:
+            entries[-1][1].append(f'<li><a href="#{anchor}">{title}</a></li>')
+    if len(entries) < 2:
+        return ""
+    items = [f"<li>{link}{_list(parts) if parts else ''}</li>" for link, parts in entries]
+    return f'<nav aria-label="Contents">{_list(items)}</nav>'
+
+
+def _list(items):
+    return f"<ol>{''.join(items)}</ol>"
 
 
 def section(title, content):
-    return f"<section>\n<h2>{html.escape(title)}</h2>\n" + "\n".join(content) + "\n</section>"
+    return f'<section id="{_anchor(title)}">\n<h2>{html.escape(title)}</h2>\n' + "\n".join(content) + "\n</section>"
+
+
+def heading(title):
+    """The heading of a part of a section."""
+    return f'<h3 id="{_anchor(title)}">{html.escape(title)}</h3>'
+
+
+def _anchor(title):
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def paragraph(text):
     return f"<p>{html.escape(text)}</p>"
 
 
-def table(label, cells):
+def table(label, cells, marks=None):
     """A table of text cells; `label` is read out where the table cannot be seen.
 
-    Columns may have two levels of names; equal neighbours of the upper level share a cell.
+    `marks`, of the same shape, names the classes of page.css that a cell belongs to.  Columns may have two levels of names; equal neighbours of the upper level share a cell.
     """
     *upper, lower = zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
     rows = [[(name, len(list(same))) for name, same in itertools.groupby(names)] for names in upper]
     rows.append([(name, 1) for name in lower])
     head = "".join(f"<tr>{''.join(_header_cell(*cell) for cell in row)}</tr>" for row in rows)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in cells.to_numpy().tolist())
+    looks = [[""] * cells.shape[1]] * len(cells) if marks is None else marks.to_numpy().tolist()
+    body = "".join(f"<tr>{''.join(map(_cell, *row))}</tr>" for row in zip(cells.to_numpy().tolist(), looks, strict=True))
     return scrolling(label, f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
 
 
@@ -44,15 +82,26 @@ def _header_cell(name, width):
     return f"<th{f' colspan={width}' if width > 1 else ''}>{html.escape(name)}</th>"
 
 
-def _cell(text):
+def _cell(text, marks=""):
     """A cell of a table; a long text keeps a width that reads well."""
-    return f"<td{' class=long' if len(text) > 40 else ''}>{html.escape(text)}</td>"
+    marks += " long" * (len(text) > 40)
+    look = f' class="{marks.strip()}"' if marks else ""
+    return f"<td{look}>{html.escape(text)}</td>"
 
 
 def picture(png, alt, caption):
     """A picture, given the bytes of its PNG."""
     image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
     return f"<figure>{scrolling(alt, image)}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def chart(data, alt, caption):
+    """An interactive figure of points, which scatter.js draws from `data`; no name in them can end the script."""
+    content = json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
+    return (
+        f'<figure class="chart" aria-label="{html.escape(alt)}"><script type="application/json">{content}</script>'
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
 
 
 def scrolling(label, content):

@@ -16,7 +16,7 @@ from bjmd.fits import registry
 from bjmd.fits.check import Finding
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import similarities
-from bjmd.report import pages, tables
+from bjmd.report import interactive, pages, tables
 from bjmd.report.tables import Named
 
 ALIKE = 0.9  # correlation of memberships from which on two components are called the same
@@ -121,16 +121,27 @@ def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
         yield textwrap.fill(row[-1], max(width, indent + 30), initial_indent=start, subsequent_indent=" " * indent)
 
 
-def page(heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes]) -> str:
-    """The text as one web page; `pngs` has the bytes of the figures that were drawn, by name."""
+def page(
+    heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes], charts: Mapping[str, dict] | None = None
+) -> str:
+    """The text as one web page.
+
+    `pngs` has the bytes of the figures that were drawn, `charts` the content of interactive ones to stand below them.
+    """
+    library = interactive.d3() if charts else None
     body = []
     for part in parts:
         content = [pages.paragraph(text) for text in part.paragraphs]
         if part.table is not None:
             content.append(pages.table(part.title, part.table))
-        content += [pages.picture(pngs[name], *FIGURES[name]) for name in part.figures if name in pngs]
+        for name in filter(pngs.__contains__, part.figures):
+            content.append(pages.picture(pngs[name], *FIGURES[name]))
+            if charts and library and name in charts:
+                content.append(pages.chart(charts[name], *FIGURES[f"{name}_chart"]))
         body.append(pages.section(part.title, content))
-    return pages.page(heading, body)
+    if charts and library is None:
+        return pages.page(heading, body, interactive.MISSING)
+    return pages.page(heading, body, scripts=[library, pages.ours("scatter.js")] if library else ())
 
 
 def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
