@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
-from bjmd.inference import advi
 from bjmd.model import Priors
+from bjmd_paper.baselines import advi
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source, auc_watch
 

@@ -80,7 +80,7 @@ _CAVI = replace(
     variational=True,
 )  # fmt: skip
 _ADVI = Method(
-    "advi-bjmd", "VI-BJMD (ADVI)", "bjmd.inference.advi", "minus the ELBO",
+    "advi-bjmd", "VI-BJMD (ADVI)", "bjmd_paper.baselines.advi", "minus the ELBO",
     infers_bjmd=True, variational=True, limit="max_iterations", cost="gradients",
 )  # fmt: skip
 _JMD = Method("jmd", "JMD", "bjmd_paper.baselines.laplace", "minus the approximate ELBO", streams=True, cost="sweeps")

@@ -1,1 +1,1 @@
-"""What BJMD is compared with: one file a method."""
+"""What the closed form and MAP are compared with, the paper's own ADVI included: one file a method."""

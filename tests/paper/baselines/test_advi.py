@@ -17,8 +17,8 @@ from scipy.stats import norm
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
-from bjmd.inference import advi
 from bjmd.model import Priors
+from bjmd_paper.baselines import advi
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_watch
 
