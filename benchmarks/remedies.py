@@ -34,7 +34,7 @@ LEARNED = {
     "the paper's": PAPER,
     "default": {},
     '`alpha0="learned"`': {"alpha0": "learned"},
-    '`alpha0="learned"`, a number for `lambda_`': {"alpha0": "learned", "lambda_": 1.0},
+    '`alpha0="learned"`, `lambda_=1`': {"alpha0": "learned", "lambda_": 1.0},
 }
 
 
