@@ -66,7 +66,7 @@ class Decomposition:
     model : FittedModel or None
         What a fit of the BJMD model knows besides; None for the other methods.
     method, seed, options, seconds
-        How the result came about; seconds are processor time.
+        How the result came about; seconds are processor time, without that of compiling.
     """
 
     components: np.ndarray

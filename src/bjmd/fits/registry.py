@@ -23,11 +23,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse
+from numba.core.event import install_listener
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
+from bjmd.fits.compilation import Compilation
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.loop import Watch
 from bjmd.model import LEARNED
@@ -196,14 +198,14 @@ def fit(
         if not method.watchable:
             raise InputError(f"method {name!r} cannot be watched while it runs; leave out watch")
         watching = {"watch": (lambda h: watch(sources.split(h[0]))) if method.concatenate else watch}
-    started = time.thread_time()
-    with threadpool_limits(1):
+    started, compilation = time.thread_time(), Compilation()
+    with threadpool_limits(1), install_listener("numba:compile", compilation):
         given = sources.concatenated() if method.concatenate else sources
         result = method.function(given, n_components, seed=seed, **watching, **options)
     if method.concatenate:
         _hand_to_sources(result, sources)
     result.method, result.seed, result.options = name, int(seed), dict(options)
-    result.seconds = time.thread_time() - started
+    result.seconds = time.thread_time() - started - compilation.seconds
     if not result.is_finite():
         raise FitError(f"method {name!r} ended with numbers that are not finite; rescale the data or the priors")
     return result

@@ -1,0 +1,34 @@
+"""The first fit after an installation waits for the compiler: say so, and do not count that as time of the fit."""
+
+import logging
+import threading
+import time
+
+from numba.core import event
+
+log = logging.getLogger(__name__)
+
+
+class Compilation(event.Listener):
+    """Counts the processor time that compiling our code takes in this thread, while it is installed."""
+
+    said = False
+
+    def __init__(self):
+        self.seconds, self._thread, self._begun = 0.0, threading.get_ident(), []
+
+    def on_start(self, event):
+        if self._is_ours(event):
+            if not Compilation.said:
+                log.info("compiling, once after an installation; this takes about 20 s")
+            Compilation.said = True
+            self._begun.append(time.thread_time())
+
+    def on_end(self, event):
+        if self._is_ours(event):
+            begun = self._begun.pop()
+            self.seconds += 0 if self._begun else time.thread_time() - begun  # one function compiles another
+
+    def _is_ours(self, event):
+        module = event.data["dispatcher"].py_func.__module__
+        return threading.get_ident() == self._thread and module.startswith("bjmd.")
