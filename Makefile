@@ -6,13 +6,16 @@ SNAKEMAKE := $(BIN)/snakemake
 CORES ?= all
 CONFIG ?= config/config.yaml
 
-.PHONY: help reproduce paper plan test lint format lock benchmark clean
+SCALE ?= 1
+
+.PHONY: help reproduce paper plan test prove lint format lock benchmark clean
 
 help:
 	@echo "make reproduce   run everything that needs no download and write the HTML report"
 	@echo "make paper       run the whole paper: CONFIG (default: config/paper.yaml) with all the data at hand or online"
 	@echo "make plan        say what CONFIG (default: the paper) would submit to a cluster: jobs, CPU hours, longest chain"
 	@echo "make test        run the tests"
+	@echo "make prove       try what docs/trust.md promises on many random cases; SCALE=0.01 for a hundredth of them"
 	@echo "make lint        check style, types, spelling and configuration files"
 	@echo "make benchmark   measure speed and memory as ratios"
 	@echo "make lock        renew envs/requirements.txt from pyproject.toml"
@@ -46,6 +49,10 @@ plan: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
+# hours at SCALE=1
+prove: $(READY)
+	$(BIN)/python tests/prove --scale $(SCALE)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -67,7 +74,7 @@ lock:
 	    --all-extras pyproject.toml --output-file envs/requirements.txt
 
 benchmark: $(READY)
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache build

@@ -46,7 +46,7 @@ def case(number):
     options = {**options, **_options(method, rng)}
     if options.get("noise", "") is None:
         options["noise"] = str(rng.choice(TWO_OR_THREE))
-    if method == "map-bjmd" and rng.random() < 0.2 or method == "cavi-bjmd" and rng.random() < 0.1:
+    if (method == "map-bjmd" and rng.random() < 0.2) or (method == "cavi-bjmd" and rng.random() < 0.1):
         method = method.replace("bjmd", "catbjmd")
     sources = _sources(rng, may_be_sparse="robust" not in options.get("noise", ""))
     k = int(rng.integers(1, 1 + min(5, sum(sources.n_samples))))

@@ -35,8 +35,8 @@ NASTY = (
     "99999999999", "1e12", "4294967296", "-9223372036854775809", "true", "null", "1e-5", ".nan",
 )  # fmt: skip
 VALUES = (
-    0, 1, -1, 2**31, 2**63, 2**70, -5, 0.0, -0.0, 1e300, -1e300, 1e-300, 1e22, 0.5, float("nan"), float("inf"), True, None,
-    "", "x", "learned", "auto", "1e-5", [], [1], [1.0, "x"], [[1]], {}, {"a": 1}, "\n", "{}", 10**9,
+    0, 1, -1, 2**31, 2**63, 2**70, -5, 0.0, -0.0, 1e300, -1e300, 1e-300, 1e22, 0.5, float("nan"), float("inf"), True,
+    None, "", "x", "learned", "auto", "1e-5", [], [1], [1.0, "x"], [[1]], {}, {"a": 1}, "\n", "{}", 10**9,
 )  # fmt: skip
 KINDS = {
     "text tables": 30, "zipped text tables": 4, "Matrix Market": 15, ".npz of arrays": 10, ".npz of SciPy": 8,
@@ -78,7 +78,7 @@ def seeds():
         for kind, files in {".npz of arrays": "b", ".npz of SciPy": "cd", ".npz of bjmd": "ef"}.items():
             found[kind] = [(f"{file}.npz", (folder / f"{file}.npz").read_bytes()) for file in files]
         found["AnnData"] = _anndata(folder)
-        found["label files"] = [("l.tsv", b"sample\tclass\ns0\tx\ns1\ty\n"), ("l.csv", b"s0,x,one\ns1,y,one\ns0,y,one\n")]
+        found["label files"] = [("l.tsv", b"sample\tclass\ns0\tx\ns1\ty\n"), ("l.csv", b"s0,x,one\ns1,y,one\n")]
         results = [
             registry.fit("cavi-bjmd", sources, 2, seed, max_sweeps=5, noise="feature", offsets=True) for seed in (0, 1)
         ]
@@ -137,7 +137,8 @@ def changed(name, content, rng):
     """One to three changes of a file, of its bytes or of what they mean."""
     for _ in range(rng.integers(1, 4)):
         if name.endswith(".gz"):
-            content = gzip.compress(changed(name[:-3], gzip.decompress(content), rng)) if rng.random() < 0.5 else content
+            if rng.random() < 0.5:
+                content = gzip.compress(changed(name[:-3], gzip.decompress(content), rng))
             if rng.random() < 0.5:
                 return _bytes(content, rng)
         elif rng.random() < 0.3:

@@ -3,7 +3,6 @@
 import os
 import signal
 import tempfile
-import time
 import traceback
 from collections import Counter
 from pathlib import Path
@@ -65,7 +64,3 @@ def _begin(case, numbers, log):
         code = 0
     finally:
         os._exit(code)
-
-
-def seconds_since(start):
-    return f"{time.monotonic() - start:.0f} s"
