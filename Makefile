@@ -8,13 +8,16 @@ SNAKEMAKE := $(BIN)/snakemake
 CORES ?= all
 CONFIG ?= config/config.yaml
 
-.PHONY: help reproduce paper plan test lint format docs lock benchmark clean
+SCALE ?= 1
+
+.PHONY: help reproduce paper plan test prove lint format docs lock benchmark clean
 
 help:
 	@echo "make reproduce   run everything that needs no download and write the HTML report"
 	@echo "make paper       run the whole paper: CONFIG (default: config/paper.yaml) with all the data at hand or online"
 	@echo "make plan        say what CONFIG (default: the paper) would submit to a cluster: jobs, CPU hours, longest chain"
 	@echo "make test        run the tests"
+	@echo "make prove       try what docs/trust.md promises on many random cases; SCALE=0.01 for a hundredth of them"
 	@echo "make lint        check style, types, spelling and configuration files"
 	@echo "make docs        build the site, with the tutorial and the how-to pages run anew"
 	@echo "make benchmark   measure speed and memory as ratios"
@@ -53,6 +56,10 @@ plan: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
+# hours at SCALE=1
+prove: $(READY)
+	$(BIN)/python tests/prove --scale $(SCALE)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -77,14 +84,14 @@ docs: $(DOCS_READY)
 # uv is asked for the locks because pip-compile writes index addresses into them; docs.txt has what the site needs besides
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
     pyproject.toml
-EXTRAS := advi anndata dask workflow slurm dev
+EXTRAS := advi anndata interactive dask workflow slurm dev
 lock:
 	$(COMPILE) $(EXTRAS:%=--extra %) --output-file envs/requirements.txt
 	$(COMPILE) --extra docs --extra scanpy --constraint envs/requirements.txt --output-file envs/docs.txt \
 	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' envs/requirements.txt | sort -u)
 
 benchmark: $(READY)
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache build

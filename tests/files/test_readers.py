@@ -1,6 +1,8 @@
 import gzip
+import io
 import os
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -366,6 +368,32 @@ def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path):
     for field, expected in (("integer", counts.toarray()), ("pattern", counts.toarray() > 0)):
         scipy.io.mmwrite(path, counts, field=field)
         np.testing.assert_array_equal(read_sources(path)[0].matrices[0].toarray(), expected)
+
+
+def test_parts_of_a_sparse_file_of_the_wrong_kind(tmp_path, rng):
+    """A format that is a number, and entries that are text: SciPy has an exception of its own for each."""
+    x = scipy.sparse.random_array((6, 4), density=0.5, rng=rng, format="csr")
+    scipy.sparse.save_npz(tmp_path / "a.npz", x)
+    with np.load(tmp_path / "a.npz") as file:
+        parts = dict(file)
+    for wrong, message in (
+        ({"format": np.array(3.0)}, "a.npz is not a file of scipy.sparse.save_npz"),
+        ({"data": parts["data"].astype("U5")}, "source 'a' holds text"),
+    ):
+        np.savez(tmp_path / "a.npz", **{**parts, **wrong})
+        with pytest.raises(InputError, match=message):
+            read_sources(tmp_path / "a.npz")
+
+
+def test_a_cut_off_array_header_in_a_file_of_ours(tmp_path, make_sources):
+    """NumPy reads it with Python's tokenizer, which has an exception of its own."""
+    storage.save_sources(tmp_path / "a.npz", make_sources())
+    content = (tmp_path / "a.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as new, zipfile.ZipFile(io.BytesIO(content)) as old:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(b"(12, 9)", b"(12, 9(" if name.startswith("0/") else b"(12, 9)"))
+    with pytest.raises(InputError, match=r"b.npz is not complete, or was not written by bjmd"):
+        read_sources(tmp_path / "b.npz")
 
 
 def test_npz_files_that_cannot_be_used(tmp_path):

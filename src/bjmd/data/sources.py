@@ -215,7 +215,7 @@ def _matrix(x, name):
     """A float64 matrix with at least one row and column; sparse stays sparse (CSC), nothing is copied without need."""
     if scipy.sparse.issparse(x):
         require_sound_sparse(x, f"source {name!r}")
-        matrix = _small_indices(scipy.sparse.csc_array(x))
+        matrix = _small_indices(scipy.sparse.csc_array(x)) if x.dtype.kind in "biuf" else x
     else:
         matrix = streamed(x, name) or np.asarray(x)
     if matrix.dtype.kind not in "biuf":

@@ -16,7 +16,7 @@ from bjmd_paper.baselines.quiet import no_convergence_warnings
 def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, max_sweeps: int = 300) -> Decomposition:
     """Fit from one k-means++ start; stop when the centres' squared move is at most `tol` of the mean variance."""
     (x,) = sources.matrices
-    model = KMeans(n_components, n_init=1, random_state=seed, tol=tol, max_iter=max_sweeps)
+    model = KMeans(n_components, n_init=1, random_state=seed % 2**32, tol=tol, max_iter=max_sweeps)
     with no_convergence_warnings():  # too few distinct samples leave empty clusters, as H shows
         model.fit(x.T)
     converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"

@@ -59,3 +59,9 @@ def test_fewer_distinct_samples_than_clusters():
     result = registry.fit("kmeans", Sources([x]), 3, seed=0)
     assert result.objective == 0
     assert sorted(result.memberships[0].sum(axis=1)) == [0, 5, 5]
+
+
+def test_a_seed_may_be_larger_than_scikit_learn_allows(make_sources):
+    result = registry.fit("kmeans", make_sources(), 2, seed=2**70 + 3)
+    same = registry.fit("kmeans", make_sources(), 2, seed=3)
+    np.testing.assert_array_equal(result.components, same.components)

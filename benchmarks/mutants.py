@@ -1,0 +1,235 @@
+"""Would the tests notice?  One small change at a time in the mathematics, against the tests of the module it is in.
+
+    python benchmarks/mutants.py --number 200 --state mutants.jsonl
+
+A mutant is one operator, comparison, constant or sign changed in a temporary copy of the sources.  It is killed if a
+test of its module fails or does not end.  What was run is kept in --state, so a run that was stopped goes on; the same
+seed gives the same mutants as long as the sources stay the same.  Survivors are printed: judge them by hand.  One that
+changes no result is named in mutants_equivalent.tsv with the reason, the others need a test.
+"""
+
+import argparse
+import ast
+import csv
+import itertools
+import json
+import os
+import random
+import resource
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+# what the tests import, once for all processes
+import numba
+import pandas
+import pytest
+import scipy.optimize
+import scipy.sparse
+import scipy.stats
+import sklearn.metrics
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "bjmd"
+SMALL = "not large and not hundreds"
+"""Which tests: not those that take long because their data are large or many."""
+TESTS = {
+    "numerics/dirichlet.py": ["numerics/test_dirichlet.py"],
+    "numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
+    "numerics/moments.py": ["data/test_missing.py", "inference/test_composed.py", "fits/test_projection.py"],
+    "numerics/polygamma.py": ["numerics/test_polygamma.py"],
+    "numerics/simplex.py": ["numerics/test_simplex.py"],
+    "inference/cavi.py": ["inference/test_cavi.py", "inference/test_composed.py"],
+    "inference/map.py": ["inference/test_map.py", "inference/test_unit_and_origin.py", "data/test_missing.py"],
+    "inference/noise.py": ["inference/test_composed.py", "inference/test_composed_fits.py"],
+    "inference/offsets.py": ["inference/test_composed.py", "inference/test_composed_fits.py"],
+    "inference/rows.py": ["inference/test_cavi.py", "inference/test_composed.py"],
+    "inference/advi.py": ["inference/test_advi.py"],
+    "fits/loop.py": ["fits/test_loop.py", "inference/test_map.py", "inference/test_cavi.py"],
+    "fits/momentum.py": ["fits/test_momentum.py"],
+    "fits/posterior.py": ["fits/test_posterior.py"],
+    "fits/predictive.py": ["fits/test_predictive.py"],
+    "fits/projection.py": ["fits/test_projection.py", "fits/test_projection_composed.py"],
+    "model.py": ["test_model.py", "inference/test_map.py", "inference/test_composed.py"],
+}
+INLINED = ("numerics/lanes.py", "numerics/polygamma.py")
+"""Compiled into the functions of other files, so all of them are left to Python when one of these changes."""
+OPERATORS = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult,
+}  # fmt: skip
+COMPARISONS = {
+    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),
+}  # fmt: skip
+SWAPPED = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum"}
+
+
+def changed(node):
+    """Every one-step change of a node, as new nodes."""
+    if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in OPERATORS:
+        yield replaced(node, op=OPERATORS[type(node.op)]())
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        for other in COMPARISONS.get(type(node.ops[0]), ()):
+            yield replaced(node, ops=[other()])
+    elif isinstance(node, ast.BoolOp):
+        yield replaced(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield ast.Constant(node.value + 1 if type(node.value) is int or node.value == 0 else 2 * node.value)
+    elif isinstance(node, ast.Attribute | ast.Name):
+        name = getattr(node, "attr", None) or getattr(node, "id", None)
+        if name in SWAPPED:
+            yield replaced(node, **{"attr" if isinstance(node, ast.Attribute) else "id": SWAPPED[name]})
+
+
+def replaced(node, **fields):
+    return type(node)(**{name: getattr(node, name) for name in node._fields} | fields)
+
+
+def mutants(module):
+    """(line, old text, new text, whole new source) of every mutant of a file."""
+    source = (SOURCES / module).read_text()
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    found, tree, compiled_lines = [], ast.parse(source), set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            compiled_lines |= {*range(node.lineno, node.end_lineno + 1)}
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        # neither messages nor annotations are mathematics
+        if isinstance(node, ast.Raise | ast.JoinedStr | ast.arg | ast.Import | ast.ImportFrom):
+            continue
+        waiting += ast.iter_child_nodes(node)
+        for new in changed(node):
+            first, last = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+            text = ast.unparse(ast.fix_missing_locations(new))
+            text = text if isinstance(node, ast.stmt) else f"({text})"
+            old = source.encode()[first:last].decode()
+            whole = (source.encode()[:first] + text.encode() + source.encode()[last:]).decode()
+            place = {"module": module, "line": node.lineno, "at": first, "old": old, "new": text}
+            found.append(place | {"source": whole, "compiled": node.lineno in compiled_lines})
+    return found
+
+
+def interpreted(source):
+    """The file with its functions left to Python: to compile each mutant would take most of the time."""
+    lines = source.splitlines(keepends=True)
+    last = max(node.end_lineno for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom))
+    return "".join([*lines[:last], "\n\ndef compiled(function):\n    return function\n", *lines[last:]])
+
+
+def begin(module, source, copy, seconds):
+    """Fork a process that runs the tests of a module on another source of it; its id and its folder."""
+    folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+    process = os.fork()
+    if process:
+        return process, folder
+    os.setsid()
+    output = os.open(folder / "output", os.O_CREAT | os.O_WRONLY)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    # of processor time, which does not depend on what else the machine does
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    src = copy / "src"
+    if source is not None:
+        src = shutil.copytree(copy / "src", folder / "src")
+        (src / "bjmd" / module).write_text(source)
+        numba.config.DISABLE_JIT = module in INLINED
+    sys.path.insert(0, str(src))
+    os.environ["PYTHONPATH"] = str(src)
+    os.chdir(copy)
+    tests = [f"tests/{name}" for name in TESTS[module]]
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-k", SMALL, "-W", "ignore::RuntimeWarning", *tests])
+    sys.stdout.flush()
+    os._exit(int(code))
+
+
+def outcomes(jobs, copy, seconds, n_jobs):
+    """(module, source, anything) -> (anything, outcome, which test), a few at a time, as they end."""
+    running, jobs = {}, iter(jobs)
+    while True:
+        for module, source, what in itertools.islice(jobs, n_jobs - len(running)):
+            process, folder = begin(module, source, copy, seconds)
+            running[process] = folder, what
+        if not running:
+            return
+        process, status = os.wait()
+        folder, what = running.pop(process)
+        lines = (folder / "output").read_text(errors="replace").splitlines()
+        shutil.rmtree(folder)
+        failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+        word = "no end" if os.WIFSIGNALED(status) else "survived" if os.WEXITSTATUS(status) == 0 else "killed"
+        yield what, word, (failed or lines[-1:] or [""])[0]
+
+
+def job(mutant):
+    leave = mutant["compiled"] and mutant["module"] not in INLINED
+    return mutant["module"], interpreted(mutant["source"]) if leave else mutant["source"], mutant
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--number", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--modules", nargs="*", default=[name for name in TESTS if name != "inference/advi.py"])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=120, help="of processor time, after which a test has no end")
+    parser.add_argument("--state", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--only-table", action="store_true", help="print what --state has, and run nothing")
+    options = parser.parse_args()
+    known = [json.loads(line) for line in options.state.read_text().splitlines()] if options.state.exists() else []
+    if not options.only_table:
+        every = [mutant for module in options.modules for mutant in mutants(module)]
+        chosen = random.Random(options.seed).sample(every, min(options.number, len(every)))
+        done = {(one["module"], one["at"], one["new"]) for one in known}
+        left = [one for one in chosen if (one["module"], one["at"], one["new"]) not in done]
+        print(f"{len(every)} mutants are possible, {len(chosen)} chosen, {len(left)} left to run", flush=True)
+        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+            copy = Path(folder)
+            for name in ("src", "tests"):
+                shutil.copytree(ROOT / name, copy / name)
+            shutil.copy2(ROOT / "pyproject.toml", copy)
+            for mutant, outcome, line in outcomes(map(job, left), copy, options.seconds, options.jobs):
+                kept = {key: value for key, value in mutant.items() if key not in ("source", "compiled")}
+                with options.state.open("a") as state:
+                    state.write(json.dumps(kept | {"outcome": outcome, "by": line}) + "\n")
+                print(f"{outcome:9}{mutant['module']}:{mutant['line']}  {mutant['old']} -> {mutant['new']}", flush=True)
+                known.append(kept | {"outcome": outcome, "by": line})
+            # a survivor shows that the tests pass; where there is none, they have to show it without a mutant
+            passed = {one["module"] for one in known if one["outcome"] == "survived"}
+            plain = ((module, None, module) for module in sorted({one["module"] for one in known} - passed))
+            for module, outcome, line in outcomes(plain, copy, 10 * options.seconds, options.jobs):
+                if outcome != "survived":
+                    print(f"the tests of {module} fail without any mutant, so its numbers mean nothing: {line}")
+    print(table(known))
+
+
+def table(known):
+    """Markdown: mutants by module, and the survivors that no reason excuses."""
+    with (Path(__file__).parent / "mutants_equivalent.tsv").open() as file:
+        excused = {(row["module"], row["old"], row["new"]) for row in csv.DictReader(file, delimiter="\t")}
+    lines = ["| module | mutants | no change of a result | killed | survived |", "|---|---:|---:|---:|---:|"]
+    total, survivors = [0, 0, 0, 0], []
+    for module in [*TESTS]:
+        own = [one for one in known if one["module"] == module]
+        lived = [one for one in own if one["outcome"] == "survived"]
+        bad = [one for one in lived if (module, one["old"], one["new"]) not in excused]
+        row = [len(own), len(lived) - len(bad), len(own) - len(lived), len(bad)]
+        total, survivors = [a + b for a, b in zip(total, row, strict=True)], survivors + bad
+        if own:
+            lines.append(f"| {module} | {' | '.join(map(str, row))} |")
+    lines.append(f"| all | {' | '.join(map(str, total))} |")
+    rate = total[2] / max(total[2] + total[3], 1)
+    lines += ["", f"Killed of those that change a result: {rate:.1%}.", ""]
+    return "\n".join(lines + [f"{one['module']}:{one['line']}  {one['old']} -> {one['new']}" for one in survivors])
+
+
+if __name__ == "__main__":
+    main()

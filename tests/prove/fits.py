@@ -1,0 +1,165 @@
+"""Random fits of small, awkward data: is what comes out what docs/trust.md promises?"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bjmd.data.sources import Sources
+from bjmd.errors import FitError
+from bjmd.fits import registry
+from bjmd.model import Priors, negative_log_joint
+
+KINDS = {
+    "MAP, Laplace prior": ("map-bjmd", {}),
+    "MAP, hierarchical prior": ("map-bjmd", {"prior": "hierarchical"}),
+    "closed form, noise by source": ("cavi-bjmd", {}),
+    "closed form, noise by feature": ("cavi-bjmd", {"noise": "feature"}),
+    "closed form, noise by sample": ("cavi-bjmd", {"noise": "sample"}),
+    "closed form, robust noise": ("cavi-bjmd", {"noise": "robust"}),
+    "closed form, two or three of these": ("cavi-bjmd", {"noise": None}),
+}
+TWO_OR_THREE = ("feature+sample", "feature+robust", "sample+robust", "feature+sample+robust")
+LIKE = ("model", "normal", "whole numbers", "no noise", "duplicates", "constant features", "wild", "heavy", "far")
+ROUNDING = 1e-8
+"""By how much an objective may rise, relative to its size and that of its terms."""
+
+
+@dataclass
+class Case:
+    kind: str
+    method: str
+    sources: Sources
+    n_components: int
+    seed: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def fit(self, **options):
+        return registry.fit(self.method, self.sources, self.n_components, self.seed, **{**self.options, **options})
+
+
+def case(number):
+    """The case of a number; numbers that agree modulo len(KINDS) are of one kind."""
+    rng = np.random.default_rng((16, number))
+    kind, (method, options) = list(KINDS.items())[number % len(KINDS)]
+    options = {**options, **_options(method, rng)}
+    if options.get("noise", "") is None:
+        options["noise"] = str(rng.choice(TWO_OR_THREE))
+    if (method == "map-bjmd" and rng.random() < 0.2) or (method == "cavi-bjmd" and rng.random() < 0.1):
+        method = method.replace("bjmd", "catbjmd")
+    sources = _sources(rng, may_be_sparse="robust" not in options.get("noise", ""))
+    k = int(rng.integers(1, 1 + min(5, sum(sources.n_samples))))
+    if rng.random() < 0.1:
+        options["alpha0"] = list(1 + rng.exponential(size=k))
+    return Case(kind, method, sources, k, int(rng.integers(1000)), options)
+
+
+def _sources(rng, may_be_sparse):
+    n_features, like = int(rng.integers(1, 13)), rng.choice(LIKE)
+    sizes = rng.integers(1, 11, rng.integers(1, 4))
+    k = int(rng.integers(1, 4))
+    components = rng.laplace(size=(n_features, k))
+    unit = 10.0 ** rng.uniform(-6, 6)
+    origin = 10.0 ** rng.uniform(0, 4) * rng.standard_normal((n_features, 1)) if like == "far" else 0.0
+    matrices = []
+    for n in sizes:
+        noise = 10 ** rng.uniform(-2, 0.5) * rng.standard_normal((n_features, n))
+        x = components @ rng.dirichlet(np.ones(k), n).T + noise
+        if like == "normal":
+            x = rng.standard_normal((n_features, n))
+        elif like == "whole numbers":
+            x = rng.poisson(1.0, (n_features, n)).astype(float)
+        elif like == "no noise":
+            x = x - noise
+        elif like == "duplicates":
+            x = np.repeat(x[:, :1], n, axis=1)
+        elif like == "constant features":
+            x[rng.random(n_features) < 0.5] = rng.choice([0.0, 1.0])
+        elif like == "wild":
+            x.flat[rng.integers(x.size)] = 1e6
+        elif like == "heavy":
+            x = x + 0.1 * rng.standard_cauchy(x.shape)
+        matrices.append(unit * (x + origin))
+    if may_be_sparse and rng.random() < 0.1:
+        return Sources([scipy.sparse.csr_array(np.where(rng.random(x.shape) < 0.5, 0, x)) for x in matrices])
+    share = rng.choice([0.0, 0.0, 0.1, 0.4])
+    holes = [rng.random(x.shape) < share for x in matrices]
+    for where in holes:  # of every sample something is known, and of every feature in the first source
+        where[rng.integers(n_features), :] = False
+        where[:, rng.integers(where.shape[1])] &= where is not holes[0]
+    for where in holes:
+        where[rng.integers(n_features, size=where.shape[1]), np.arange(where.shape[1])] = False
+    return Sources([np.where(where, np.nan, x) for x, where in zip(matrices, holes, strict=True)])
+
+
+def _options(method, rng):
+    options: dict[str, Any] = {"tol": 10.0 ** rng.uniform(-8, -3), "max_sweeps": int(rng.choice([1, 2, 12, 60, 200]))}
+    if rng.random() < 0.3:
+        options["priors"] = "paper"
+    choices = {
+        "alpha0": lambda: float(rng.choice([1.0, 1.0001, 1.1, 2.0, 10.0])),
+        "lambda_": lambda: 10.0 ** rng.uniform(-3, 3),
+        "a0": lambda: 10.0 ** rng.uniform(-6, 2),
+        "b0": lambda: 10.0 ** rng.uniform(-6, 2),
+    }
+    options |= {name: draw() for name, draw in choices.items() if rng.random() < 0.25}
+    if method.startswith("cavi"):
+        options |= {name: "learned" for name in ("alpha0", "lambda_") if rng.random() < 0.15}
+        if rng.random() < 0.25:
+            options["offsets"] = True
+    return options
+
+
+def check(number):
+    """The kind of a case, and all that is wrong with its fit."""
+    one = case(number)
+    try:
+        result = one.fit()
+    except FitError:
+        return f"{one.kind} (broke down and said so)", []
+    return one.kind, [*_sound(result), *_monotone(result), *_honest(one, result), *_same(one, result, number)]
+
+
+def _sound(result):
+    if not result.is_finite():
+        yield "a number is not finite"
+    for h in result.memberships:
+        if not (h >= 0).all() or np.abs(h.sum(axis=0) - 1).max() > 1e-9:
+            yield "memberships are not on the simplex"
+    if not (np.asarray(result.noise) > 0).all():
+        yield "the noise is not positive"
+
+
+def _monotone(result):
+    rise = np.diff(result.trace, prepend=result.trace[0])
+    size = ROUNDING * np.maximum(1.0, np.abs(result.trace).max())
+    if (rise > size).any() and (result.converged or "rose" not in result.reason):
+        yield f"the objective rose by {rise.max():.3g} of {np.abs(result.trace).max():.3g} without a word"
+
+
+def _honest(one, result):
+    """A fit that has not converged says why; one that has would not have done so a sweep earlier."""
+    n_sweeps, most = len(result.trace), one.options["max_sweeps"]
+    if not result.converged and n_sweeps < most and "rose" not in result.reason:
+        yield f"stopped after {n_sweeps} of {most} sweeps without a reason: {result.reason}"
+    if n_sweeps > most:
+        yield "took more sweeps than allowed"
+    if result.converged and n_sweeps > 1 and one.fit(max_sweeps=n_sweeps - 1).converged:
+        yield f"converged in sweep {n_sweeps}, and also a sweep earlier"
+
+
+def _same(one, result, number):
+    if number % 5 == 0:
+        again = one.fit()
+        arrays = zip([*result.memberships, result.components], [*again.memberships, again.components], strict=True)
+        if not all(np.array_equal(a, b) for a, b in arrays) or again.objective != result.objective:
+            yield "the same fit gave other bits"
+    plain = one.method == "map-bjmd" and one.options.get("priors") == "paper" and "prior" not in one.options
+    if plain and not any(one.sources.n_missing) and not any(one.sources.is_sparse):
+        names = {name: one.options[name] for name in ("alpha0", "lambda_", "a0", "b0") if name in one.options}
+        objective = negative_log_joint(
+            one.sources, result.components, result.memberships, np.square(result.noise), Priors(**names)
+        )
+        if abs(objective - result.objective) > 1e-5 * max(1.0, np.abs(result.trace).max()):
+            yield f"the objective is {objective:.9g}, not {result.objective:.9g}"
