@@ -14,7 +14,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -31,6 +30,7 @@ from bjmd.errors import FitError, InputError
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.loop import Watch
 from bjmd.model import LEARNED
+from bjmd.numerics import threads
 
 
 @dataclass(frozen=True)
@@ -196,14 +196,14 @@ def fit(
         if not method.watchable:
             raise InputError(f"method {name!r} cannot be watched while it runs; leave out watch")
         watching = {"watch": (lambda h: watch(sources.split(h[0]))) if method.concatenate else watch}
-    started = time.thread_time()
+    started = threads.seconds()
     with threadpool_limits(1):
         given = sources.concatenated() if method.concatenate else sources
         result = method.function(given, n_components, seed=seed, **watching, **options)
     if method.concatenate:
         _hand_to_sources(result, sources)
     result.method, result.seed, result.options = name, int(seed), dict(options)
-    result.seconds = time.thread_time() - started
+    result.seconds = threads.seconds() - started
     if not result.is_finite():
         raise FitError(f"method {name!r} ended with numbers that are not finite; rescale the data or the priors")
     return result
