@@ -100,12 +100,12 @@ def test_one_row_of_the_components_by_the_normal_equations(rng):
     precision = half @ half.T
     linear, variance = rng.standard_normal((4, 70)), rng.uniform(0.1, 2, size=(4, 70))
     out = np.empty_like(linear)
-    map_bjmd._ridge_rows(precision, linear, variance, out)
+    map_bjmd._ridge_rows(0, 70, precision, linear, variance, out)
     for i in range(70):
         expected = np.linalg.solve(precision + np.diag(1 / variance[:, i]), linear[:, i])
         np.testing.assert_allclose(out[:, i], expected, rtol=1e-10)
     variance[2] = 0.0
-    map_bjmd._ridge_rows(precision, linear, variance, out)
+    map_bjmd._ridge_rows(0, 70, precision, linear, variance, out)
     assert (out[2] == 0).all()
     kept = [0, 1, 3]
     expected = np.linalg.solve(precision[np.ix_(kept, kept)] + np.diag(1 / variance[kept, 0]), linear[kept, 0])

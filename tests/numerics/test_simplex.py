@@ -148,10 +148,10 @@ def test_a_start_is_never_left_for_a_higher_value():
     best = minimise(gram, linear, alpha).h
     other = np.random.default_rng(1).dirichlet(np.ones(6), 100).T
     after = other.copy()
-    _keep_what_did_not_fall(gram, linear, alpha, best, after)
+    _keep_what_did_not_fall(0, 100, gram, linear, alpha, best, after)
     np.testing.assert_array_equal(after, best)
     after = best.copy()
-    _keep_what_did_not_fall(gram, linear, alpha, other, after)
+    _keep_what_did_not_fall(0, 100, gram, linear, alpha, other, after)
     np.testing.assert_array_equal(after, best)
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 import scipy.sparse
 
+from bjmd.data import dense
 from bjmd.data.streamed import Streamed
+from bjmd.numerics import threads
 
 
 def data_times_memberships(x, h):
@@ -11,8 +13,9 @@ def data_times_memberships(x, h):
     if isinstance(x, Streamed):
         return x.data_times_memberships(h)
     if scipy.sparse.issparse(x):
-        return np.ascontiguousarray((x @ h.T).T)
-    return h @ x.T
+        blocks = threads.each(lambda a, b: _columns(x, a, b) @ h[:, a:b].T, _parts(x, h))
+        return np.ascontiguousarray(dense.total(blocks).T)
+    return dense.data_times_memberships(x, h)
 
 
 def components_times_data(wt, x):
@@ -20,5 +23,23 @@ def components_times_data(wt, x):
     if isinstance(x, Streamed):
         return x.components_times_data(wt)
     if scipy.sparse.issparse(x):
-        return np.ascontiguousarray((x.T @ wt.T).T)
-    return wt @ x
+        w = np.ascontiguousarray(wt.T)
+        return dense.side_by_side(
+            threads.each(lambda a, b: np.ascontiguousarray((_columns(x, a, b).T @ w).T), _parts(x, wt))
+        )
+    return dense.components_times_data(wt, x)
+
+
+def _parts(x, factor):
+    return threads.parts(x.shape[1], x.nnz * len(factor))
+
+
+def _columns(x, first, last):
+    """Columns of a sparse matrix, of one in CSC format with nothing copied but their starts."""
+    if (first, last) == (0, x.shape[1]):
+        return x
+    if x.format != "csc":
+        return x[:, first:last]
+    begin, end = x.indptr[first], x.indptr[last]
+    inside = (x.data[begin:end], x.indices[begin:end], x.indptr[first : last + 1] - begin)
+    return scipy.sparse.csc_array(inside, shape=(x.shape[0], last - first))

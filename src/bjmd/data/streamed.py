@@ -14,7 +14,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 import scipy.sparse
 
+from bjmd.data import dense
 from bjmd.errors import InputError
+from bjmd.numerics import threads
 
 BLOCK_ENTRIES = 2**23
 """Entries of a memory-mapped source that are read at once: 64 MB as float64."""
@@ -89,13 +91,13 @@ class Mapped(Streamed):
     def data_times_memberships(self, h):
         total = np.zeros((len(h), self.shape[0]))
         for rows, columns, block in self._blocks():
-            total[:, rows] += h[:, columns] @ block.T
+            total[:, rows] += dense.data_times_memberships(block, h[:, columns])
         return total
 
     def components_times_data(self, wt):
         total = np.zeros((len(wt), self.shape[1]))
         for rows, columns, block in self._blocks():
-            total[:, columns] += wt[:, rows] @ block
+            total[:, columns] += dense.components_times_data(wt[:, rows], block)
         return total
 
     def squared_norm(self):
@@ -140,13 +142,17 @@ class Mapped(Streamed):
         for first in range(0, n_runs, step):
             values = runs[first : first + step]
             if buffer is not None:
-                np.copyto(buffer[: len(values)], values)
-                values = buffer[: len(values)]
+                values = _copied(values, buffer[: len(values)])
             here, everything = slice(first, first + len(values)), slice(0, length)
             yield (here, everything, values) if by_rows else (everything, here, values.T)
             if mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
                 # else the pages read so far would count as this process's memory until the system is short of it
                 mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _copied(values, buffer):
+    threads.each(lambda a, b: np.copyto(buffer[a:b], values[a:b]), threads.parts(len(values), 4 * values.size))
+    return buffer
 
 
 class Chunked(Streamed):

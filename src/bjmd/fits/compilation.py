@@ -17,6 +17,9 @@ class Compilation(event.Listener):
     def __init__(self):
         self.seconds, self._thread, self._begun = 0.0, threading.get_ident(), []
 
+    def installed(self):
+        return event.install_listener("numba:compile", self)
+
     def on_start(self, event):
         if self._is_ours(event):
             if not Compilation.said:
@@ -31,4 +34,4 @@ class Compilation(event.Listener):
 
     def _is_ours(self, event):
         module = event.data["dispatcher"].py_func.__module__
-        return threading.get_ident() == self._thread and module.startswith("bjmd.")
+        return threading.get_ident() == self._thread and module.startswith(("bjmd.", "bjmd_paper."))

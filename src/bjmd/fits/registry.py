@@ -14,7 +14,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -23,16 +22,15 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse
-from numba.core.event import install_listener
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.fits.compilation import Compilation
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.loop import Watch
 from bjmd.model import LEARNED
+from bjmd.numerics import threads
 
 
 @dataclass(frozen=True)
@@ -198,14 +196,16 @@ def fit(
         if not method.watchable:
             raise InputError(f"method {name!r} cannot be watched while it runs; leave out watch")
         watching = {"watch": (lambda h: watch(sources.split(h[0]))) if method.concatenate else watch}
-    started, compilation = time.thread_time(), Compilation()
-    with threadpool_limits(1), install_listener("numba:compile", compilation):
+    from bjmd.fits.compilation import Compilation  # numba takes half a second to import
+
+    started, compilation = threads.seconds(), Compilation()
+    with threadpool_limits(1), compilation.installed():
         given = sources.concatenated() if method.concatenate else sources
         result = method.function(given, n_components, seed=seed, **watching, **options)
     if method.concatenate:
         _hand_to_sources(result, sources)
     result.method, result.seed, result.options = name, int(seed), dict(options)
-    result.seconds = time.thread_time() - started - compilation.seconds
+    result.seconds = threads.seconds() - started - compilation.seconds
     if not result.is_finite():
         raise FitError(f"method {name!r} ended with numbers that are not finite; rescale the data or the priors")
     return result

@@ -14,6 +14,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition
+from bjmd.numerics import threads
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +24,9 @@ def run(
 ) -> list[Decomposition]:  # fmt: skip
     """Fit from n starts, with the seeds seed, seed + 1, ..., and return all results in that order.
 
-    Restarts run in `jobs` threads (the compiled updates and BLAS release the GIL) with one BLAS thread each, so the
-    results do not depend on `jobs`.  `options` are those of `bjmd.fit`.  A progress bar is shown in a terminal, a log
-    line per restart elsewhere.
+    There are `jobs` threads (the compiled updates and BLAS release the GIL): one for every restart, and what is left
+    over goes into the fits (threads.py).  The results do not depend on `jobs`.  `options` are those of `bjmd.fit`.  A
+    progress bar is shown in a terminal, a log line per restart elsewhere.
     """
     whole_number("n_restarts", n_restarts, least=1)
     whole_number("jobs", jobs, least=1)
@@ -51,8 +52,14 @@ def progress_bar(n_fits, name):
 
 def in_threads(fits, jobs, report):
     """Call the functions in threads and return their results in order; report(result, number done) as each one ends."""
-    with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(fit) for fit in fits]
+    at_once = min(jobs, len(fits))
+
+    def run_one(fit):
+        with threads.limited(jobs // at_once):
+            return fit()
+
+    with threadpool_limits(1), ThreadPoolExecutor(at_once) as pool:
+        futures = [pool.submit(run_one, fit) for fit in fits]
         try:
             for n_done, future in enumerate(as_completed(futures), start=1):
                 report(future.result(), n_done)

@@ -28,7 +28,7 @@ from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
-from bjmd.numerics import simplex
+from bjmd.numerics import simplex, threads
 from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
 
 Z_FLOOR = 1e-8
@@ -197,13 +197,15 @@ def update_components(views, memberships, noise_variances, ridge_variance):
         view.times_memberships(h) / s2 for view, h, s2 in zip(views, memberships, noise_variances, strict=True)
     )
     wt = np.empty_like(linear)
-    _ridge_rows(precision, linear, ridge_variance, wt)
+    size, n_rows = wt.shape
+    shared = precision, linear, ridge_variance, wt
+    threads.each(lambda *ends: _ridge_rows(*ends, *shared), threads.parts(n_rows, n_rows * size**3 / 2, LANES))
     return wt
 
 
 @compiled
-def _ridge_rows(precision, linear, variance, out):
-    """Solve (P + diag(1/v_i)) w_i = r_i for every row i of W, a lane each.
+def _ridge_rows(begin, end, precision, linear, variance, out):
+    """Solve (P + diag(1/v_i)) w_i = r_i for the rows i of W from `begin` to `end`, a lane each.
 
     With D = diag(sqrt v_i) it is w = D (I + D P D)^-1 D r.
     """
@@ -211,7 +213,7 @@ def _ridge_rows(precision, linear, variance, out):
     lanes = min(LANES, n_rows)
     matrix = np.empty((size, size, lanes))
     root, x = np.empty((size, lanes)), np.empty((size, lanes))
-    for first in range(0, n_rows, lanes):
+    for first in range(begin, end, lanes):
         load(variance, first, root)
         load(linear, first, x)
         for k in range(size):

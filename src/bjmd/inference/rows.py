@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bjmd.numerics import moments
+from bjmd.numerics import moments, threads
 from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, store, whiten
 
 
@@ -19,14 +19,16 @@ class GaussianRows:
         size, n_rows = linear.shape
         self.precision, self.ridge, self.weights, self.gaps = precision, ridge, weights, gaps
         self.mean, self.second_moment = np.empty_like(linear), np.empty_like(linear)
-        self.covariance_sum = np.zeros((size, size))
         each = weights is not None or gaps is not None
         phi = np.ones((1, n_rows if each else 0)) if weights is None else weights[None]
         lack = np.zeros((0, n_rows)) if gaps is None else np.ascontiguousarray(gaps.T)
         self.moments = np.empty((n_rows if each else 0, size * (size + 1) // 2))
-        self.log_determinant = _gaussian_rows(
-            precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.covariance_sum, self.moments
+        shared = precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.moments
+        blocks = threads.each(
+            lambda *ends: _gaussian_rows(*ends, *shared), threads.parts(n_rows, n_rows * size**3, LANES)
         )
+        self.log_determinant = sum(logs for logs, _ in blocks)
+        self.covariance_sum = sum(covariances for _, covariances in blocks)
 
     def row_precision(self):
         """P, or where it differs between rows, that of every row, M x K x K."""
@@ -46,8 +48,8 @@ class GaussianRows:
 
 
 @compiled
-def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, covariance_sum, row_moments):
-    """Fill mean, E[w^2] and sum_i phi_i S_i, rows in lanes; returns sum_i ln det S_i.
+def _gaussian_rows(begin, end, precision, linear, ridge, phi, lack, mean, second_moment, row_moments):
+    """Fill mean and E[w^2] of the rows from `begin` to `end`, in lanes; returns their sums of ln det S_i and phi_i S_i.
 
     With D = diag(nu_i^-1/2) it is S_i = D (I + D P_i D)^-1 D, which stays well conditioned as nu grows.
     """
@@ -60,7 +62,7 @@ def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, cov
     weight, gap, covariance = np.ones((1, lanes)), np.empty((len(lack), lanes)), np.empty(lanes)
     sums = np.zeros((size, size, lanes))
     total = 0.0
-    for first in range(0, n_rows, lanes):
+    for first in range(begin, end, lanes):
         load(ridge, first, root)
         n_block = load(linear, first, x)
         for lane in range(lanes):
@@ -109,10 +111,11 @@ def _gaussian_rows(precision, linear, ridge, phi, lack, mean, second_moment, cov
                     for i in range(k, size):
                         for lane in range(lanes):
                             sums[k, p, lane] += kept[lane] * matrix[i, k, lane] * matrix[i, p, lane]
+    covariance_sum = np.empty((size, size))
     for k in range(size):
         for p in range(k + 1):
             covariance_sum[k, p] = covariance_sum[p, k] = sums[k, p].sum()
-    return total
+    return total, covariance_sum
 
 
 @compiled

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, psi
 
+from bjmd.numerics import threads
 from bjmd.numerics.lanes import LANES, cholesky, compiled, load, packed, solve, store
 from bjmd.numerics.polygamma import gamma_functions
 
@@ -55,10 +56,17 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
     # with one component f is constant: steps would follow its rounding, and momentum would follow them to infinity
     steps = max_steps if len(g) > 1 else 0
-    _maximise(np.ascontiguousarray(gram), gaps, linear, precision, alpha0, g, value, promise, tol, steps)
+    shared = np.ascontiguousarray(gram), gaps, linear, precision, alpha0, g, value, promise, tol, steps
+    threads.each(lambda *ends: _maximise(*ends, *shared), column_parts(g))
     if not steps:
         promise[:] = 0.0
     return Solution(g, value, promise)
+
+
+def column_parts(columns):
+    """Parts of many K x K problems side by side."""
+    size, n_columns = columns.shape
+    return threads.parts(n_columns, n_columns * size * (size**2 + 20 * size), LANES)
 
 
 def mean(g):
@@ -90,8 +98,8 @@ def log_normaliser(alpha0):
 
 
 @compiled
-def _maximise(gram, gaps, linear, precisions, alpha0, g, value, promise, tol, max_steps):
-    """Overwrites g, value and promise, block by block."""
+def _maximise(begin, end, gram, gaps, linear, precisions, alpha0, g, value, promise, tol, max_steps):
+    """Overwrites g, value and promise of the columns from `begin` to `end`, block by block."""
     size, n_columns = linear.shape
     lanes = min(LANES, n_columns)
     b, gap, precision = np.empty((size, lanes)), np.empty((len(gaps), lanes)), np.empty((1, lanes))
@@ -103,7 +111,7 @@ def _maximise(gram, gaps, linear, precisions, alpha0, g, value, promise, tol, ma
     matrix = np.empty((size, size, lanes))
     f, f_trial, gain, step = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
     finished = np.empty(lanes, dtype=np.bool_)
-    for first in range(0, n_columns, lanes):
+    for first in range(begin, end, lanes):
         load(g, first, point[:size])
         load(gaps, first, gap)
         load(precisions.reshape(1, n_columns), first, precision)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bjmd.numerics import threads
 from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
 
 CENTERING = 0.1
@@ -60,12 +61,14 @@ def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE, max_steps=MAX_ST
     else:
         h, slack = start.h.copy(), start.slack.copy()
     residual = np.empty(n_columns)
-    steps = _minimise(gram, linear, alpha, h, slack, residual, tol, max_steps, start is not None)
+    shared = gram, linear, alpha, h, slack, residual, tol, max_steps, start is not None
+    ranges = threads.parts(n_columns, 2 * n_columns * size**3, LANES)
+    steps = max(threads.each(lambda *ends: _minimise(*ends, *shared), ranges))
     stuck = np.flatnonzero(residual > tol)
     if start is not None and len(stuck):  # near a face of the simplex that another problem left it at; begin anew
         again = minimise(gram, linear[:, stuck], alpha, tol=tol, max_steps=max_steps)
         h[:, stuck], slack[:, stuck], residual[stuck] = again.h, again.slack, again.residual
-        _keep_what_did_not_fall(gram, linear, alpha, start.h, h)
+        _keep_what_did_not_fall(0, n_columns, gram, linear, alpha, start.h, h)
     return Solution(h, slack, residual, steps)
 
 
@@ -81,12 +84,15 @@ def _centre(gram, linear, alpha):
 
 
 @compiled
-def _minimise(gram, linear, alpha, h, slack, residual, tol, max_steps, monotone):
-    """Newton steps on all columns that still need one; overwrites h, slack and residual, returns the steps taken."""
+def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_steps, monotone):
+    """Newton steps on the columns from `begin` to `end` that still need one; overwrites h, slack and residual.
+
+    Returns the steps taken.
+    """
     size, n_columns = linear.shape
     gram_scale = max(np.abs(gram).max(), alpha.max())
-    active = np.arange(n_columns)
-    n_active = n_columns
+    active = np.arange(begin, end)
+    n_active = end - begin
     lanes = min(LANES, n_columns)
     block_h = np.empty((size, lanes))
     block_s = np.empty((size, lanes))
@@ -96,7 +102,7 @@ def _minimise(gram, linear, alpha, h, slack, residual, tol, max_steps, monotone)
     column = np.empty(lanes, dtype=np.int64)
     block_residual = np.empty(lanes)
     steps = 0
-    before = h.copy() if monotone else h
+    before = h[:, begin:end].copy() if monotone else h
     while True:
         n_left = 0
         for first in range(0, n_active, lanes):
@@ -131,7 +137,7 @@ def _minimise(gram, linear, alpha, h, slack, residual, tol, max_steps, monotone)
         n_active = n_left
         steps += 1
     if monotone:
-        _keep_what_did_not_fall(gram, linear, alpha, before, h)
+        _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, h)
     return steps
 
 
@@ -217,13 +223,16 @@ def _newton_step(gram, gradient, alpha, h, s, matrix, work):
 
 
 @compiled
-def _keep_what_did_not_fall(gram, linear, alpha, before, after):
-    """Put a column of `before` back where phi(after) > phi(before), comparing through the difference of the two."""
+def _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, after):
+    """Put a column of `before` back where phi(after) > phi(before), comparing through the difference of the two.
+
+    `before` has the columns from `begin` to `end` only.
+    """
     size, n_columns = linear.shape
     lanes = min(LANES, n_columns)
     change, slope = np.empty(lanes), np.empty(lanes)
-    for first in range(0, n_columns, lanes):
-        n_block = min(lanes, n_columns - first)
+    for first in range(begin, end, lanes):
+        n_block = min(lanes, end - first)
         change[:] = 0.0
         for k in range(size):
             for lane in range(n_block):
@@ -231,11 +240,11 @@ def _keep_what_did_not_fall(gram, linear, alpha, before, after):
             for p in range(size):
                 weight = 0.5 * gram[k, p]
                 for lane in range(n_block):
-                    slope[lane] += weight * (before[p, first + lane] + after[p, first + lane])
+                    slope[lane] += weight * (before[p, first - begin + lane] + after[p, first + lane])
             for lane in range(n_block):
-                old, new = before[k, first + lane], after[k, first + lane]
+                old, new = before[k, first - begin + lane], after[k, first + lane]
                 change[lane] += slope[lane] * (new - old) - alpha[k] * np.log(new / old)
         for lane in range(n_block):
             if not change[lane] <= 0.0:
                 for k in range(size):
-                    after[k, first + lane] = before[k, first + lane]
+                    after[k, first + lane] = before[k, first - begin + lane]
