@@ -15,7 +15,7 @@ import bjmd
 CONTENTS = {
     "First steps": ["docs/tutorial", "docs/gallery"],
     "How to": ["docs/how-to/batches", "docs/how-to/single-cells", "docs/how-to/new-method"],
-    "Using it": ["docs/options", "docs/components", "docs/command", "docs/anndata", "docs/large", "docs/trust"],
+    "Using it": ["docs/options", "docs/components", "docs/command", "docs/large", "docs/trust"],
     "Reference": ["docs/api", "docs/methods", "docs/model", "docs/derivation"],
     "The paper": ["docs/results", "docs/data", "docs/cluster", "config/README"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
@@ -62,7 +62,8 @@ autodoc_typehints = "none"  # types stand in the docstrings
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 
-NOTEBOOK = """---
+NOTEBOOK = """\
+---
 kernelspec: {name: python3, display_name: Python 3}
 jupytext: {text_representation: {format_name: myst}}
 ---
