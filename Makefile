@@ -83,7 +83,7 @@ dist: $(READY)
 # uv is asked for the locks because pip-compile writes index addresses into them; docs.txt has what the site needs besides
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
     pyproject.toml
-EXTRAS := advi anndata dask workflow slurm dev
+EXTRAS := advi anndata interactive dask workflow slurm dev
 lock:
 	$(COMPILE) $(EXTRAS:%=--extra %) --output-file envs/requirements.txt
 	$(COMPILE) --extra docs --extra scanpy --constraint envs/requirements.txt --output-file envs/docs.txt \

@@ -15,7 +15,7 @@ import bjmd
 CONTENTS = {
     "First steps": ["docs/tutorial", "docs/gallery"],
     "How to": ["docs/how-to/batches", "docs/how-to/single-cells", "docs/how-to/new-method"],
-    "Using it": ["docs/options", "docs/components", "docs/command", "docs/large", "docs/trust"],
+    "Using it": ["docs/options", "docs/components", "docs/command", "docs/anndata", "docs/large", "docs/trust"],
     "Reference": ["docs/api", "docs/methods", "docs/model", "docs/derivation"],
     "The paper": ["docs/results", "docs/data", "docs/cluster", "config/README"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
