@@ -10,7 +10,7 @@ CONFIG ?= config/config.yaml
 
 SCALE ?= 1
 
-.PHONY: help reproduce paper plan test prove lint format docs lock benchmark clean
+.PHONY: help reproduce paper plan test prove lint format docs dist lock benchmark clean
 
 help:
 	@echo "make reproduce   run everything that needs no download and write the HTML report"
@@ -20,6 +20,7 @@ help:
 	@echo "make prove       try what docs/trust.md promises on many random cases; SCALE=0.01 for a hundredth of them"
 	@echo "make lint        check style, types, spelling and configuration files"
 	@echo "make docs        build the site, with the tutorial and the how-to pages run anew"
+	@echo "make dist        build the archive and the wheel of a release"
 	@echo "make benchmark   measure speed and memory as ratios"
 	@echo "make lock        renew envs/requirements.txt and envs/docs.txt from pyproject.toml"
 	@echo "make clean       remove .venv and everything the workflow wrote"
@@ -81,6 +82,11 @@ docs: $(DOCS_READY)
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -j auto -c docs -b html . build/docs
 	@echo "The site is $(CURDIR)/build/docs/index.html"
 
+# from the same pins as everything else, so without isolation
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
 # uv is asked for the locks because pip-compile writes index addresses into them; docs.txt has what the site needs besides
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
     pyproject.toml
@@ -94,5 +100,5 @@ benchmark: $(READY)
 	for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache build
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache build dist
 	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} +

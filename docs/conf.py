@@ -62,7 +62,8 @@ autodoc_typehints = "none"  # types stand in the docstrings
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 
-NOTEBOOK = """---
+NOTEBOOK = """\
+---
 kernelspec: {name: python3, display_name: Python 3}
 jupytext: {text_representation: {format_name: myst}}
 ---

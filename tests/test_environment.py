@@ -43,7 +43,7 @@ def test_conda_has_all_that_the_package_and_the_workflow_ask_for():
 
 
 def test_the_locks_satisfy_pyproject():
-    """What the site needs is pinned in a file of its own, on top of the other: the tests need not install it."""
+    """What the site needs besides is pinned in a file of its own, so that the tests need not install it."""
     base, besides = locked(), locked("docs.txt")
     assert not base.keys() & besides.keys()
     for extra, lines in {"": project()["dependencies"], **project()["optional-dependencies"]}.items():
