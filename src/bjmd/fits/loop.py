@@ -63,14 +63,15 @@ def run(
     With `per_entry`, the number of entries, it is the change per entry instead, which does not depend on the unit.
 
     Changes count after the first `wait` sweeps.  From sweep `momentum_from` on, each sweep starts beyond the end of the
-    last (momentum.py), and the objective never rises: a sweep that raised it is undone.  An extrapolated sweep may gain
+    last (momentum.py), and the objective never rises: a sweep that raised it is undone, and the trace repeats the value
+    before it.  A plain sweep that raises it ends the fit, and is the last of the trace.  An extrapolated sweep may gain
     little by chance, but hardly twice in a row, so there two small changes are asked for.  `objective` is its name in
     messages.
     """
     positive_number("tol", tol, least=0)
     whole_number("max_sweeps", max_sweeps, least=1)
     state = best = algorithm.start()
-    momentum, extrapolated = Momentum(), False
+    momentum, extrapolated, reached = Momentum(), False, np.inf
     trace: list[float] = []
     seen: list[Mapping[str, Any]] = []
     n_small = 0
@@ -87,10 +88,11 @@ def run(
                 converged, reason = True, f"the {objective} changes by rounding only in sweep {sweep}"
                 if rise > ROUNDING * max(1.0, abs(value)):
                     converged, reason = (False, f"the {objective} rose by {rise:.2g} in sweep {sweep}")
+                    trace[-1] = value  # the state goes back, but the trace shows what happened
                 break
             state, extrapolated = best.at(momentum.undo()), False
             continue
-        best = after
+        best, reached = after, value
         trace.append(value)
         if watch is not None:
             seen.append(watch(algorithm.memberships(after)))
@@ -104,12 +106,13 @@ def run(
         state = after.at(momentum.beyond(after.vector())) if extrapolated else after
 
     found = algorithm.finish(best)
-    trace[-1] = min(trace[-1], found.objective)
+    at_end = min(reached, found.objective)
+    trace[-1] = at_end if trace[-1] == reached else trace[-1]
     if watch is not None:
         seen[-1] = watch(found.memberships)
     return Decomposition(
         components=found.components, memberships=found.memberships, noise=found.noise, posterior=found.posterior,
-        model=found.model, objective=trace[-1], trace=np.array(trace), converged=converged, reason=reason,
+        model=found.model, objective=at_end, trace=np.array(trace), converged=converged, reason=reason,
         history=series(seen),
     )  # fmt: skip
 
