@@ -41,7 +41,7 @@ SWEEP_TOLERANCE = 1e-6
 def fit(
     sources: Sources, n_components: int, *, seed: int, prior: Literal["laplace", "hierarchical"] = "laplace",
     hold: int = 0, priors: Literal["data", "paper"] = "data", alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float | None = None, a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-5,
+    lambda_: float | None = None, a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-6,
     max_sweeps: int = 1000, watch: loop.Watch | None = None,
 ) -> Decomposition:  # fmt: skip
     """Fit from one random start.
