@@ -102,7 +102,8 @@ def memberships(data: Named, result: Decomposition) -> Figure:
     # a legend, not a colour bar, which would take its height from that of the panels
     steps = [
         Patch(facecolor=image.to_rgba(value), edgecolor="0.7", label=f"{value:.2g}")
-        for value in np.linspace(0, largest, 6)
+        for value in MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, largest)
+        if value <= largest
     ]
     figure.legend(handles=steps, loc="outside lower center", ncols=6, title="Membership", handlelength=1.2)
     return figure

@@ -61,7 +61,12 @@ def _anchor(title):
 
 
 def paragraph(text):
-    return f"<p>{html.escape(text)}</p>"
+    return f"<p>{_text(text)}</p>"
+
+
+def _text(text):
+    """Text in which a number stays on one line with its per cent."""
+    return re.sub(r"(\d) %", "\\1\u00a0%", html.escape(text))
 
 
 def table(label, cells, marks=None):
@@ -74,25 +79,27 @@ def table(label, cells, marks=None):
     rows.append([(name, 1) for name in lower])
     head = "".join(f"<tr>{''.join(_header_cell(*cell) for cell in row)}</tr>" for row in rows)
     looks = [[""] * cells.shape[1]] * len(cells) if marks is None else marks.to_numpy().tolist()
-    body = "".join(f"<tr>{''.join(map(_cell, *row))}</tr>" for row in zip(cells.to_numpy().tolist(), looks, strict=True))
+    body = "".join(
+        f"<tr>{''.join(map(_cell, *row))}</tr>" for row in zip(cells.to_numpy().tolist(), looks, strict=True)
+    )
     return scrolling(label, f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
 
 
 def _header_cell(name, width):
-    return f"<th{f' colspan={width}' if width > 1 else ''}>{html.escape(name)}</th>"
+    return f"<th{f' colspan={width}' if width > 1 else ''}>{_text(name)}</th>"
 
 
 def _cell(text, marks=""):
     """A cell of a table; a long text keeps a width that reads well."""
     marks += " long" * (len(text) > 40)
     look = f' class="{marks.strip()}"' if marks else ""
-    return f"<td{look}>{html.escape(text)}</td>"
+    return f"<td{look}>{_text(text)}</td>"
 
 
 def picture(png, alt, caption):
     """A picture, given the bytes of its PNG."""
     image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-    return f"<figure>{scrolling(alt, image)}<figcaption>{html.escape(caption)}</figcaption></figure>"
+    return f"<figure>{scrolling(alt, image)}<figcaption>{_text(caption)}</figcaption></figure>"
 
 
 def chart(data, alt, caption):
@@ -100,7 +107,7 @@ def chart(data, alt, caption):
     content = json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
     return (
         f'<figure class="chart" aria-label="{html.escape(alt)}"><script type="application/json">{content}</script>'
-        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+        f"<figcaption>{_text(caption)}</figcaption></figure>"
     )
 
 
