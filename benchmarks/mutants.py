@@ -11,6 +11,7 @@ changes no result is named in mutants_equivalent.tsv with the reason, the others
 import argparse
 import ast
 import csv
+import importlib
 import itertools
 import json
 import os
@@ -23,14 +24,8 @@ from pathlib import Path
 
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
-# what the tests import, once for all processes
 import numba
-import pandas
 import pytest
-import scipy.optimize
-import scipy.sparse
-import scipy.stats
-import sklearn.metrics
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "bjmd"
@@ -175,6 +170,8 @@ def job(mutant):
 
 
 def main():
+    for name in ("pandas", "scipy.optimize", "scipy.sparse", "scipy.stats", "sklearn.metrics"):
+        importlib.import_module(name)  # what the tests import, once for all processes
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

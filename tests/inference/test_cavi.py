@@ -514,3 +514,24 @@ def test_an_extrapolated_fit_needs_two_small_changes_in_a_row(make_sources, extr
 def test_bad_options(make_sources, options, message):
     with pytest.raises(InputError, match=message):
         fit(make_sources(), **options)
+
+
+def test_the_start_is_the_documented_one(make_sources):
+    """docs/model.md, 5: g = alpha0 + 20 h, rho = 1 / lambda^2, B = b0 + sum of squares / 2, weights near 1, nu 10, tau 1."""
+    sources, priors = make_sources(), Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5, learns_alpha=True, learns_lambda=True)
+    factors = ("feature", "sample", "robust")
+    state = cavi.ClosedForm(sources, 3, priors, np.random.default_rng(4), factors, offsets=True).start()
+    rng = np.random.default_rng(4)
+    for x, g, rate, u in zip(sources.matrices, state.columns, state.rates, state.sample, strict=True):
+        drawn = rng.dirichlet(np.full(3, 0.1), x.shape[1]).T
+        np.testing.assert_allclose(g, np.array([[1.0], [1.1], [2.5]]) + 20 * drawn)
+        np.testing.assert_allclose(rate, 0.5 + (x**2).sum() / 2)
+        np.testing.assert_allclose(u.mean, 1)
+        assert u.a == pytest.approx(10 * x.shape[0] / 18), "ten times the least shape"
+    np.testing.assert_allclose(state.ridge, np.full((3, 12), 1 / 0.7**2))
+    np.testing.assert_allclose(state.feature.mean, 1)
+    assert state.feature.a == pytest.approx(10 * 16 / 18)
+    assert (state.nus == 10).all() and (state.lambdas == 0.7).all() and (state.offsets.tau == 1).all()
+    assert not state.offsets.mean.any() and not state.offsets.variance.any() and state.n_sweeps == 0
+    for alpha in state.alphas:
+        np.testing.assert_array_equal(alpha, [1.0, 1.1, 2.5])

@@ -282,3 +282,14 @@ def test_before_the_first_sweep_missing_entries_are_feature_means(make_sources):
     state = without.start()
     first = [m.sweep(dataclasses.replace(state, columns=[None, None]))[0].wt for m in (with_holes, without)]
     np.testing.assert_allclose(first[0], first[1], rtol=1e-10)
+
+
+def test_the_start_is_the_documented_one(make_sources):
+    """docs/derivation.md, 3.6: memberships near corners, the noise that is best for W = 0, and v = lambda^2."""
+    sources, priors = make_sources(), Priors(1.1, 0.7, 2.0, 0.5)
+    state = map_bjmd.PosteriorMode(sources, 3, priors, map_bjmd._Laplace(0.7), np.random.default_rng(4)).start()
+    rng = np.random.default_rng(4)
+    for x, h, variance in zip(sources.matrices, state.memberships, state.noise_variances, strict=True):
+        np.testing.assert_allclose(h, rng.dirichlet(np.full(3, 0.1), x.shape[1]).T)
+        np.testing.assert_allclose(variance, (2 * 0.5 + (x**2).sum()) / (2 * 2.0 + x.size + 2))
+    np.testing.assert_allclose(state.ridge_variance, np.full((3, 12), 0.49))

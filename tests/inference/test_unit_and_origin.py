@@ -112,6 +112,18 @@ def test_the_unit_and_the_origin_by_hand(matrices):
         np.testing.assert_allclose(found[1], origin, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
+def test_samples_that_are_all_the_same_have_no_unit_of_rounding(method):
+    """The mean of three equal numbers is off by a rounding error, which is not what the data vary by."""
+    column = np.random.default_rng(3).standard_normal((11, 1))
+    x = np.repeat(column, 3, axis=1)
+    x[[0, 2, 5], [0, 1, 0]] = np.nan
+    assert centre(Sources([x]))[0] == 1
+    result = registry.fit(method, Sources([x]), 3, a0=78.0)
+    assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace).max()).all()
+    np.testing.assert_allclose(result.components @ result.memberships[0], np.repeat(column, 3, axis=1), atol=0.05)
+
+
 def test_wild_entries_do_not_move_the_robust_unit_and_origin(matrices):
     unit, origin = centre(Sources(matrices), robust=True)
     wild = [x.copy() for x in matrices]

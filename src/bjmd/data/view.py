@@ -26,6 +26,9 @@ from bjmd.numerics.moments import Places
 CANCELS, BLOCK = 1e-6, 2**20
 """The share of ||X||^2 below which a residual is computed entry by entry, and the numbers in a block of it."""
 
+ROUNDING = 1e-28
+"""The share of ||X||^2 around the means below which data are constant but for the rounding of their means."""
+
 
 class View:
     """One source; `shift` may change between sweeps (`move`), and so may the matrix if it is not constant."""
@@ -201,4 +204,5 @@ def centre(sources, robust=False):
         spreads.append(max(around.squares_of_rows().sum() / view.n_observed, np.finfo(float).tiny))
     origin = mean(plain, min(spreads) / np.array(spreads))
     total = sum(view.squares_of_rows().sum() for view in views(origin))
-    return float(np.sqrt(total / sum(sources.n_observed))) or 1.0, origin
+    constant = not total > ROUNDING * sum(sources.squared_norms)
+    return 1.0 if constant else float(np.sqrt(total / sum(sources.n_observed))), origin

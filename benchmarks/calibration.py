@@ -1,0 +1,161 @@
+"""Can the posterior be believed?  Coverage, simulation-based calibration, and the closed form against long MCMC.
+
+    python benchmarks/calibration.py [number of data sets, default 500]
+
+Every data set has its own W, H and noise, drawn from the priors that the fit is given, so a perfect posterior would
+cover at every level what it promises, and the rank of the truth among its draws would be uniform.  Components are
+matched to the true ones by the distance of their columns of W; the noise and entries of WH need no matching.  MCMC is
+PyMC's NUTS on one small data set, started at the closed form's solution.  Writes docs/images/calibration.png.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import chisquare
+from threadpoolctl import threadpool_limits
+
+from bjmd.data.sources import Sources
+from bjmd.fits import registry
+from bjmd.inference.advi import build_model
+from bjmd.model import Priors
+from bjmd.report.style import COLOURS, styled
+
+M, N, K = 20, (25, 15), 3
+PRIORS = {"lambda_": 1.0, "alpha0": 1.1, "a0": 3.0, "b0": 1.0}
+RESTARTS, N_RANKS, N_BINS = 3, 99, 20
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+NAMES = {"noise": "noise sd", "W": "components", "H": "memberships", "WH": "entries of WH"}
+
+
+def draw(rng, n_features=M, n_samples=N, n_components=K):
+    """Truth and data from the prior: W, the list of H, the noise sds, and the sources."""
+    w = rng.laplace(scale=PRIORS["lambda_"], size=(n_features, n_components))
+    h = [rng.dirichlet(np.full(n_components, PRIORS["alpha0"]), n).T for n in n_samples]
+    noise = np.sqrt(PRIORS["b0"] / rng.gamma(PRIORS["a0"], size=len(h)))
+    data = [w @ block + sd * rng.standard_normal((len(w), block.shape[1])) for block, sd in zip(h, noise, strict=True)]
+    return w, h, noise, Sources(data)
+
+
+def best_fit(sources, n_components):
+    options = {"priors": "paper", "tol": 1e-8, **PRIORS}
+    fits = [registry.fit("cavi-bjmd", sources, n_components, seed=s, **options) for s in range(RESTARTS)]
+    return min(fits, key=lambda result: result.objective)
+
+
+def matched(components, w):
+    """The true component that each fitted one is."""
+    fitted, true = linear_sum_assignment(((components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0))
+    return true[np.argsort(fitted)]
+
+
+def one(seed):
+    """By name: shares of entries that their intervals hold at every LEVEL, mean of (error / sd)^2, and a rank."""
+    rng = np.random.default_rng(seed)
+    w, h, noise, sources = draw(rng)
+    result = best_fit(sources, K)
+    order, posterior = matched(result.components, w), result.posterior
+    factors = {"noise": (posterior.noise, noise), "W": (posterior.components, w[:, order])}
+    factors["H"] = posterior.memberships[0], h[0][order]
+    found = {}
+    for name, (factor, truth) in factors.items():
+        ends = [factor.interval(level) for level in LEVELS]
+        shares = [((lower <= truth) & (truth <= upper)).mean() for lower, upper in ends]
+        rank = (factor.sample(N_RANKS, rng).reshape(N_RANKS, -1)[:, 0] < truth.ravel()[0]).sum()
+        found[name] = shares, np.mean(((factor.mean - truth) / factor.sd) ** 2), rank
+    rows, columns = posterior.components.sample(N_RANKS, rng)[:, 0], posterior.memberships[0].sample(N_RANKS, rng)
+    products, truth = (rows * columns[:, :, 0]).sum(axis=1), w[0] @ h[0][:, 0]
+    inside = [np.mean(np.abs((products < truth).mean() - 0.5) <= level / 2) for level in LEVELS]
+    found["WH"] = inside, ((products.mean() - truth) / products.std()) ** 2, (products < truth).sum()
+    return found
+
+
+def against_nuts(seed=1, n_draws=2000, n_chains=2):
+    """Means and sds of the closed form and of NUTS for every entry of W, H and the noise of a small data set."""
+    import pymc as pm
+
+    *_, sources = draw(np.random.default_rng(seed), 8, (12, 8), 2)
+    result = best_fit(sources, 2)
+    names = ("lambda_", "alpha0", "a0", "b0")
+    with warnings.catch_warnings(action="ignore"):
+        with build_model(sources, 2, Priors(**{name: PRIORS[name] for name in names})):
+            start = {"W": result.components, "H": np.hstack(result.memberships).T, "s2": np.square(result.noise)}
+            trace = pm.sample(
+                n_draws, tune=1000, init="adapt_diag", chains=n_chains, cores=1, random_seed=seed, initvals=start,
+                progressbar=False, compute_convergence_checks=False,
+            )  # fmt: skip
+        chains = trace.posterior
+        split = {name: float(np.max(pm.rhat(trace, var_names=[name])[name])) for name in ("W", "H", "s2")}
+    draws = {name: chains[name].to_numpy().reshape(-1, *chains[name].shape[2:]) for name in ("W", "H", "s2")}
+    draws["s2"] = np.sqrt(draws["s2"])
+    posterior = result.posterior
+    ours = {
+        "W": (posterior.components.mean, posterior.components.sd),
+        "H": tuple(np.hstack([getattr(q, part) for q in posterior.memberships]).T for part in ("mean", "sd")),
+        "s2": (posterior.noise.mean, posterior.noise.sd),
+    }
+    parts = {name: (*ours[name], draws[name].mean(axis=0), draws[name].std(axis=0)) for name in ours}
+    return {name: tuple(map(np.ravel, four)) for name, four in parts.items()}, split
+
+
+@styled
+def figure(shares, ranks, compared):
+    drawn = Figure((9.6, 6.0), layout="constrained")
+    axes = drawn.subplots(2, 3)
+    ax = axes[0, 0]
+    ax.plot([0, 1], [0, 1], color="#999999", linewidth=0.8)
+    for (name, label), colour in zip(NAMES.items(), COLOURS, strict=False):
+        ax.plot(LEVELS, shares[name].mean(axis=0), "o-", color=colour, label=label)
+    ax.set(title="Coverage", xlabel="level of the interval", ylabel="share that holds the truth")
+    ax.legend()
+    spots = (axes[0, 1], axes[0, 2], axes[1, 0], axes[1, 1])
+    for (name, label), colour, ax in zip(NAMES.items(), COLOURS, spots, strict=False):
+        n = len(ranks[name])
+        low, high = (n / N_BINS + sign * 1.96 * np.sqrt(n / N_BINS * (1 - 1 / N_BINS)) for sign in (-1, 1))
+        ax.axhspan(low, high, color="#dddddd")
+        ax.hist(ranks[name], np.linspace(-0.5, N_RANKS + 0.5, N_BINS + 1), color=colour, alpha=0.8)
+        ax.set(title=f"Rank of the truth: {label}", xlabel=f"rank among {N_RANKS} draws", ylabel="data sets")
+    ax = axes[1, 2]
+    ax.plot([0.01, 1], [0.01, 1], color="#999999", linewidth=0.8)
+    for name, label, colour in zip(("s2", "W", "H"), list(NAMES.values())[:3], COLOURS, strict=False):
+        ax.plot(compared[name][3], compared[name][1], "o", color=colour, label=label, alpha=0.8)
+    ax.set(title="Posterior sd", xlabel="NUTS", ylabel="closed form", xscale="log", yscale="log")
+    ax.legend()
+    return drawn
+
+
+def main():
+    n_data = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    with threadpool_limits(1):
+        found = [one(seed) for seed in range(n_data)]
+        compared, split = against_nuts()
+    shares = {name: np.array([one[name][0] for one in found]) for name in NAMES}
+    ranks = {name: np.array([one[name][2] for one in found]) for name in NAMES}
+    print(f"{n_data} data sets, M = {M}, N = {N}, K = {K}\n")
+    print("| what | 50 % intervals hold | 90 % intervals hold | error / sd | p of uniform ranks |")
+    print("|---|---:|---:|---:|---:|")
+    for name, label in NAMES.items():
+        half, most = (shares[name][:, LEVELS.index(level)] for level in (0.5, 0.9))
+        error = np.sqrt(np.median([one[name][1] for one in found]))
+        counts = np.histogram(ranks[name], np.linspace(-0.5, N_RANKS + 0.5, N_BINS + 1))[0]
+        text = " | ".join(f"{100 * x.mean():.1f} ± {100 * x.std() / np.sqrt(n_data):.1f} %" for x in (half, most))
+        print(f"| {label} | {text} | {error:.2f} | {chisquare(counts).pvalue:.2g} |")
+    print("\n| what | difference of the means, in sds of NUTS | sd over that of NUTS | worst R-hat of NUTS |")
+    print("|---|---:|---:|---:|")
+    for name, label in zip(("s2", "W", "H"), list(NAMES.values())[:3], strict=True):
+        mean, sd, true_mean, true_sd = compared[name]
+        away, ratio = np.abs(mean - true_mean) / true_sd, sd / true_sd
+        print(
+            f"| {label} | median {np.median(away):.2f}, at most {away.max():.2f} | median {np.median(ratio):.2f}, "
+            f"{ratio.min():.2f} to {ratio.max():.2f} | {split[name]:.3f} |"
+        )
+    path = Path(__file__).parents[1] / "docs/images/calibration.png"
+    figure(shares, ranks, compared).savefig(path, dpi=150)
+    print(f"\n{path}")
+
+
+if __name__ == "__main__":
+    main()
