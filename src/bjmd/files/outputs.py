@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,6 +78,23 @@ class Output:
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
         return text.sections(self, self.results, self.settings.notes, FILES, self.findings, self.more)
+
+    def to_xarray(self) -> Any:
+        """Components, memberships and noise of the best restart, with sds where known, as an xarray.Dataset."""
+        import xarray
+
+        best, posterior = self.results[0], self.results[0].posterior
+        of = np.repeat(self.names, [len(names) for names in self.sample_names])
+        found: dict[str, Any] = {"components": (("feature", "component"), best.components)}
+        found["memberships"] = (("sample", "component"), np.hstack(best.memberships).T)
+        if best.noise is not None:
+            found["noise"] = ("source", best.noise)
+        if posterior is not None:
+            found["components_sd"] = (("feature", "component"), posterior.components.sd)
+            found["memberships_sd"] = (("sample", "component"), np.hstack([h.sd for h in posterior.memberships]).T)
+        samples = [name for names in self.sample_names for name in names]
+        coords = {"feature": self.feature_names, "component": frames.component_names(best), "sample": samples}
+        return xarray.Dataset(found, {**coords, "source": self.names, "of": ("sample", of)})
 
 
 def write(
