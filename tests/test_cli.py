@@ -300,6 +300,20 @@ def test_results_go_back_into_h5mu_files(h5mu, run, tmp_path, monkeypatch):
     np.testing.assert_array_equal(best.components, expected.components)
 
 
+def test_a_consensus_is_written_on_request_and_refused_at_once_where_there_is_none(files, run):
+    run("fit a.csv b.tsv -k 2 -o out --restarts 3 --no-figures --consensus")
+    table = pd.read_csv("out/consensus.tsv", sep="\t", index_col="component")
+    assert list(table.index) == ["C1", "C2"] and table["share"].isin([1 / 3, 2 / 3, 1]).all()
+    for name in ("components", "memberships_a", "memberships_b"):
+        ours, theirs = (pd.read_csv(f"out/{prefix}{name}.tsv", sep="\t", index_col=0) for prefix in ("consensus_", ""))
+        assert ours.index.equals(theirs.index) and ours.columns.equals(theirs.columns)
+    assert "## Consensus" in Path("out/summary.md").read_text()
+    assert [part.title for part in outputs.load(Path("out")).sections()].count("Consensus") == 1
+    for wrong in ("--restarts 1", "--method jnmf"):
+        _, message = run(f"fit a.csv b.tsv -k 2 -o out2 --consensus {wrong}", code=2)
+        assert "--consensus needs two or more --restarts of a method that infers BJMD" in message
+
+
 def test_results_go_back_into_a_split_h5ad_file(files, run):
     anndata = pytest.importorskip("anndata")
     x = np.hstack([files[0], files[1][:, 1:]])

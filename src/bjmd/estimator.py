@@ -27,6 +27,7 @@ from bjmd.errors import InputError
 from bjmd.files.tables import Table, assemble
 from bjmd.fits import automatic, predictive, projection, registry, restarts, variance
 from bjmd.fits.check import Finding, check
+from bjmd.fits.consensus import consensus
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors
 
@@ -114,6 +115,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         by default that of the inference.
     max_iter : int, optional
         Most iterations of a fit; by default that of the inference.
+    consensus : bool, default=False
+        Whether to find the components that the starts agree on as well.
     join : {"outer", "inner"}, default="outer"
         For DataFrames whose columns differ: use every feature, counting those that a source lacks as missing, or only
         the features that all have.
@@ -142,6 +145,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         What "auto" chose and by how much it won, which `print(model.choice_)` says in a sentence.
     variance_explained_ : ndarray of shape (n_sources, n_components)
         Share of the variance of every source that each component explains; a row sums to the R2 of its source.
+    consensus_ : Consensus or None
+        With consensus=True: the consensus `result`, the `share` of starts that have each component, and its `spread`.
     objective_ : float
         What the fit minimised.
     elbo_ : float
@@ -166,13 +171,13 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self, n_components: int = 5, *, inference: str = "cavi", n_init: int = 20, priors: str = "data",
         noise: str = "source", offsets: bool | str = False, alpha0: float | Sequence[float] | str = Priors.alpha0,
         lambda_: float | str | None = None, a0: float = Priors.a0, b0: float | None = None, tol: float | None = None,
-        max_iter: int | None = None, join: str = "outer", n_jobs: int | None = None,
+        max_iter: int | None = None, consensus: bool = False, join: str = "outer", n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ):  # fmt: skip
         self.n_components, self.inference, self.n_init = n_components, inference, n_init
         self.priors, self.noise, self.offsets = priors, noise, offsets
         self.alpha0, self.lambda_, self.a0, self.b0 = alpha0, lambda_, a0, b0
-        self.tol, self.max_iter, self.join = tol, max_iter, join
+        self.tol, self.max_iter, self.consensus, self.join = tol, max_iter, consensus, join
         self.n_jobs, self.random_state = n_jobs, random_state
 
     def fit(self, X: Any, y: None = None) -> Self:
@@ -202,7 +207,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             if method.infers_bjmd and not method.concatenate
         }
         method = methods[one_of("inference", self.inference, methods)]
-        whole_number("n_init", self.n_init, least=1)
+        whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
         sources = read()
         seed, jobs = _seed(self.random_state), effective_n_jobs(self.n_jobs)
         given = self._options(method)
@@ -225,6 +230,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.sample_precision_ = by_sample and [predictive.sample_precision(best, c) for c in by_sample]
         self.objective_, self.n_iter_, self.converged_ = best.objective, best.n_iterations, best.converged
         self.variance_explained_ = variance.explained(sources, best)
+        self.consensus_ = consensus(sources, results) if self.consensus else None
         self.restarts_ = np.array([result.objective for result in results])
         self.source_names_ = sources.names
         return results
@@ -343,6 +349,33 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return draws
         size = (n_draws, *self.offsets_.shape)
         return draws._replace(offsets=rng.normal(self.offsets_, self.decomposition_.model.offsets_sd, size))
+
+    def to_arviz(self, n_draws: int = 1000, *, random_state: int | np.random.RandomState | None = 0) -> Any:
+        """Draw from the posterior into what ArviZ summarises and plots.
+
+        Parameters
+        ----------
+        n_draws, random_state : as for `sample_posterior`
+
+        Returns
+        -------
+        arviz.InferenceData
+            `posterior` has components (component x feature), memberships (sample x component; the coordinate `of` names
+            the source of a sample), noise (source) and, where the fit has them, offsets (source x feature).
+        """
+        import arviz
+
+        draws = self.sample_posterior(n_draws, random_state=random_state)
+        found = {"components": draws.components, "memberships": np.concatenate(draws.memberships, axis=1)}
+        found |= {"noise": draws.noise} | ({} if draws.offsets is None else {"offsets": draws.offsets})
+        dims = {"components": ["component", "feature"], "memberships": ["sample", "component"]}
+        dims |= {"noise": ["source"], "offsets": ["source", "feature"]}
+        features = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        coords = {"component": self.get_feature_names_out(), "feature": features, "source": self.source_names_}
+        data = arviz.from_dict({name: x[None] for name, x in found.items()}, coords=coords, dims=dims)
+        of = np.repeat(self.source_names_, [len(h) for h in self.memberships_])
+        data.posterior = data.posterior.assign_coords(of=("sample", of))
+        return data
 
     @property
     def elbo_(self) -> float:

@@ -81,7 +81,7 @@ def bjmd(
     found["params"] = {"n_components": n_components, **simple}
     found["fit"] = _packed(model.decomposition_, sources)
     if report is not None:
-        outputs.write(report, sources, results, tables=tables)
+        outputs.write(report, sources, results, tables=tables, consensus=model.consensus_)
     return data if copy else None
 
 

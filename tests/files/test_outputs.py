@@ -170,6 +170,7 @@ def test_the_list_of_files_is_complete(folder):
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in written)
     unused = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in written)]
     beyond = ["offsets.tsv", "feature_noise.tsv", "sample_noise.tsv", "dirichlet.tsv"]
+    beyond += [f"consensus{what}.tsv" for what in ("", "_components", "_memberships_*")]
     of_files = ["hashes.json", "*.h5ad", "*.h5mu"]
     assert unused == [*beyond, *of_files], "no such file was read, and the fit is of the paper's model"
     names = json.loads((folder / "names.json").read_text())
@@ -190,7 +191,7 @@ def test_the_report_is_given_back(fitted, tmp_path):
 
 def test_every_figure_of_the_summary_exists(folder):
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
-    assert len(pictures) == 7
+    assert len(pictures) == 8
     for picture in pictures:
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
@@ -225,7 +226,7 @@ def test_the_report_is_one_page_with_the_figures_inside(folder):
     assert all(link.startswith(("data:image/png;base64,", "#")) for link in page.links), (
         "nothing is loaded from elsewhere"
     )
-    assert len(page.images) == 7
+    assert len(page.images) == 8
     assert all(image["alt"] for image in page.images)
     shown = {base64.b64decode(image["src"].split(",")[1]) for image in page.images}
     assert shown == {path.read_bytes() for path in folder.glob("figures/*.png")}

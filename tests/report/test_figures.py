@@ -1,6 +1,7 @@
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer
@@ -295,3 +296,10 @@ def test_the_variance_explained_by_source_and_component_beside_the_totals():
     assert labels_of(each.yaxis) == sources.names and labels_of(each.xaxis) == ["C1", "C2", "C3", "C4"]
     assert [text.get_text() for text in each.texts] == [f"{100 * share:.1f}" for share in shares.ravel()]
     np.testing.assert_allclose([bar.get_width() for bar in bars.patches], 100 * shares.sum(axis=1))
+
+
+def test_the_share_and_the_spread_of_the_consensus_components():
+    table = pd.DataFrame({"component": ["C1", "C2"], "share": [1.0, 0.4], "spread": [0.01, 0.3]})
+    for ax, name in zip(figures.consensus(table).axes, ("share", "spread"), strict=True):
+        assert [bar.get_height() for bar in ax.patches] == list(table[name])
+    assert labels_of(ax.xaxis) == ["C1", "C2"]

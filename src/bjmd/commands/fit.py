@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bjmd.commands import common
+from bjmd.errors import InputError
+from bjmd.fits import registry
 
 _EXAMPLES = """\
 examples:
@@ -30,14 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     columns = "sample, class and, where sources share sample names, source"
     labels = f"a table of known classes, shown but not used in the fit; columns: {columns}"
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
+    agree = "also find the components that the restarts agree on, and how many restarts have each"
+    parser.add_argument("--consensus", action="store_true", help=agree)
     common.add_method(parser, n_restarts=20)
 
 
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.files import outputs
+    from bjmd.fits.consensus import consensus
     from bjmd.report import text
 
     options = common.method_options(arguments)
+    if arguments.consensus and (arguments.restarts < 2 or not registry.get(arguments.method).infers_bjmd):
+        raise InputError("--consensus needs two or more --restarts of a method that infers BJMD, such as cavi-bjmd")
     folder = arguments.output
     outputs.require_free(folder, arguments.force)
     tables, sources, settings = common.read(arguments, arguments.labels)
@@ -47,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     if choice is not None:
         settings = replace(settings, notes=[*settings.notes, str(choice)])
     report = outputs.write(
-        folder, sources, results,
+        folder, sources, results, consensus=consensus(sources, results) if arguments.consensus else None,
         settings=settings, tables=tables, figures=not arguments.no_figures, overwrite=arguments.force,
     )  # fmt: skip
     print(text.plain([part for part in report if part.brief], common.width()))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from bjmd.files import anndata_files, hashes
 from bjmd.files.tables import Settings, Table
 from bjmd.fits import registry, restarts, storage, variance
 from bjmd.fits.check import Finding, check
+from bjmd.fits.consensus import Consensus
 from bjmd.fits.decomposition import Decomposition
 from bjmd.report import interactive, text
 from bjmd.report import tables as frames
@@ -40,6 +42,9 @@ FILES = {
     "sample_noise.tsv": "how many times the noise of its source each sample has, with noise by sample",
     "dirichlet.tsv": "the Dirichlet of the memberships of each source, if it was learned",
     "variance_explained.tsv": "share of the variance of each source that each component explains, and their total",
+    "consensus.tsv": "the share of restarts that have each consensus component, its spread, its likeness to the best's",
+    "consensus_components.tsv": "the consensus components, features x components",
+    "consensus_memberships_<source>.tsv": "memberships in the consensus components, samples x components",
     "check.tsv": "what in the residuals contradicts the model, for methods that have its noise model",
     "restarts.tsv": "seed, objective, outcome and time of each restart, best first",
     "figures/": "every figure, as .png and .svg",
@@ -49,7 +54,7 @@ FILES = {
     "hashes.json": "hashes of the data, the settings and all these files, for `bjmd verify`",
     "<file>.h5ad, <file>.h5mu": "copies of AnnData and MuData files with the fit in them",
 }
-MORE = ("variance_explained",)
+MORE = ("variance_explained", "consensus")
 """Of these files, what the report is made of."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
@@ -74,10 +79,27 @@ class Output:
         """The report, without figures."""
         return text.sections(self, self.results, self.settings.notes, FILES, self.findings, self.more)
 
+    def to_xarray(self) -> Any:
+        """Components, memberships and noise of the best restart, with sds where known, as an xarray.Dataset."""
+        import xarray
+
+        best, posterior = self.results[0], self.results[0].posterior
+        of = np.repeat(self.names, [len(names) for names in self.sample_names])
+        found: dict[str, Any] = {"components": (("feature", "component"), best.components)}
+        found["memberships"] = (("sample", "component"), np.hstack(best.memberships).T)
+        if best.noise is not None:
+            found["noise"] = ("source", best.noise)
+        if posterior is not None:
+            found["components_sd"] = (("feature", "component"), posterior.components.sd)
+            found["memberships_sd"] = (("sample", "component"), np.hstack([h.sd for h in posterior.memberships]).T)
+        samples = [name for names in self.sample_names for name in names]
+        coords = {"feature": self.feature_names, "component": frames.component_names(best), "sample": samples}
+        return xarray.Dataset(found, {**coords, "source": self.names, "of": ("sample", of)})
+
 
 def write(
     folder: str | Path, sources: Sources, results: Sequence[Decomposition], *, settings: Settings | None = None,
-    tables: Sequence[Table] = (), figures: bool = True, overwrite: bool = False,
+    tables: Sequence[Table] = (), consensus: Consensus | None = None, figures: bool = True, overwrite: bool = False,
 ) -> list[text.Section]:  # fmt: skip
     """Write everything about the restarts of one fit into a new folder, and give back the text of the report.
 
@@ -94,8 +116,11 @@ def write(
         if registry.get(ranked[0].method).infers_bjmd:
             findings = check(sources, ranked[0])
             more["variance_explained"] = frames.variance_explained(sources, variance.explained(sources, ranked[0]))
+            if consensus is not None:
+                more["consensus"] = frames.consensus(ranked[0], consensus)
+                _write_patterns(new, sources, consensus.result, "consensus_")
             for name, table in {"check": frames.findings(findings), **more}.items():
-                frames.harmless(table).to_csv(new / f"{name}.tsv", sep="\t", index=False, float_format="%.6g")
+                _write(table, new / f"{name}.tsv")
         pngs = _draw(new / "figures", sources, ranked, findings or [], more) if figures else {}
         charts = interactive.of_fit(sources, ranked[0]) if figures else None
         heading = text.title(sources, ranked)
@@ -216,21 +241,28 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
             raise
 
 
+def _write(table: pd.DataFrame, path: Path, index: bool = False) -> None:
+    frames.harmless(table).to_csv(path, sep="\t", float_format="%.6g", index=index)
+
+
+def _write_patterns(folder: Path, sources: Sources, result: Decomposition, prefix: str = "") -> None:
+    each = zip(_membership_files(sources.names), result.memberships, sources.sample_names, strict=True)
+    for name, h, samples in each:
+        _write(frames.by_component(h.T, samples, "sample"), folder / f"{prefix}{name}", index=True)
+    components = frames.by_component(result.components, sources.feature_names, "feature")
+    _write(components, folder / f"{prefix}components.tsv", index=True)
+
+
 def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) -> None:
     best = results[0]
-
-    def write(table: pd.DataFrame, name: str, index: bool = True) -> None:
-        frames.harmless(table).to_csv(folder / name, sep="\t", float_format="%.6g", index=index)
-
-    for name, h, samples in zip(_membership_files(sources.names), best.memberships, sources.sample_names, strict=True):
-        write(frames.by_component(h.T, samples, "sample"), name)
-    write(frames.by_component(best.components, sources.feature_names, "feature"), "components.tsv")
+    _write_patterns(folder, sources, best)
     if best.posterior:
-        write(frames.by_component(best.posterior.components.sd, sources.feature_names, "feature"), "components_sd.tsv")
+        sd = frames.by_component(best.posterior.components.sd, sources.feature_names, "feature")
+        _write(sd, folder / "components_sd.tsv", index=True)
     if best.noise is not None:
-        write(frames.noise(sources, best), "noise.tsv", index=False)
+        _write(frames.noise(sources, best), folder / "noise.tsv")
     for name, table in frames.beyond_the_paper(sources, best).items():
-        write(table, f"{name}.tsv", index=False)
+        _write(table, folder / f"{name}.tsv")
     # objectives need all their digits: restarts often differ in the last ones only
     frames.restarts(results).to_csv(folder / "restarts.tsv", sep="\t", index=False)
 

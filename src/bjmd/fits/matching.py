@@ -3,6 +3,9 @@
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+ALIKE = 0.9
+"""Correlation of memberships from which on two components are called the same."""
+
 
 def match(result, reference):
     """(partner, similarity) for every component of `reference`: its partner in `result` and how alike the two are.

@@ -53,7 +53,7 @@ def of_fit(
     if len(results) > 1:
         drawn["stability"] = stability(results)
     for name, table in (more or {}).items():
-        drawn[name] = {"variance_explained": variance_explained}[name](table)
+        drawn[name] = {"variance_explained": variance_explained, "consensus": consensus}[name](table)
     return drawn
 
 
@@ -372,6 +372,22 @@ def stability(results: list[Decomposition]) -> Figure:
     each.set_xlabel("Component of the best restart")
     each.set_title("Each of the other restarts, best first", loc="left")
     figure.colorbar(image, ax=[mean, each], label="Correlation of memberships", shrink=0.9, aspect=25, pad=0.015)
+    return figure
+
+
+@styled
+def consensus(table: pd.DataFrame) -> Figure:
+    """For each consensus component the share of restarts that have it, and how far their versions lie apart."""
+    figure = Figure(figsize=(WIDTH, 3), layout="constrained")
+    places, step = np.arange(len(table)), ceil(len(table) / 20)
+    for ax, name, label in zip(
+        figure.subplots(2, 1, sharex=True), ("share", "spread"), ("Share", "Spread"), strict=True
+    ):
+        ax.bar(places, table[name], color=COLOURS[5])
+        ax.set(ylabel=label, ylim=(0, 1.05 if name == "share" else max(0.05, 1.1 * table[name].max())))
+        ax.grid(axis="y", color="0.9")
+        ax.set_axisbelow(True)
+    ax.set_xticks(places[::step], table["component"][::step])
     return figure
 
 

@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 
 from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.matching import match
 from bjmd.model import LEARNED
 
 if TYPE_CHECKING:
     from bjmd.fits.check import Finding
+    from bjmd.fits.consensus import Consensus
 
 LEVEL = 0.9
 """Of all credible intervals in figures and tables."""
@@ -100,6 +102,12 @@ def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
     table = by_component(shares, data.names, "source")
     table.insert(0, "total", shares.sum(axis=1))
     return table.reset_index()
+
+
+def consensus(best: Decomposition, found: Consensus) -> pd.DataFrame:
+    """What the restarts agree on, one row a component."""
+    columns = {"share": found.share, "spread": found.spread, "likeness_to_best": match(found.result, best)[1]}
+    return pd.DataFrame({"component": component_names(best), **columns})
 
 
 def findings(findings: list[Finding]) -> pd.DataFrame:

@@ -15,11 +15,10 @@ from bjmd.checks import count
 from bjmd.fits import registry
 from bjmd.fits.check import Finding
 from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.matching import similarities
+from bjmd.fits.matching import ALIKE, similarities
 from bjmd.report import interactive, pages, tables
 from bjmd.report.tables import Named
 
-ALIKE = 0.9  # correlation of memberships from which on two components are called the same
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
