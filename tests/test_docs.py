@@ -85,8 +85,8 @@ def test_the_site_has_every_page():
 
 def test_the_page_about_the_interface_names_all_that_is_public_and_nothing_that_is_not_there():
     page = (DOCS / "api.md").read_text(encoding="utf-8")
-    documented = re.findall(r"\.\. auto(?:class|function):: bjmd\.(\w+)", page)
-    assert sorted(documented) == sorted(bjmd.__all__)
+    documented = re.findall(r"\.\. auto(?:class|function|module):: bjmd\.(\w+)\n", page)
+    assert sorted(documented) == sorted([*bjmd.__all__, "errors"])
     for name, members in re.findall(r"\.\. autoclass:: bjmd\.(\w+)\n +:members:(.*)", page):
         for member in filter(None, members.replace(",", " ").split()):
             assert getattr(getattr(bjmd, name), member).__doc__, member

@@ -101,6 +101,7 @@ METHODS = {
         Method("semi-nmf", "Semi-NMF", "bjmd_paper.baselines.semi_nmf", "squared error", concatenate=True),
         Method("bnmf", "BNMF", "bjmd_paper.baselines.bnmf", concatenate=True, nonnegative=True),
         Method("intnmf", "intNMF", "bjmd_paper.baselines.intnmf", "weighted squared error", nonnegative=True),
+        Method("inmf", "iNMF", "bjmd_paper.baselines.inmf", "penalised squared error", nonnegative=True),
         Method("random", "Random H", "bjmd_paper.baselines.controls", "squared error", concatenate=True, streams=True),
     )
 }

@@ -83,7 +83,7 @@ def test_running_out_of_sweeps_is_not_convergence(nonnegative):
     assert result.reason == "stopped at max_sweeps = 2"
 
 
-@pytest.mark.parametrize("name", ["jnmf", "bnmf", "intnmf"])
+@pytest.mark.parametrize("name", ["jnmf", "bnmf", "intnmf", "inmf"])
 @pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])
 def test_negative_entries_are_refused(nonnegative, name, make):
     bad = nonnegative.matrices[1].copy()

@@ -1,0 +1,85 @@
+"""Integrative NMF: components that all sources share, and for each source its own version of them.
+
+    minimise  sum_c ||X^(c) - (W + V^(c)) H^(c)||^2 + lambda ||V^(c) H^(c)||^2      over W, V^(c), H^(c) >= 0
+
+It is the model of Yang and Michailidis (2016) that LIGER made known (Welch and others 2019).  V^(c) takes up what is
+particular to source c; the larger lambda, the less, and in the limit this is joint NMF.  A sweep improves every V^(c), then
+W, then every H^(c) as joint NMF does; each is a least-squares problem given the others, with
+
+    V   Gram matrix (1 + lambda) HH',                         products (X - WH) H'
+    W   Gram matrix sum_c HH',                                products sum_c (X - VH) H'
+    H   Gram matrix (W + V)'(W + V) + lambda V'V,             products (W + V)'X
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bjmd.checks import positive_number
+from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.sources import Sources
+from bjmd.fits import loop
+from bjmd.fits.decomposition import Decomposition
+from bjmd.model import residual_sum_of_squares
+from bjmd_paper.baselines import semi_nmf
+from bjmd_paper.baselines.factor_updates import update_factor
+from bjmd_paper.baselines.joint_nmf import PASSES, PATIENCE
+
+
+def fit(
+    sources: Sources, n_components: int, *, seed: int, lambda_: float = 5.0, tol: float = 1e-6, max_sweeps: int = 2000,
+    watch: loop.Watch | None = None,
+) -> Decomposition:  # fmt: skip
+    """Fit from one random start, that of joint NMF; `lambda_` is LIGER's, and 5 its default."""
+    positive_number("lambda_", lambda_)
+    algorithm = IntegrativeNMF(sources, n_components, lambda_, np.random.default_rng(seed))
+    return loop.run(
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="error", patience=PATIENCE, momentum_from=1
+    )
+
+
+@dataclass(frozen=True)
+class State(semi_nmf.State):
+    """H of all samples side by side, W', and every V'."""
+
+    vts: tuple[np.ndarray, ...] = ()
+
+
+class IntegrativeNMF:
+    """V, W and H in turn (loop.Algorithm)."""
+
+    def __init__(self, sources, n_components, lambda_, rng):
+        self.sources, self.n_components, self.lambda_, self.rng = sources, n_components, lambda_, rng
+
+    def start(self):
+        matrices = self.sources.matrices
+        shape = matrices[0].shape[0], sum(x.shape[1] for x in matrices)
+        scale = np.sqrt(sum(x.sum() for x in matrices) / (np.prod(shape, dtype=float) * self.n_components))
+        wt, h = (scale * np.abs(self.rng.standard_normal((self.n_components, n))) for n in shape)
+        return State(h, wt, tuple(np.zeros_like(wt) for _ in matrices))
+
+    def sweep(self, state):
+        wt, vts, hs = state.wt.copy(), [vt.copy() for vt in state.vts], self.memberships(state)
+        grams = [h @ h.T for h in hs]
+        products = [data_times_memberships(x, h) for x, h in zip(self.sources.matrices, hs, strict=True)]
+        for vt, gram, product in zip(vts, grams, products, strict=True):
+            self.improve((1 + self.lambda_) * gram, product - gram @ wt, vt)
+        left = sum(product - gram @ vt for vt, gram, product in zip(vts, grams, products, strict=True))
+        self.improve(sum(grams), left, wt)
+        error = 0.0
+        for x, squared_norm, vt, h in zip(self.sources.matrices, self.sources.squared_norms, vts, hs, strict=True):
+            gram = (wt + vt) @ (wt + vt).T + self.lambda_ * (vt @ vt.T)
+            projection = components_times_data(wt + vt, x)
+            self.improve(gram, projection, h)
+            error += residual_sum_of_squares(squared_norm, gram, projection, h)
+        return State(np.hstack(hs), wt, tuple(vts)), error
+
+    def improve(self, gram, products, factor):
+        for _ in range(PASSES):
+            update_factor(gram, products, 0.0, factor, self.rng, False)
+
+    def memberships(self, state):
+        return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]
+
+    def finish(self, state):
+        return loop.Found(np.ascontiguousarray(state.wt.T), self.memberships(state))

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.fits import registry
+from bjmd_paper.baselines import joint_nmf
+from bjmd_paper.baselines.inmf import IntegrativeNMF
+
+
+@pytest.fixture
+def nonnegative(make_sources):
+    return Sources([np.abs(x) for x in make_sources(n_samples=(20, 15)).matrices])
+
+
+def settled(sources, lambda_, n_sweeps, seed=0):
+    """The state after many sweeps, with V, which a result does not have; and the error."""
+    algorithm = IntegrativeNMF(sources, 3, lambda_, np.random.default_rng(seed))
+    state = algorithm.start()
+    for _ in range(n_sweeps):
+        state, error = algorithm.sweep(state)
+    return state.wt.T, [vt.T for vt in state.vts], algorithm.memberships(state), error
+
+
+def test_the_error_is_what_the_formula_says(nonnegative):
+    w, vs, hs, error = settled(nonnegative, 2.0, 5)
+    literal = sum(
+        ((x - (w + v) @ h) ** 2).sum() + 2.0 * ((v @ h) ** 2).sum()
+        for x, v, h in zip(nonnegative.matrices, vs, hs, strict=True)
+    )
+    np.testing.assert_allclose(error, literal, rtol=1e-10)
+    assert max(v.max() for v in vs) > 0.01 * w.max(), "the sources differ, so that V has something to say"
+
+
+def test_the_error_never_rises(make_sources):
+    for trial in range(15):
+        sources = Sources([np.abs(x) for x in make_sources(trial, n_samples=(20, 15)).matrices])
+        options = {"lambda_": [1e-6, 0.1, 5.0][trial % 3], "tol": 1e-300, "max_sweeps": 60}
+        result = registry.fit("inmf", sources, 1 + trial % 5, seed=trial, **options)
+        assert (np.diff(result.trace) <= 1e-9 * result.trace[:-1]).all(), f"trial {trial}"
+        assert result.components.min() >= 0 and min(h.min() for h in result.memberships) >= 0
+
+
+def test_the_solution_is_stationary(nonnegative):
+    """Slopes are zero where a factor is positive and not negative where it is zero."""
+    lambda_ = 2.0
+    w, vs, hs, _ = settled(nonnegative, lambda_, 5000)
+    errors = [(w + v) @ h - x for x, v, h in zip(nonnegative.matrices, vs, hs, strict=True)]
+    pairs = [(w, sum(e @ h.T for e, h in zip(errors, hs, strict=True)))]
+    for v, h, e in zip(vs, hs, errors, strict=True):
+        pairs += [(v, (e + lambda_ * v @ h) @ h.T), (h, (w + v).T @ e + lambda_ * v.T @ v @ h)]
+    for factor, slope in pairs:
+        assert np.abs(slope[factor > 0]).max(initial=0) <= 1e-4
+        assert slope[factor == 0].min(initial=0) >= -1e-4
+
+
+def test_a_large_lambda_gives_joint_nmf_sweep_by_sweep(nonnegative):
+    *_, error = settled(nonnegative, 1e12, 20, seed=3)
+    joint = joint_nmf.JointNMF(nonnegative.concatenated(), 3, np.random.default_rng(3))
+    state = joint.start()
+    for _ in range(20):
+        state, expected = joint.sweep(state)
+    np.testing.assert_allclose(error, expected, rtol=1e-8)
+
+
+def test_private_versions_explain_what_one_version_cannot(rng):
+    """With hardly a penalty, sources that share nothing but K are fitted exactly."""
+    sources = Sources([rng.random((12, 3)) @ rng.random((3, 30)) for _ in range(2)])
+    free = registry.fit("inmf", sources, 3, lambda_=1e-9, tol=1e-12, max_sweeps=2000)
+    joint = registry.fit("jnmf", sources, 3)
+    assert free.objective < 0.01 * joint.objective
+
+
+def test_sparse_equals_dense(nonnegative):
+    cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
+    dense, sparse = (
+        registry.fit("inmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+    )
+    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-6)
+    np.testing.assert_allclose(dense.objective, sparse.objective, rtol=1e-8)
+
+
+def test_a_negative_lambda_is_refused(nonnegative):
+    with pytest.raises(InputError, match="lambda_ is -1"):
+        registry.fit("inmf", nonnegative, 3, lambda_=-1.0)
