@@ -10,7 +10,7 @@ LONG, SHORT = "x" * 41, "y" * 40
 def test_long_cells_keep_a_width_that_reads_well():
     cells = pd.DataFrame([[SHORT, LONG]], columns=["a", "b"])
     box = pages.table("label", cells)
-    assert f"<td class="long">{LONG}</td>" in box
+    assert f'<td class="long">{LONG}</td>' in box
     assert f"<td>{SHORT}</td>" in box
 
 
