@@ -8,10 +8,20 @@ from bjmd_paper import scores
 from bjmd_paper.tables import Marked, Table
 
 BJMD, POOLED, OTHER, CONTROL = "BJMD", "BJMD, pooled", "other", "control"
+SEEN = 0.05
+"""The smallest difference of AUCs that a tenth shows; below it, two methods are equally good."""
+HOW_TO_READ = (
+    "The AUC is the mean over the sources, and every method has the better of two scores: its memberships as they are, "
+    "or scaled to sum to one. Behind the best is the distance to the best method of each data set in points, as a mean "
+    "and at worst, for methods that ran on all of them. The synthetic data are one draw, as in the paper, and the real "
+    "data one sample; the verdicts say which differences are more than chance."
+)
 
 
 def table(runs, families, fits):
     """AUC and rank of every fit on the data of every family; `runs` are the scores of the `families`."""
+    if not families:
+        return Table(pd.DataFrame(columns=["fit", "data", "auc"]), ["This run has no data."])
     scored = [_scored(one, fits).assign(data=family) for one, family in zip(runs, families, strict=True)]
     found = pd.concat(scored, ignore_index=True)
     found["kind"] = [_kind(fits[fit]["method"]) for fit in found["fit"]]
@@ -19,13 +29,10 @@ def table(runs, families, fits):
     # methods that agree to a tenth share a rank
     found["rank"] = ranked["auc"].round(1).groupby(ranked["data"]).rank(ascending=False, method="min")
     found["behind"] = found["data"].map(ranked.groupby("data")["auc"].max()) - found["auc"]
-    against = _against(found)
     found.insert(1, "label", [fits[fit]["label"] for fit in found["fit"]])
-    shown = [_sentence(against), _grid(found, families)]
+    against = _against(found)
+    shown = [_sentence(against), _grid(found, families), HOW_TO_READ]
     if len(against):
-        against["Best BJMD"], against["Best other"] = (
-            [fits[fit]["label"] for fit in against[column]] for column in ("Best BJMD", "Best other")
-        )
         shown += ["Where BJMD wins, and where it loses:", _marked_against(against)]
     return Table(found, shown)
 
@@ -51,35 +58,32 @@ def _against(found):
         ours, others = one[one["kind"] == BJMD], one[one["kind"].isin([POOLED, OTHER])]
         if len(ours) and len(others):
             our, other = (part.loc[part["auc"].idxmax()] for part in (ours, others))
-            rows.append((data, our["fit"], our["auc"], other["fit"], other["auc"], our["auc"] - other["auc"]))
+            rows.append((data, our["label"], our["auc"], other["label"], other["auc"], our["auc"] - other["auc"]))
     return pd.DataFrame(rows, columns=["Data", "Best BJMD", "AUC", "Best other", "Its AUC", "Difference"])
 
 
 def _sentence(against):
     if against.empty:
         return "This run has no data on which BJMD and another method both ran."
-    won, lost = (against.loc[sign * against["Difference"] >= 0.05, "Data"] for sign in (1, -1))
-    words = f"BJMD is best on {len(won)} of {len(against)} data sets"
-    words += f" ({', '.join(won)})" if len(won) else ""
-    return words + (f" and loses on {len(lost)} ({', '.join(lost)})." if len(lost) else " and loses on none.")
+    won, lost = (against[sign * against["Difference"] >= SEEN] for sign in (1, -1))
+    best = f"{len(won)} of {len(against)} data sets" + (f" ({', '.join(won['Data'])})" if len(won) else "")
+    losses = [f"{row[0]}, by {-row[5]:.1f} points to {row[3]}" for row in lost.itertuples(index=False)]
+    return f"BJMD is best on {best}. It loses on {len(lost)}{': ' if losses else ''}{'; '.join(losses)}."
 
 
 def _grid(found, families):
-    """A row for each fit, those first that are least behind the best; the controls last."""
-    mean = found.groupby("fit", sort=False)["behind"].mean()
-    control = found.drop_duplicates("fit").set_index("fit")["kind"] == CONTROL
-    order = sorted(mean.index, key=lambda fit: (control[fit], mean[fit]))
+    """A row for each fit: the one least behind the best first, those not run everywhere and the control last."""
+    by_fit = [own.set_index("data") for _, own in found.groupby("fit", sort=False)]
+    by_fit.sort(key=lambda own: (own["kind"].iloc[0] == CONTROL, len(own) < len(families), own["behind"].mean()))
     rows, marks = [], []
-    for fit in order:
-        own = found[found["fit"] == fit].set_index("data")
-        worst = own["behind"].idxmax()
-        row = {"Method": own["label"].iloc[0], "Kind": own["kind"].iloc[0]}
-        mark = {"Method": "best" if row["Kind"] == BJMD else ""}
+    for own in by_fit:
+        row = {"Method": own["label"].iloc[0]}
+        mark = {"Method": "ours" if own["kind"].iloc[0] == BJMD else ""}
         for family in families:
             row[family], mark[family] = _cell(own, family, found[found["data"] == family])
-        row["Mean rank"] = "–" if control[fit] else f"{own['rank'].mean():.1f}"
-        row["Behind the best"] = f"{mean[fit]:.1f}"
-        row["At worst"] = f"{own.loc[worst, 'behind']:.1f} ({worst})"
+        over_all = (own["rank"].mean(), own["behind"].mean(), own["behind"].max())
+        for head, value in zip(("Mean rank", "Behind the best", "At worst"), over_all, strict=True):
+            row[head] = "–" if len(own) < len(families) or np.isnan(value) else f"{value:.1f}"
         rows.append(row)
         marks.append(mark)
     cells = pd.DataFrame(rows)
@@ -87,12 +91,12 @@ def _grid(found, families):
 
 
 def _cell(own, family, column):
-    """AUC and rank as text, and how strong its colour is: from chance or the worst, whichever is higher, to the best."""
+    """AUC and rank as text, and how strong its colour is: the best has all of it, the worst tenth none."""
     if family not in own.index:
         return "–", ""
     auc, rank = own.loc[family, ["auc", "rank"]]
     ranked = column[column["kind"] != CONTROL]["auc"]
-    low, high = ranked.quantile(0.1), ranked.max()  # one very bad method must not make all others look alike
+    low, high = ranked.quantile(0.1), ranked.max()  # one bad method must not make all others look alike
     heat = int(np.clip(round(9 * (auc - low) / max(high - low, 1e-9)), 0, 9))
     place = "" if np.isnan(rank) else f" ({rank:.0f})"
     return f"{auc:.1f}{place}", f"heat heat-{heat}{' best' if rank == 1 else ''}"
@@ -100,7 +104,8 @@ def _cell(own, family, column):
 
 def _marked_against(against):
     text = against.assign(**{column: against[column].map("{:.1f}".format) for column in ("AUC", "Its AUC")})
-    text["Difference"] = against["Difference"].map("{:+.1f}".format)
+    gaps = against["Difference"]
+    text["Difference"] = gaps.map("{:+.1f}".format).where(gaps.abs() >= SEEN, "0.0")
     marks = pd.DataFrame("", text.index, text.columns)
-    marks["Difference"] = ["good" if gap >= 0.05 else "bad" if gap <= -0.05 else "" for gap in against["Difference"]]
+    marks["Difference"] = ["good" if gap >= SEEN else "bad" if gap <= -SEEN else "" for gap in gaps]
     return Marked(text, marks)

@@ -414,11 +414,17 @@ def test_the_table_opens_with_the_main_claims_on_one_screen(evidence):
     assert list(made.data.columns) == claims.COLUMNS
     number = made.data["verdict"].value_counts()
     assert made.shown[0].startswith(f"All sentences, {len(made.data)} in number: {number[HOLDS]} hold, 0 hold, but")
-    main = made.shown[2]
+    main = made.shown[2].cells
     assert 10 <= len(main) <= 20
     assert set(main["Claim"]) == {claim.sentence for claim in claims.claims() if claim.main}
-    sections = [part for part in made.shown[4:-2] if isinstance(part, pd.DataFrame)]
-    assert sum(map(len, sections)) == len(made.data)
+    sections = [part for part in made.shown[4:-2] if not isinstance(part, str)]
+    assert sum(len(part.cells) for part in sections) == len(made.data)
+    looks = set(pd.concat([part.cells["Verdict"] + "/" + part.marks["Verdict"] for part in sections]))
+    assert (
+        {f"{HOLDS}/good", f"{UNTESTABLE}/"}
+        <= looks
+        <= {f"{HOLDS}/good", f"{UNTESTABLE}/", f"{SMALLER}/weak", f"{FAILS}/bad"}
+    )
 
 
 def test_an_empty_run_makes_a_table_too():

@@ -51,7 +51,7 @@
       press.addEventListener("click", sorter(body, rows, [...heads], column));
       head.replaceChildren(press);
     });
-    if (rows.length < 9) continue;
+    if (rows.length < 9 || table.querySelector(".heat")) continue;
     const bar = document.createElement("div");
     const input = document.createElement("input");
     const count = document.createElement("span");

@@ -72,16 +72,16 @@ def _text(text):
 def table(label, cells, marks=None):
     """A table of text cells; `label` is read out where the table cannot be seen.
 
-    `marks`, of the same shape, names the classes of page.css that a cell belongs to.  Columns may have two levels of names; equal neighbours of the upper level share a cell.
+    Columns may have two levels of names; equal neighbours of the upper level share a cell.  `marks`, of the same shape,
+    has the classes of page.css that a cell belongs to.
     """
     *upper, lower = zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
     rows = [[(name, len(list(same))) for name, same in itertools.groupby(names)] for names in upper]
     rows.append([(name, 1) for name in lower])
     head = "".join(f"<tr>{''.join(_header_cell(*cell) for cell in row)}</tr>" for row in rows)
-    looks = [[""] * cells.shape[1]] * len(cells) if marks is None else marks.to_numpy().tolist()
-    body = "".join(
-        f"<tr>{''.join(map(_cell, *row))}</tr>" for row in zip(cells.to_numpy().tolist(), looks, strict=True)
-    )
+    looks = cells.map(lambda _: "") if marks is None else marks
+    rows_of_both = zip(cells.to_numpy().tolist(), looks.to_numpy().tolist(), strict=True)
+    body = "".join(f"<tr>{''.join(map(_cell, *row))}</tr>" for row in rows_of_both)
     return scrolling(label, f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
 
 

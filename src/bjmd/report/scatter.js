@@ -13,14 +13,13 @@
 
   const colour = (code) => "var(--c" + (code % COLOURS) + ")";
   const shape = (code, size) => d3.symbol(SHAPES[Math.floor(code / COLOURS) % SHAPES.length], size)();
-  const nice = (value) => d3.format(".3~g")(value).replace("−", "-");
-  let charts = 0;
+  const nice = d3.format(".3~g");
 
-  function draw(figure, data) {
-    const id = "chart-" + (charts += 1);
+  function draw(figure, id) {
+    const data = JSON.parse(figure.querySelector("script").textContent);
     const root = d3.select(figure).classed("drawn", true);
     const controls = root.insert("div", "figcaption").attr("class", "controls");
-    const svg = root.insert("svg", "figcaption").attr("role", "img").attr("aria-label", figure.getAttribute("aria-label"));
+    const svg = root.insert("svg", "figcaption").attr("role", "img").attr("aria-label", root.attr("aria-label"));
     const legend = root.insert("ul", "figcaption").attr("class", "legend");
     const tip = root.append("div").attr("class", "tip").style("display", "none");
     const axes = new Map(data.axes);
@@ -78,24 +77,19 @@
       const width = Math.max(figure.clientWidth - 24, 200);
       const height = Math.min(480, Math.max(300, 0.6 * width));
       const edge = mapped() ? { left: 8, right: 8, top: 8, bottom: 8 } : { left: 48, right: 12, top: 24, bottom: 40 };
+      const [wide, high] = [width - edge.left - edge.right, height - edge.top - edge.bottom];
       svg.attr("viewBox", [0, 0, width, height].join(" ")).attr("height", height);
       x.range([edge.left, width - edge.right]);
       y.range([height - edge.bottom, edge.top]);
       zoom.extent([[0, 0], [width, height]]).translateExtent([[0, 0], [width, height]]);
       shown = mapped() ? data.map : { x: axes.get(across.value), y: axes.get(up.value) };
-      if (mapped()) {
-        const ratio = (x.range()[1] - x.range()[0]) / (y.range()[0] - y.range()[1]);
-        x.domain([-1.25 * Math.max(ratio, 1), 1.25 * Math.max(ratio, 1)]);
-        y.domain([-1.25 / Math.min(ratio, 1), 1.25 / Math.min(ratio, 1)]);
-      } else {
-        for (const [scale, values] of [[x, shown.x], [y, shown.y]]) {
-          const [low, high] = d3.extent(values);
-          const room = 0.04 * (high - low || 1);
-          scale.domain([low - room, high + room]);
-        }
+      for (const [scale, values, long] of [[x, shown.x, wide], [y, shown.y, high]]) {
+        const reach = (1.25 * long) / Math.min(wide, high);  // of the map, which has one unit for both axes
+        const [least, most] = d3.extent(values);
+        const room = 0.04 * (most - least || 1);
+        scale.domain(mapped() ? [-reach, reach] : [least - room, most + room]);
       }
-      clip.attr("x", edge.left).attr("y", edge.top).attr("width", width - edge.left - edge.right);
-      clip.attr("height", height - edge.top - edge.bottom);
+      clip.attr("x", edge.left).attr("y", edge.top).attr("width", wide).attr("height", high);
       xAxis.attr("transform", "translate(0," + (height - edge.bottom) + ")");
       yAxis.attr("transform", "translate(" + edge.left + ",0)");
       xLabel.attr("x", width - edge.right).attr("y", height - 6).text(mapped() ? "" : across.value + " →");
@@ -151,8 +145,9 @@
     function hover(event) {
       const box = svg.node().getBoundingClientRect();
       const at = [event.clientX - box.left, event.clientY - box.top];
-      const nearest = d3.scan(places, (a, b) => Math.hypot(a[0] - at[0], a[1] - at[1]) - Math.hypot(b[0] - at[0], b[1] - at[1]));
-      const near = Math.hypot(places[nearest][0] - at[0], places[nearest][1] - at[1]) <= NEAR;
+      const distances = places.map((place) => Math.hypot(place[0] - at[0], place[1] - at[1]));
+      const nearest = d3.scan(distances);
+      const near = distances[nearest] <= NEAR;
       marks.classed("near", (_, i) => near && i === nearest);
       tip.style("display", near ? null : "none");
       if (!near) return;
@@ -163,16 +158,13 @@
       const top = Math.min(event.clientY - outer.top + 16, outer.height - h - 4);
       tip.style("left", Math.max(4, Math.min(left, outer.width - w - 4)) + "px").style("top", top + "px");
     }
-    svg.node().addEventListener("pointermove", hover);
-    svg.node().addEventListener("pointerdown", hover);
-    svg.node().addEventListener("pointerleave", () => { marks.classed("near", false); tip.style("display", "none"); });
+    svg.on("pointermove pointerdown", () => hover(d3.event));
+    svg.on("pointerleave", () => { marks.classed("near", false); tip.style("display", "none"); });
 
     restyle();
     layout();
     new ResizeObserver(layout).observe(figure);
   }
 
-  for (const figure of document.querySelectorAll(".chart")) {
-    draw(figure, JSON.parse(figure.querySelector("script").textContent));
-  }
+  document.querySelectorAll(".chart").forEach((figure, i) => draw(figure, "chart-" + i));
 })();

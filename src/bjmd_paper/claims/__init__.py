@@ -114,12 +114,19 @@ def shown(verdicts):
     main = verdicts["id"].isin([claim.id for claim in claims() if claim.main])
     named = verdicts.rename(columns=SHORT)
     parts = [_counts("All sentences", verdicts), _counts("The main claims", verdicts[main])]
-    parts += [named[main][list(SHORT.values())], " ".join(_text()["how_to_read"].split())]
+    parts += [_marked(named[main][list(SHORT.values())]), " ".join(_text()["how_to_read"].split())]
     for title, rows in named.groupby("section", sort=False):
-        parts += [f"{title}:", rows.rename(columns=MORE)[[MORE["id"], *SHORT.values(), MORE["own_table"]]]]
+        parts += [f"{title}:", _marked(rows.rename(columns=MORE)[[MORE["id"], *SHORT.values(), MORE["own_table"]]])]
     details = verdicts[verdicts["numbers"] != ""].rename(columns={**MORE, "numbers": "Numbers"})
     parts += ["The numbers behind the verdicts:", details[[MORE["id"], "Numbers"]]]
     return parts
+
+
+def _marked(cells):
+    """The verdicts in colour."""
+    looks = {HOLDS: "good", SMALLER: "weak", FAILS: "bad"}
+    marks = cells.map(lambda _: "")
+    return tables.Marked(cells, marks.assign(Verdict=cells["Verdict"].map(looks).fillna("")))
 
 
 def _counts(what, verdicts):
