@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from bjmd.inference.advi import build_model
 from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
@@ -20,7 +21,6 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
-from bjmd.inference.advi import build_model
 from bjmd.model import Priors
 from bjmd.report.style import COLOURS, styled
 
