@@ -3,8 +3,8 @@
     minimise  sum_c ||X^(c) - (W + V^(c)) H^(c)||^2 + lambda ||V^(c) H^(c)||^2      over W, V^(c), H^(c) >= 0
 
 It is the model of Yang and Michailidis (2016) that LIGER made known (Welch and others 2019).  V^(c) takes up what is
-particular to source c; the larger lambda, the less, and in the limit this is joint NMF.  A sweep improves every V^(c), then
-W, then every H^(c) as joint NMF does; each is a least-squares problem given the others, with
+particular to source c; the larger lambda, the less, and in the limit this is joint NMF.  A sweep improves every V^(c),
+then W, then every H^(c) as joint NMF does; each is a least-squares problem given the others, with
 
     V   Gram matrix (1 + lambda) HH',                         products (X - WH) H'
     W   Gram matrix sum_c HH',                                products sum_c (X - VH) H'
