@@ -79,7 +79,7 @@ def test_changed_settings_names_and_tables_are_found(verify):
     code, said = verify()
     assert code == 1
     assert "The settings that are stored are not those of the fit." in said
-    assert "out/noise.tsv is missing." in said and "The names that are stored are not those of the data." in said
+    assert "out/noise.tsv is missing." in said and "out/names.json has changed since" in said
 
 
 def test_moved_files_are_asked_for_and_taken(verify):

@@ -67,9 +67,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     best = fit.results[0]
     sources, _ = tables.prepare(read, names=fit.names, join=join, scale=scale)
-    if any(getattr(sources, name) != getattr(fit, name) for name in ("feature_names", "sample_names")):
-        print("The names that are stored are not those of the data.")
-        differs.append("names")
     with common.ctrl_c_ends_at_once():
         again = registry.fit(best.method, sources, best.n_components, best.seed or 0, **best.options)
     print(f"The best run (seed {best.seed}) was computed again:")

@@ -130,9 +130,10 @@ def write(
         if settings is not None:
             _write_json(new / "settings.json", asdict(settings))
         anndata_files.write_back(new, tables, sources, ranked[0])
+        last = ["names.json", "hashes.json"] if settings is not None and tables else ["names.json"]
+        _write_json(new / "names.json", _names(sources, [*_files(new), *last]))
         if settings is not None and tables:
             _write_json(new / "hashes.json", _hashes(new, sources, tables, settings, ranked))
-        _write_json(new / "names.json", _names(sources, [*_files(new), "names.json"]))
     return parts
 
 
