@@ -296,7 +296,7 @@ def test_mistakes_are_named(sources, seen, ks, options, message):
 
 
 def test_a_plain_array_is_refused(sources, seen):
-    with pytest.raises(InputError, match="the data are a ndarray; give bjmd.Sources"):
+    with pytest.raises(InputError, match=r"the data are a ndarray; give bjmd\.Sources"):
         select(sources.matrices[0], [2, 3])
     assert not seen
 

@@ -517,7 +517,7 @@ def test_bad_options(make_sources, options, message):
 
 
 def test_the_start_is_the_documented_one(make_sources):
-    """docs/model.md, 5: g = alpha0 + 20 h, rho = 1 / lambda^2, B = b0 + sum of squares / 2, weights near 1, nu 10, tau 1."""
+    """docs/model.md, 5: g = alpha0 + 20 h, rho = 1 / lambda^2, B = b0 + squares / 2, weights near 1, nu 10, tau 1."""
     sources, priors = make_sources(), Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5, learns_alpha=True, learns_lambda=True)
     factors = ("feature", "sample", "robust")
     state = cavi.ClosedForm(sources, 3, priors, np.random.default_rng(4), factors, offsets=True).start()
