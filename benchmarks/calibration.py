@@ -139,7 +139,7 @@ def main():
     print("|---|---:|---:|---:|---:|")
     for name, label in NAMES.items():
         half, most = (shares[name][:, LEVELS.index(level)] for level in (0.5, 0.9))
-        error = np.sqrt(np.median([one[name][1] for one in found]))
+        error = np.sqrt(np.mean([one[name][1] for one in found]))
         counts = np.histogram(ranks[name], np.linspace(-0.5, N_RANKS + 0.5, N_BINS + 1))[0]
         text = " | ".join(f"{100 * x.mean():.1f} ± {100 * x.std() / np.sqrt(n_data):.1f} %" for x in (half, most))
         print(f"| {label} | {text} | {error:.2f} | {chisquare(counts).pvalue:.2g} |")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
@@ -213,3 +214,17 @@ def test_weighted_second_moments():
     weights = np.arange(6.0)
     single = sum(w * dirichlet.second_moment(g[:, [j]]) for j, w in enumerate(weights))
     np.testing.assert_allclose(dirichlet.second_moment(g, weights), single, rtol=1e-12)
+
+
+def test_logarithms_and_prior_against_sampling():
+    """E[ln h], the prior's part of the ELBO, and its normaliser, by draws and by SciPy's density."""
+    g = np.array([[0.5, 2.0], [3.0, 1.0], [1.5, 8.0]])
+    rng = np.random.default_rng(0)
+    draws = np.stack([rng.dirichlet(column, 200_000) for column in g.T])
+    logs = np.log(draws).mean(axis=1)
+    np.testing.assert_allclose(dirichlet.mean_log(g), logs.mean(axis=0), atol=0.01)
+    alpha0 = np.array([1.2, 2.0, 0.7])
+    np.testing.assert_allclose(dirichlet.prior_part(g, alpha0), ((alpha0 - 1) * logs).sum(), atol=0.02)
+    point = np.array([0.2, 0.3, 0.5])
+    expected = scipy.stats.dirichlet(alpha0).logpdf(point) - ((alpha0 - 1) * np.log(point)).sum()
+    np.testing.assert_allclose(dirichlet.log_normaliser(alpha0), expected)
