@@ -35,7 +35,7 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
     """The consensus of all restarts of one method that can place new samples."""
     (best,) = restarts.best(results, 1)
     centre = max(results, key=lambda result: similarities([result, *results]).mean())
-    pairs = np.empty(0)
+    pairs = np.empty((0, 0), dtype=int)
     for _ in range(ROUNDS):
         found = [match(result, centre) for result in results]
         before, pairs, alike = pairs, np.array([p for p, _ in found]), np.array([s for _, s in found])
