@@ -19,6 +19,7 @@ from bjmd.files import outputs
 from bjmd.files.readers import read_sources
 from bjmd.fits import projection, restarts, storage
 from bjmd.fits.matching import similarities
+from bjmd.report.associations import associations
 
 
 @pytest.fixture
@@ -300,8 +301,21 @@ def test_results_go_back_into_h5mu_files(h5mu, run, tmp_path, monkeypatch):
     np.testing.assert_array_equal(best.components, expected.components)
 
 
-def test_a_consensus_is_written_on_request_and_refused_at_once_where_there_is_none(files, run):
-    run("fit a.csv b.tsv -k 2 -o out --restarts 3 --no-figures --consensus")
+def test_metadata_and_a_consensus_are_on_request(files, run):
+    samples = [f"{letter}{j}" for letter, n in (("a", 30), ("b", 20)) for j in range(n)]
+    about = pd.DataFrame({"sample": samples, "age": np.arange(50.0), "kind": ["x", "y"] * 25}).set_index("sample")
+    about.to_csv("about.tsv", sep="\t")
+    run("fit a.csv b.tsv -k 2 -o out --restarts 3 --no-figures --consensus --metadata about.tsv")
+    fit, found = outputs.load(Path("out")), pd.read_csv("out/associations.tsv", sep="\t")
+    expected = associations(fit.results[0].memberships, [about[:30], about[30:]])
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
+    assert set(found["column"]) == {"age", "kind"} and "## Associations" in Path("out/summary.md").read_text()
+    about.rename(index="not {}".format).to_csv("other.tsv", sep="\t")
+    _, message = run("fit a.csv b.tsv -k 2 -o out2 --metadata other.tsv", code=2)
+    assert "none of the samples in other.tsv is in the data" in message
+    pd.concat([about, about]).to_csv("twice.tsv", sep="\t")
+    _, message = run("fit a.csv b.tsv -k 2 -o out2 --metadata twice.tsv", code=2)
+    assert "twice.tsv has a sample more than once" in message
     table = pd.read_csv("out/consensus.tsv", sep="\t", index_col="component")
     assert list(table.index) == ["C1", "C2"] and table["share"].isin([1 / 3, 2 / 3, 1]).all()
     for name in ("components", "memberships_a", "memberships_b"):
@@ -322,6 +336,7 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
     anndata.AnnData(x.T, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(12)])).write_h5ad("all.h5ad")
     run("fit all.h5ad --split-by cohort -k 2 -o out --restarts 1 --no-figures")
     best = outputs.load(Path("out")).results[0]
+    assert not Path("out/associations.tsv").exists(), "the cohort is the source"
     back = anndata.read_h5ad("out/all.h5ad")
     np.testing.assert_array_equal(back.obsm["X_bjmd"][0::2], best.memberships[0].T)
     np.testing.assert_array_equal(back.obsm["X_bjmd"][1::2], best.memberships[1].T)

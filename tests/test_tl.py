@@ -1,10 +1,11 @@
 """bjmd.tl and bjmd.pl: what scanpy's users expect of a tool and its pictures."""
 
-import importlib.util
 import os
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -121,15 +122,6 @@ def test_one_modality_of_a_mudata_object(adata):
         bjmd.tl.bjmd(both, 3)
 
 
-def test_a_report_is_written_on_request(adata, tmp_path):
-    bjmd.tl.bjmd(adata, 3, report=tmp_path / "out", **HOW)
-    loaded = outputs.load(tmp_path / "out")
-    assert (tmp_path / "out/report.html").exists() and loaded.names == list(adata.uns["bjmd"]["sources"])
-    np.testing.assert_array_equal(loaded.results[0].components, adata.varm["bjmd"])
-    with pytest.raises(InputError, match="holds the results of an earlier fit"):
-        bjmd.tl.bjmd(adata, 3, report=tmp_path / "out", **HOW)
-
-
 def test_pictures_show_what_the_object_still_has(adata):
     bjmd.tl.bjmd(adata, 3, **HOW)
     part = adata[adata.obs["batch"] == "late"]
@@ -160,23 +152,30 @@ def test_mistakes_are_named(adata):
         bjmd.pl.simplex(adata, groups="kid")
 
 
-def test_neighbours_and_a_umap_of_memberships(adata, tmp_path):
-    """In a Python of its own without numba's compiler, which takes minutes over what umap needs for 60 samples."""
-    if importlib.util.find_spec("scanpy") is None:
-        pytest.skip("scanpy is not installed")
-    bjmd.tl.bjmd(adata, 3, **HOW)
-    adata.write_h5ad(tmp_path / "cells.h5ad")
-    code = """if True:
-        import scanpy as sc
-        adata = sc.read_h5ad("cells.h5ad")
-        sc.pp.neighbors(adata, use_rep="X_bjmd", n_neighbors=5)
-        sc.tl.umap(adata, maxiter=20)
-        adata.write_h5ad("cells.h5ad")"""
-    how = {"cwd": tmp_path, "env": {**os.environ, "NUMBA_DISABLE_JIT": "1"}, "check": True}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], **how)
-    adata = anndata.read_h5ad(tmp_path / "cells.h5ad")
-    assert adata.uns["neighbors"]["params"]["use_rep"] == "X_bjmd"
-    near = np.asarray(adata.obsp["connectivities"].argmax(axis=1)).ravel()
-    kind = adata.obs["kind"].to_numpy()
-    assert np.mean(kind[near] == kind) > 0.7, "the nearest neighbour is of the same kind, in either batch"
-    assert adata.obsm["X_umap"].shape == (60, 2)
+def test_the_five_lines_of_the_readme_lead_to_a_report_and_a_umap(adata, tmp_path, monkeypatch):
+    """The UMAP in a Python of its own without numba's compiler, which takes long over what umap needs for 60 samples."""
+    with warnings.catch_warnings(action="ignore"):  # about scanpy's own future
+        pytest.importorskip("scanpy")
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(import bjmd, scanpy.*?)```", text, re.DOTALL)
+    first, fit, rest = re.split(r"(?<=\n)(?=bjmd|sc.pp)", lines)
+    assert lines.count("\n") == 5
+    monkeypatch.chdir(tmp_path)
+    adata.write_h5ad("cells.h5ad")
+    names = {}
+    with warnings.catch_warnings(action="ignore"):
+        exec(first + fit, names)
+    names["adata"].write_h5ad("cells.h5ad")
+    code = f"{first}{rest}adata.write_h5ad('umap.h5ad')"
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "MPLBACKEND": "agg"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, check=True)
+    found = anndata.read_h5ad("umap.h5ad")
+    assert found.uns["neighbors"]["params"]["use_rep"] == "X_bjmd" and found.obsm["X_umap"].shape == (60, 2)
+    near = np.asarray(found.obsp["connectivities"].argmax(axis=1)).ravel()
+    kind = found.obs["kind"].to_numpy()
+    assert np.mean(kind[near] == kind) > 0.6, "the nearest neighbour is of the same kind, in either batch"
+    loaded = outputs.load("out")
+    assert Path("out/report.html").exists() and loaded.names == list(found.uns["bjmd"]["sources"])
+    np.testing.assert_array_equal(loaded.results[0].components, found.varm["bjmd"])
+    with pytest.raises(InputError, match="holds the results of an earlier fit"):
+        bjmd.tl.bjmd(adata, 3, report="out", **HOW)

@@ -170,7 +170,7 @@ def test_the_list_of_files_is_complete(folder):
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in written)
     unused = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in written)]
     beyond = ["offsets.tsv", "feature_noise.tsv", "sample_noise.tsv", "dirichlet.tsv"]
-    beyond += [f"consensus{what}.tsv" for what in ("", "_components", "_memberships_*")]
+    beyond += [f"consensus{what}.tsv" for what in ("", "_components", "_memberships_*")] + ["associations.tsv"]
     of_files = ["hashes.json", "*.h5ad", "*.h5mu"]
     assert unused == [*beyond, *of_files], "no such file was read, and the fit is of the paper's model"
     names = json.loads((folder / "names.json").read_text())

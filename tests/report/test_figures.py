@@ -303,3 +303,12 @@ def test_the_share_and_the_spread_of_the_consensus_components():
     for ax, name in zip(figures.consensus(table).axes, ("share", "spread"), strict=True):
         assert [bar.get_height() for bar in ax.patches] == list(table[name])
     assert labels_of(ax.xaxis) == ["C1", "C2"]
+
+
+def test_associations_are_a_heat_map_with_dots_where_they_are_significant():
+    rows = [("C10", "age", 0.5, 0.01), ("C2", "age", 0.1, 0.5), ("C10", "sex", 0.2, 0.3), ("C2", "sex", 0.4, 0.04)]
+    table = pd.DataFrame(rows, columns=["component", "column", "strength", "q_value"])
+    ax = figures.associations(table).axes[0]
+    np.testing.assert_array_equal(images(ax)[0], [[0.1, 0.5], [0.4, 0.2]])
+    assert labels_of(ax.yaxis) == ["age", "sex"] and labels_of(ax.xaxis) == ["C2", "C10"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.lines] == [(1, 0), (0, 1)]

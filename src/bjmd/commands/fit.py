@@ -32,13 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     columns = "sample, class and, where sources share sample names, source"
     labels = f"a table of known classes, shown but not used in the fit; columns: {columns}"
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
+    about = "a table about the samples, their names in its first column; its columns are tested for association"
+    data.add_argument(
+        "--metadata", type=Path, metavar="FILE", help=f"{about} with the components (default: obs of .h5ad)"
+    )
     agree = "also find the components that the restarts agree on, and how many restarts have each"
     parser.add_argument("--consensus", action="store_true", help=agree)
     common.add_method(parser, n_restarts=20)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from bjmd.files import outputs
+    from bjmd.files import label_files, outputs
     from bjmd.fits.consensus import consensus
     from bjmd.report import text
 
@@ -48,6 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
     folder = arguments.output
     outputs.require_free(folder, arguments.force)
     tables, sources, settings = common.read(arguments, arguments.labels)
+    if arguments.metadata is not None:
+        about = label_files.read_metadata(arguments.metadata, sources.names, sources.sample_names)
+        tables = [replace(table, metadata=own) for table, own in zip(tables, about, strict=True)]
     sources.require_components(arguments.components)
     common.require_writable(folder.parent)
     results, choice = common.fits(arguments, sources, options)

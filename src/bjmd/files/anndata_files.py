@@ -135,7 +135,8 @@ def _table(what: str, data: Any, part: str | None, layer: str | None) -> Table:
     if x is None:
         raise InputError(f"{what} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there")
     matrix = x.T if scipy.sparse.issparse(x) or hasattr(x, "chunks") else np.ascontiguousarray(np.asarray(x).T)
-    return Table(matrix, [*map(str, data.var_names)], [*map(str, data.obs_names)], name=part or what, part=part)
+    names = [*map(str, data.var_names)], [*map(str, data.obs_names)]
+    return Table(matrix, *names, name=part or what, part=part, metadata=data.obs)
 
 
 @contextmanager

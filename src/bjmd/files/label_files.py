@@ -9,6 +9,7 @@ import logging
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from bjmd.errors import InputError
 from bjmd.files.text_tables import open_text, problems_as_sentences, separator_of
@@ -52,6 +53,22 @@ def read(path: Path, names: list[str], sample_names: list[list[str]]) -> tuple[l
                 len(without), len(samples), name, path, samples[without[0]],
             )  # fmt: skip
     return labels, class_names
+
+
+def read_metadata(path: Path, names: list[str], sample_names: list[list[str]]) -> list[pd.DataFrame]:
+    """The columns about the samples of every source, from a table whose first column has their names; a column `source`
+    tells samples of one name apart."""
+    with problems_as_sentences(path, "a table of text in UTF-8"):
+        table = pd.read_csv(path, sep=separator_of(path), index_col=0).rename(index=str)
+    of = table.pop("source").astype(str) if "source" in table else None
+    found = [table if of is None else table[of == name] for name in names]
+    if not all(own.index.is_unique for own in found):
+        raise InputError(
+            f"{path} has a sample more than once; give one line each, and a column source where they share names"
+        )
+    if not table.index.isin([sample for samples in sample_names for sample in samples]).any():
+        raise InputError(f"none of the samples in {path} is in the data; its first column must hold their names")
+    return [own.reindex(samples) for own, samples in zip(found, sample_names, strict=True)]
 
 
 def _lines(path: Path, samples: set[str]) -> list[list[str]]:

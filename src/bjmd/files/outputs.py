@@ -26,6 +26,7 @@ from bjmd.fits.consensus import Consensus
 from bjmd.fits.decomposition import Decomposition
 from bjmd.report import interactive, text
 from bjmd.report import tables as frames
+from bjmd.report.associations import associations
 
 FORMAT_VERSION = 1
 NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
@@ -34,6 +35,7 @@ FILES = {
     "report.html": "what was found, on one page with all figures",
     "summary.md": "the same text in Markdown",
     "components.tsv": "the components, features x components",
+    "top_features.tsv": "the features that set each component apart, with 90 % credible intervals where known",
     "components_sd.tsv": "posterior sd of the components, if the method has a posterior",
     "memberships_<source>.tsv": "the memberships of one source, samples x components",
     "noise.tsv": "noise sd of each source, with posterior sd, 90 % credible interval, degrees of freedom where known",
@@ -42,9 +44,10 @@ FILES = {
     "sample_noise.tsv": "how many times the noise of its source each sample has, with noise by sample",
     "dirichlet.tsv": "the Dirichlet of the memberships of each source, if it was learned",
     "variance_explained.tsv": "share of the variance of each source that each component explains, and their total",
-    "consensus.tsv": "the share of restarts that have each consensus component, its spread, its likeness to the best's",
+    "consensus.tsv": "the share of restarts that have each consensus component, its spread and likeness to the best restart",
     "consensus_components.tsv": "the consensus components, features x components",
     "consensus_memberships_<source>.tsv": "memberships in the consensus components, samples x components",
+    "associations.tsv": "columns of metadata that go along with components, if there are metadata",
     "check.tsv": "what in the residuals contradicts the model, for methods that have its noise model",
     "restarts.tsv": "seed, objective, outcome and time of each restart, best first",
     "figures/": "every figure, as .png and .svg",
@@ -54,7 +57,7 @@ FILES = {
     "hashes.json": "hashes of the data, the settings and all these files, for `bjmd verify`",
     "<file>.h5ad, <file>.h5mu": "copies of AnnData and MuData files with the fit in them",
 }
-MORE = ("variance_explained", "consensus")
+MORE = ("variance_explained", "associations", "consensus")
 """Of these files, what the report is made of."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
@@ -116,6 +119,9 @@ def write(
         if registry.get(ranked[0].method).infers_bjmd:
             findings = check(sources, ranked[0])
             more["variance_explained"] = frames.variance_explained(sources, variance.explained(sources, ranked[0]))
+            if any(table.metadata is not None for table in tables):
+                found = associations(ranked[0].memberships, [table.metadata for table in tables])
+                more |= {"associations": found} if len(found) else {}
             if consensus is not None:
                 more["consensus"] = frames.consensus(ranked[0], consensus)
                 _write_patterns(new, sources, consensus.result, "consensus_")
@@ -257,6 +263,7 @@ def _write_patterns(folder: Path, sources: Sources, result: Decomposition, prefi
 def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) -> None:
     best = results[0]
     _write_patterns(folder, sources, best)
+    _write(frames.top_features_table(sources, best), folder / "top_features.tsv")
     if best.posterior:
         sd = frames.by_component(best.posterior.components.sd, sources.feature_names, "feature")
         _write(sd, folder / "components_sd.tsv", index=True)

@@ -40,6 +40,8 @@ class Table:
     labels: np.ndarray | None = None
     """classes x samples"""
     class_names: tuple[str, ...] = ()
+    metadata: Any = None
+    """A DataFrame about the samples, or None."""
 
     def __str__(self) -> str:
         """What messages call it."""

@@ -7,13 +7,14 @@ The figures hold for 1 to a dozen sources, 1 to 40 components and tens of thousa
 thinned out, long names are shortened, and what would be many small shapes is drawn as an image.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
@@ -53,7 +54,8 @@ def of_fit(
     if len(results) > 1:
         drawn["stability"] = stability(results)
     for name, table in (more or {}).items():
-        drawn[name] = {"variance_explained": variance_explained, "consensus": consensus}[name](table)
+        draw = {"variance_explained": variance_explained, "associations": associations, "consensus": consensus}
+        drawn[name] = draw[name](table)
     return drawn
 
 
@@ -194,25 +196,47 @@ def noise(data: Named, result: Decomposition) -> Figure:
 @styled
 def variance_explained(table: pd.DataFrame) -> Figure:
     """A heat map of the variance that each component explains, sources x components, beside the totals."""
-    shares, total, n_sources = 100 * table.iloc[:, 2:], 100 * table["total"], len(table)
-    height = np.clip(0.25 * n_sources, 0.5, 5)
-    figure = Figure(figsize=(WIDTH, height + 1.1), layout="constrained")
+    shares, total = 100 * table.set_index("source").drop(columns="total"), 100 * table["total"]
+    height = np.clip(0.25 * len(table), 0.5, 5)
+    figure = Figure(figsize=(WIDTH, height + 0.8), layout="constrained")
     each, bars = figure.subplots(1, 2, width_ratios=[3, 1], sharey=True)
-    each.imshow(shares, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
-    _label_rows(each, short(table["source"], 30), height)
-    step = ceil(shares.shape[1] / 14)
-    each.set_xticks(np.arange(0, shares.shape[1], step), shares.columns[::step])
-    for (c, k), share in np.ndenumerate(shares):
-        if share < 0.15 * shares.to_numpy().max() and shares.size > 100:
-            continue
-        colour = "white" if share > 0.6 * shares.to_numpy().max() else "black"
-        each.text(k, c, f"{share:.{shares.shape[1] <= 14:d}f}", ha="center", va="center", fontsize=7, color=colour)
+    least = 0 if shares.size <= 100 else 0.15 * shares.to_numpy().max()
+    _by_component(
+        each, shares, height, lambda share: f"{share:.{shares.shape[1] <= 14:d}f}" if abs(share) >= least else ""
+    )
     each.set_title("By component (%)", loc="left")
-    bars.barh(np.arange(n_sources), total, color=COLOURS[5])
+    bars.barh(np.arange(len(table)), total, color=COLOURS[5])
     bars.set_title("Total (%)", loc="left")
     bars.set_xlim(min(0, total.min()), 100)
     bars.tick_params(axis="y", length=0, labelleft=False)
     return figure
+
+
+@styled
+def associations(table: pd.DataFrame) -> Figure:
+    """A heat map of how strongly columns of metadata go along with components, dots where that is significant."""
+    columns, names = table["column"].unique()[:25], sorted(table["component"].unique(), key=lambda name: int(name[1:]))
+    strength = table.pivot(index="column", columns="component", values="strength").loc[columns, names]
+    q = table.pivot(index="column", columns="component", values="q_value").loc[columns, names]
+    height = np.clip(0.2 * len(columns), 0.5, 5)
+    figure = Figure(figsize=(WIDTH, height + 0.8), layout="constrained")
+    image = _by_component(figure.subplots(), strength, height, lambda _: "")
+    for row, k in np.argwhere(q < 0.05):
+        figure.axes[0].plot(k, row, "o", color="white", markeredgecolor="black", markersize=4)
+    figure.colorbar(image, label="Strength", aspect=12, pad=0.015)
+    return figure
+
+
+def _by_component(ax: Axes, values: pd.DataFrame, height: float, label: Callable[[float], str]) -> AxesImage:
+    """A heat map with a column for each component, its cells labelled."""
+    image = ax.imshow(values, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
+    _label_rows(ax, short(values.index, 30), height)
+    step = ceil(values.shape[1] / 14)
+    ax.set_xticks(np.arange(0, values.shape[1], step), values.columns[::step])
+    for (row, k), value in np.ndenumerate(values):
+        colour = "white" if value > 0.6 * np.nanmax(values) else "black"
+        ax.text(k, row, label(value), ha="center", va="center", fontsize=7, color=colour)
+    return image
 
 
 @styled

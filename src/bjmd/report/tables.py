@@ -59,6 +59,20 @@ def top_features(components: np.ndarray, component: int, n_features: int) -> np.
     return np.argsort(-np.abs(components[:, component] - others), kind="stable")[:n_features]
 
 
+def top_features_table(data: Named, best: Decomposition, n_features: int = 20) -> pd.DataFrame:
+    """The features that set each component apart, those that do so most first, with intervals where there are any."""
+    low, high = (
+        best.posterior.components.interval(LEVEL) if best.posterior else 2 * [np.full_like(best.components, np.nan)]
+    )
+    found = []
+    for k, name in enumerate(component_names(best)):
+        top = top_features(best.components, k, n_features)
+        columns = {"value": best.components[top, k], "low": low[top, k], "high": high[top, k]}
+        columns["mean_of_others"] = mean_of_others(best.components, k)[top]
+        found.append(pd.DataFrame({"component": name, "feature": [data.feature_names[i] for i in top], **columns}))
+    return pd.concat(found)
+
+
 def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
     """The mean of every feature over the other components; 0 if there is no other."""
     others = np.delete(components, component, axis=1)

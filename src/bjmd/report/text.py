@@ -22,8 +22,8 @@ from bjmd.report.tables import Named
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
-_CAPTIONS = Path(__file__).with_name("captions.toml").read_text(encoding="utf-8")
-FIGURES = {name: (about["shows"], about["caption"]) for name, about in tomllib.loads(_CAPTIONS).items()}
+_ABOUT = tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
+FIGURES = {name: (about["shows"], about["caption"]) for name, about in _ABOUT.items()}
 """What each figure shows (read out to those who cannot see it), and its caption."""
 
 
@@ -231,9 +231,10 @@ def _about_components(best: Decomposition) -> list[str]:
 
 
 def _about_more(name: str, table: pd.DataFrame) -> Section:
-    """A table of numbers with the picture of its name, whose caption is the text."""
+    """A table of numbers with the picture of its name."""
+    table = table[table["q_value"] < 0.05][:30] if name == "associations" else table
     cells = table.astype({table.columns[0]: str}).map(lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}")
-    return Section(name.replace("_", " ").capitalize(), [FIGURES[name][1]], cells, (name,))
+    return Section(name.replace("_", " ").capitalize(), [_ABOUT[name]["text"]], cells, (name,))
 
 
 def _about_memberships(best: Decomposition) -> list[str]:
