@@ -91,10 +91,11 @@ def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, m
 def test_the_chosen_runs_and_the_truth_have_measures_of_integration():
     sources = Sources([np.ones((3, 4))] * 2, labels=[LABELS] * 2)
     perfect, useless = LABELS.astype(float), np.full((2, 4), 0.5)
-    fits = {"a": [replace(run(s, s, h), memberships=[h, h]) for s, h in enumerate((perfect, useless))]}
+    fits = {"a": [replace(run(s, s, h), memberships=[h, h], noise=None) for s, h in enumerate((perfect, useless))]}
     table = scores.runs_table(sources, fits, {"a": 1}, integration=True)
     assert table.groupby("seed")["ari"].mean().isna().tolist() == [False, True]
-    table = scores.with_truth(table, sources, replace(run(None, np.nan, perfect), memberships=[perfect, perfect]))
+    truth = replace(run(None, np.nan, perfect), memberships=[perfect, perfect], noise=None)
+    table = scores.with_truth(table, sources, truth)
     found = integration.table([table], ["small"], FITS)
     assert found.data["fit"].tolist() == ["a", "truth"]
     assert (found.data[["ari", "nmi", "transfer"]] == [1, 1, 100]).all(axis=None)
