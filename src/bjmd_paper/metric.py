@@ -120,3 +120,62 @@ def auc_watch(labels):
             return {"auc": auc_per_source(memberships, labels)}
 
     return watch
+
+
+def strongest(memberships, labels):
+    """For each source, ARI and NMI of the grouping of its samples by their strongest component against the classes.
+
+    Samples of no class or of several are left out; a source in which that leaves fewer than two classes has NaN.
+    """
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    found = np.full((2, len(memberships)), np.nan)
+    for c, (h, indicator) in enumerate(zip(memberships, labels, strict=True)):
+        one = indicator.sum(axis=0) == 1
+        classes, groups = indicator[:, one].argmax(axis=0), h[:, one].argmax(axis=0)
+        if len(np.unique(classes)) > 1:
+            found[:, c] = adjusted_rand_score(classes, groups), normalized_mutual_info_score(classes, groups)
+    return found
+
+
+def mixing(memberships, n_neighbours=15):
+    """For each source, how many of the nearest neighbours of its samples come from other sources, relative to chance.
+
+    1 is a source whose samples lie among the others as if drawn from them, 0 one that lies apart.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    sizes = [h.shape[1] for h in memberships]
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    h = np.hstack(memberships).T
+    n_neighbours = min(n_neighbours, len(h) - 1)
+    near = NearestNeighbors(n_neighbors=n_neighbours).fit(h).kneighbors(return_distance=False)
+    found = np.full(len(sizes), np.nan)
+    for c, size in enumerate(sizes):
+        if size < len(h):
+            chance = (len(h) - size) / (len(h) - 1)
+            found[c] = (of[near[of == c]] != c).mean() / chance
+    return found
+
+
+def transferred(memberships, labels):
+    """For each source, the balanced accuracy of classes predicted from the memberships of the other sources.
+
+    Every sample gets the class whose mean memberships, over the other sources, are nearest to its own.  Only samples of
+    one class count, and only classes that also occur elsewhere; a source with fewer than two of them has NaN.
+    """
+    one = [indicator.sum(axis=0) == 1 for indicator in labels]
+    h = [block[:, alone] for block, alone in zip(memberships, one, strict=True)]
+    y = [indicator[:, alone].argmax(axis=0) for indicator, alone in zip(labels, one, strict=True)]
+    found = np.full(len(h), np.nan)
+    for c in range(len(h)):
+        others = [d for d in range(len(h)) if d != c]
+        known = np.unique(np.concatenate([y[d] for d in others])) if others else np.array([], dtype=int)
+        shared = np.intersect1d(known, y[c])
+        if len(shared) > 1:
+            pooled, classes = np.hstack([h[d] for d in others]), np.concatenate([y[d] for d in others])
+            centres = np.array([pooled[:, classes == k].mean(axis=1) for k in known])
+            distances = ((h[c].T[:, None] - centres) ** 2).sum(axis=2)
+            right = known[distances.argmin(axis=1)] == y[c]
+            found[c] = np.mean([right[y[c] == k].mean() for k in shared])
+    return found

@@ -11,27 +11,34 @@ from bjmd_paper import metric
 SCORES = ("auc", "auc_scaled", "matched", "matched_scaled")
 """In percent: the best component of each class, or one of its own; memberships as they are, or `metric.scaled`."""
 
+INTEGRATION = ("ari", "nmi", "mixing", "transfer")
+"""What users of integration ask for (metric.strongest, mixing and transferred), of scaled memberships."""
 
-def runs_table(sources, results, n_best):
+
+def runs_table(sources, results, n_best, integration=False):
     """Every restart of every fit: SCORES and noise per source, and whether the run is among the best.
 
-    `results` maps the name of a fit to its restarts, `n_best` to how many of them are chosen, by objective alone.
+    `results` maps the name of a fit to its restarts, `n_best` to how many of them are chosen, by objective alone.  With
+    `integration` the chosen ones have those measures too, which take longer.
     """
     rows = []
     for fit, runs in results.items():
         chosen = [run.seed for run in restarts.best(runs, n_best[fit])]
         for run in runs:
-            rows += _rows(sources, fit, run, chosen=run.seed in chosen)
+            rows += _rows(sources, fit, run, chosen=run.seed in chosen, integration=integration)
     return pd.DataFrame(rows)
 
 
 def with_truth(runs, sources, truth):
     """The same table with the truth below, as a control."""
-    return pd.concat([runs, pd.DataFrame(_rows(sources, "truth", truth, chosen=True))], ignore_index=True)
+    rows = _rows(sources, "truth", truth, chosen=True, integration="mixing" in runs)
+    return pd.concat([runs, pd.DataFrame(rows)], ignore_index=True)
 
 
-def _rows(sources, fit, run, chosen):
+def _rows(sources, fit, run, chosen, integration):
     found = four_scores(run.memberships, sources.labels)
+    if integration and chosen and sources.labels is not None:
+        found |= integration_scores(run.memberships, sources.labels)
     condition = metric.condition(run.memberships)
     return [
         {
@@ -39,7 +46,7 @@ def _rows(sources, fit, run, chosen):
             "seed": -1 if run.seed is None else run.seed,
             "source": c + 1,
             "source_name": name,
-            **{name: found[name][c] for name in SCORES},
+            **{name: values[c] for name, values in found.items()},
             "noise": np.nan if run.noise is None else run.noise[c],
             "objective": run.objective,
             "iterations": run.n_iterations,
@@ -67,6 +74,13 @@ def four_scores(memberships, labels):
         found["auc_scaled"] = 100 * metric.auc_per_source(scaled, labels)
         found["matched_scaled"] = 100 * metric.auc_per_source(scaled, labels, metric.matched_per_class)
     return found
+
+
+def integration_scores(memberships, labels):
+    """The measures of INTEGRATION for every source; the last in percent."""
+    h = metric.scaled(memberships)
+    ari, nmi = metric.strongest(h, labels)
+    return dict(zip(INTEGRATION, (ari, nmi, metric.mixing(h), 100 * metric.transferred(h, labels)), strict=True))
 
 
 def traces_table(results, n_best):

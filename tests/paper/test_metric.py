@@ -6,6 +6,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from bjmd.errors import InputError
+from bjmd_paper import metric
 from bjmd_paper.metric import (
     UndefinedAUCWarning,
     auc_per_class,
@@ -105,3 +106,35 @@ def test_scaling_repairs_what_large_samples_spoil():
 def test_the_condition_is_that_of_all_samples():
     a, b = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0], [2.0]])
     assert condition([a, b]) == pytest.approx(4)
+
+
+def two_sources(rng, apart=0.0):
+    """Two sources of 60 samples in three classes, whose memberships agree up to `apart` in component 4."""
+    labels = [np.eye(3, dtype=bool)[:, np.arange(60) % 3] for _ in range(2)]
+    h = [np.vstack([y + 0.05 * rng.random(y.shape), np.full(60, c * apart)]) for c, y in enumerate(labels)]
+    return h, labels
+
+
+def test_classes_that_are_components_are_found_and_carry_over(rng):
+    h, labels = two_sources(rng)
+    np.testing.assert_allclose(metric.strongest(h, labels), 1)
+    np.testing.assert_allclose(metric.transferred(h, labels), 1)
+    shuffled = [h[0], h[1][:, rng.permutation(60)]]
+    assert np.abs(metric.strongest(shuffled, labels)[0, 1]) < 0.1
+    assert metric.transferred(shuffled, labels)[1] < 0.6
+
+
+def test_mixing_is_one_by_chance_and_zero_for_sources_that_lie_apart(rng):
+    np.testing.assert_allclose(metric.mixing(two_sources(rng)[0]), 1, atol=0.25)
+    np.testing.assert_allclose(metric.mixing(two_sources(rng, apart=10.0)[0]), 0)
+    assert np.isnan(metric.mixing([np.ones((2, 5))])).all()
+
+
+def test_classes_that_no_other_source_has_and_samples_of_two_classes_do_not_count(rng):
+    h, labels = two_sources(rng)
+    labels[1][2] = False  # source 2 keeps two classes
+    labels[0][:, 0] = True
+    h[0][:, 0] = 100.0
+    np.testing.assert_allclose(metric.transferred(h, labels), 1)
+    labels[1][1] = False
+    assert np.isnan(metric.transferred(h, labels)).all()

@@ -7,7 +7,7 @@ import pytest
 
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
-from bjmd_paper import scores, tables
+from bjmd_paper import integration, scores, tables
 
 LABELS = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
 FITS = {"a": {"label": "A & co", "paper_row": "A"}, "b": {"label": "B"}, "truth": {"label": "True H"}}
@@ -86,3 +86,17 @@ def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, m
     fragment = output.fragment.read_text()
     assert "<th colspan=3>only</th>" in fragment and "<td>A &amp; co</td>" in fragment
     assert fragment in output.html.read_text()
+
+
+def test_the_chosen_runs_and_the_truth_have_measures_of_integration():
+    sources = Sources([np.ones((3, 4))] * 2, labels=[LABELS] * 2)
+    perfect, useless = LABELS.astype(float), np.full((2, 4), 0.5)
+    fits = {"a": [replace(run(s, s, h), memberships=[h, h], noise=None) for s, h in enumerate((perfect, useless))]}
+    table = scores.runs_table(sources, fits, {"a": 1}, integration=True)
+    assert table.groupby("seed")["ari"].mean().isna().tolist() == [False, True]
+    truth = replace(run(None, np.nan, perfect), memberships=[perfect, perfect], noise=None)
+    table = scores.with_truth(table, sources, truth)
+    found = integration.table([table], ["small"], FITS)
+    assert found.data["fit"].tolist() == ["a", "truth"]
+    assert (found.data[["ari", "nmi", "transfer"]] == [1, 1, 100]).all(axis=None)
+    assert found.shown[1]["Accuracy across sources (%)"].tolist() == ["100.0", "100.0"]

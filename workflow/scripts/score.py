@@ -12,7 +12,7 @@ def main(snakemake):
     results = {fit: [] for fit in snakemake.params.best}
     for path in snakemake.input.fits:
         results[Path(path).parent.name] += storage.load_decompositions(path)
-    runs = scores.runs_table(sources, results, snakemake.params.best)
+    runs = scores.runs_table(sources, results, snakemake.params.best, integration=True)
     for path in snakemake.input.truth:
         runs = scores.with_truth(runs, sources, *storage.load_decompositions(path))
     runs.to_csv(snakemake.output.runs, index=False)
