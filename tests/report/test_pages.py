@@ -31,7 +31,7 @@ def test_text_is_escaped():
 def test_the_contents_list_sections_and_their_parts():
     first = pages.section("What & why?", [pages.heading("A part"), pages.heading("<b>")])
     page = pages.page("title", [first, pages.section("Files", [])])
-    assert '<li><a href="#what-why">What &amp; why?</a><ol><li><a href="#a-part">A part</a></li>' in page
+    assert '<a href="#what-why">What &amp; why?</a><a href="#a-part" class="part">A part</a>' in page
     assert '<section id="what-why">' in page and '<h3 id="a-part">A part</h3>' in page
-    assert '<a href="#files">Files</a></li></ol></nav>' in page
+    assert '<a href="#files">Files</a></nav>' in page
     assert "<nav" not in pages.page("title", [first]), "one section needs no contents"

@@ -26,24 +26,19 @@ def d3() -> str | None:
 
 def of_fit(data: Named, best: Decomposition) -> dict[str, dict[str, Any]]:
     """The content of every interactive figure, by the name of the static one that it stands beside."""
-    charts = {}
-    if best.n_components > 1:
-        charts["components"] = components(data, best)
-    if best.n_components > 2:  # of two memberships, one says it all
-        charts["simplex"] = simplex(data, best)
-    return charts
+    if best.n_components < 3:  # of two memberships, one says it all
+        return {"components": components(data, best)} if best.n_components == 2 else {}
+    return {"components": components(data, best), "simplex": simplex(data, best)}
 
 
 def simplex(data: Named, best: Decomposition) -> dict[str, Any]:
     """Every sample with its source, its classes, its strongest component and its memberships."""
     most = max(1, MOST_SAMPLES // len(data.names))
-    picked = [
-        np.unique(np.linspace(0, len(names) - 1, min(len(names), most)).astype(int)) for names in data.sample_names
-    ]
+    counts = [len(names) for names in data.sample_names]
+    picked = [np.linspace(0, n - 1, min(n, most)).astype(int) for n in counts]
     h = np.hstack([shares(block)[:, own] for block, own in zip(best.memberships, picked, strict=True)])
     names = [samples[i] for samples, own in zip(data.sample_names, picked, strict=True) for i in own]
-    sources = np.repeat(np.arange(len(picked)), [len(own) for own in picked])
-    groups = [["Source", list(data.names), sources.tolist()]]
+    groups = [["Source", list(data.names), [c for c, own in enumerate(picked) for _ in own]]]
     if data.labels:
         of = np.hstack([block[:, own] for block, own in zip(data.labels, picked, strict=True)]).T
         told = [tuple(np.flatnonzero(sample).tolist()) for sample in of]
@@ -66,8 +61,7 @@ def simplex(data: Named, best: Decomposition) -> dict[str, Any]:
 def components(data: Named, best: Decomposition) -> dict[str, Any]:
     """The features that set the components apart, with their values, and the component that each sets apart most."""
     w = best.components
-    tops = [top_features(w, k, max(1, MOST_FEATURES // w.shape[1])) for k in range(w.shape[1])]
-    kept = np.unique(np.concatenate(tops))
+    kept = np.unique([top_features(w, k, max(1, MOST_FEATURES // w.shape[1])) for k in range(w.shape[1])])
     apart = np.column_stack([np.abs(w[:, k] - mean_of_others(w, k)) for k in range(w.shape[1])])[kept]
     sd = best.posterior.components.sd[kept] if best.posterior else None
     return {

@@ -30,21 +30,11 @@ def ours(name):
 
 
 def _contents(body):
-    """A list of the sections of a page, and within them of their parts, where there are several sections."""
-    entries: list[tuple[str, list[str]]] = []
-    for tag, anchor, title in re.findall(r'<(section|h3) id="([^"]*)">(?:\n<h2>)?(.*?)</h[23]>', body):
-        if tag == "section":
-            entries.append((f'<a href="#{anchor}">{title}</a>', []))
-        elif entries:
-            entries[-1][1].append(f'<li><a href="#{anchor}">{title}</a></li>')
-    if len(entries) < 2:
-        return ""
-    items = [f"<li>{link}{_list(parts) if parts else ''}</li>" for link, parts in entries]
-    return f'<nav aria-label="Contents">{_list(items)}</nav>'
-
-
-def _list(items):
-    return f"<ol>{''.join(items)}</ol>"
+    """Links to the sections of a page and to their parts, where there are several sections."""
+    found = re.findall(r'<(section|h3) id="([^"]*)">(?:\n<h2>)?(.*?)</h[23]>', body)
+    looks = {"section": "", "h3": ' class="part"'}
+    links = "".join(f'<a href="#{anchor}"{looks[tag]}>{title}</a>' for tag, anchor, title in found)
+    return f'<nav aria-label="Contents">{links}</nav>' if body.count("<section ") > 1 else ""
 
 
 def section(title, content):

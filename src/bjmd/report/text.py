@@ -138,9 +138,8 @@ def page(
             if charts and library and name in charts:
                 content.append(pages.chart(charts[name], *FIGURES[f"{name}_chart"]))
         body.append(pages.section(part.title, content))
-    if charts and library is None:
-        return pages.page(heading, body, interactive.MISSING)
-    return pages.page(heading, body, scripts=[library, pages.ours("scatter.js")] if library else ())
+    note = interactive.MISSING if charts and library is None else ""
+    return pages.page(heading, body, note, [library, pages.ours("scatter.js")] if library else ())
 
 
 def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
