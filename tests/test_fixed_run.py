@@ -18,6 +18,7 @@ from bjmd_paper.nonnegative import nonnegative
 
 STORED = Path(__file__).parent / "fixed" / "run.npz"
 RUNS = {name: (name, {}) for name in registry.method_names() if not name.startswith("advi")} | {
+    "map-bjmd-plain": ("map-bjmd", {"momentum": False}),
     "map-bjmd-hierarchical": ("map-bjmd", {"prior": "hierarchical"}),
     "map-bjmd-held": ("map-bjmd", {"prior": "hierarchical", "hold": 5}),
     "bnmf-icm": ("bnmf", {"mode": "icm"}),
