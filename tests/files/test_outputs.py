@@ -348,3 +348,11 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
     written = pd.read_csv(tmp_path / "out" / "components.tsv", sep="\t", index_col=0)
     assert list(written.index[:5]) == ["'=cmd()", "'+1", "'-x", "'@sum", "g0"]
     assert outputs.load(tmp_path / "out").feature_names == features
+
+
+def test_settings_that_are_not_text_are_refused(tmp_path, make_sources):
+    sources = make_sources()
+    outputs.write(tmp_path / "out", sources, [registry.fit("map-bjmd", sources, 2, max_sweeps=2)], figures=False)
+    (tmp_path / "out/settings.json").write_text('{"notes": 3}')
+    with pytest.raises(InputError, match="out is not complete, or was not written by bjmd"):
+        outputs.load(tmp_path / "out")

@@ -156,12 +156,15 @@ def load(folder: str | Path) -> Output:
         results = storage.load_decompositions(folder / "fit.npz")
         _require_names(names, results[0])
         labels, settings = names["labels"], folder / "settings.json"
+        made = Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings()
+        if not all(isinstance(text, str) for text in (*made.files, *made.notes, made.scale)):
+            raise ValueError("settings are not text")
         return Output(
             results=results,
             labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
             findings=_findings(folder / "check.tsv"),
             more={name: pd.read_csv(path, sep="\t") for name in MORE if (path := folder / f"{name}.tsv").exists()},
-            settings=Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings(),
+            settings=made,
             **{name: names[name] for name in NAMES},
         )
 

@@ -18,6 +18,8 @@ from bjmd.numerics import threads
 
 log = logging.getLogger(__name__)
 
+MOST = 10_000
+
 
 def run(
     name: str, sources: Sources, n_components: int, *, n_restarts: int, seed: int = 0, jobs: int = 1, **options: Any,
@@ -28,7 +30,8 @@ def run(
     over goes into the fits (threads.py).  The results do not depend on `jobs`.  `options` are those of `bjmd.fit`.  A
     progress bar is shown in a terminal, a log line per restart elsewhere.
     """
-    whole_number("n_restarts", n_restarts, least=1)
+    if whole_number("n_restarts", n_restarts, least=1) > MOST:
+        raise InputError(f"{MOST:,} restarts are the most that can be asked for; give fewer")
     whole_number("jobs", jobs, least=1)
     whole_number("seed", seed, least=0)
     fits = [partial(registry.fit, name, sources, n_components, seed=seed + i, **options) for i in range(n_restarts)]

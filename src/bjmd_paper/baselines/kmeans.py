@@ -8,6 +8,7 @@ As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One
 import numpy as np
 from sklearn.cluster import KMeans
 
+from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
 from bjmd_paper.baselines.quiet import no_convergence_warnings
@@ -16,6 +17,7 @@ from bjmd_paper.baselines.quiet import no_convergence_warnings
 def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, max_sweeps: int = 300) -> Decomposition:
     """Fit from one k-means++ start; stop when the centres' squared move is at most `tol` of the mean variance."""
     (x,) = sources.matrices
+    whole_number("max_sweeps", max_sweeps, least=1)
     model = KMeans(n_components, n_init=1, random_state=seed % 2**32, tol=tol, max_iter=max_sweeps)
     with no_convergence_warnings():  # too few distinct samples leave empty clusters, as H shows
         model.fit(x.T)

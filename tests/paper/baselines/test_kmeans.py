@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 import scipy.sparse
 from sklearn.cluster import KMeans
 
 from bjmd.data.sources import Sources
+from bjmd.errors import InputError
 from bjmd.fits import registry
 
 
@@ -65,3 +67,8 @@ def test_a_seed_may_be_larger_than_scikit_learn_allows(make_sources):
     result = registry.fit("kmeans", make_sources(), 2, seed=2**70 + 3)
     same = registry.fit("kmeans", make_sources(), 2, seed=3)
     np.testing.assert_array_equal(result.components, same.components)
+
+
+def test_a_number_of_sweeps_below_one_is_refused(make_sources):
+    with pytest.raises(InputError, match="max_sweeps is -1; it must be a whole number of at least 1"):
+        registry.fit("kmeans", make_sources(), 2, max_sweeps=-1)
