@@ -153,7 +153,7 @@ def test_mistakes_are_named(adata):
 
 
 def test_the_five_lines_of_the_readme_lead_to_a_report_and_a_umap(adata, tmp_path, monkeypatch):
-    """The UMAP in a Python of its own without numba's compiler, which takes long over what umap needs for 60 samples."""
+    """The UMAP in a Python without numba's compiler, which takes long over what umap needs for 60 samples."""
     with warnings.catch_warnings(action="ignore"):  # about scanpy's own future
         pytest.importorskip("scanpy")
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -352,28 +352,20 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return draws._replace(offsets=rng.normal(self.offsets_, self.decomposition_.model.offsets_sd, size))
 
     def to_arviz(self, n_draws: int = 1000, *, random_state: int | np.random.RandomState | None = 0) -> Any:
-        """Draw from the posterior into what ArviZ summarises and plots.
+        """Draw from the posterior as `sample_posterior` does, into an arviz.InferenceData.
 
-        Parameters
-        ----------
-        n_draws, random_state : as for `sample_posterior`
-
-        Returns
-        -------
-        arviz.InferenceData
-            `posterior` has components (component x feature), memberships (sample x component; the coordinate `of` names
-            the source of a sample), noise (source) and, where the fit has them, offsets (source x feature).
+        Its `posterior` has components (component x feature), memberships (sample x component; the coordinate `of` names
+        the source of a sample), noise (source) and, where the fit has them, offsets (source x feature).
         """
         import arviz
 
         draws = self.sample_posterior(n_draws, random_state=random_state)
-        found = {"components": draws.components, "memberships": np.concatenate(draws.memberships, axis=1)}
-        found |= {"noise": draws.noise} | ({} if draws.offsets is None else {"offsets": draws.offsets})
+        found = draws._asdict() | {"memberships": np.concatenate(draws.memberships, axis=1)}
         dims = {"components": ["component", "feature"], "memberships": ["sample", "component"]}
         dims |= {"noise": ["source"], "offsets": ["source", "feature"]}
         features = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         coords = {"component": self.get_feature_names_out(), "feature": features, "source": self.source_names_}
-        data = arviz.from_dict({name: x[None] for name, x in found.items()}, coords=coords, dims=dims)
+        data = arviz.from_dict({name: x[None] for name, x in found.items() if x is not None}, coords=coords, dims=dims)
         of = np.repeat(self.source_names_, [len(h) for h in self.memberships_])
         data.posterior = data.posterior.assign_coords(of=("sample", of))
         return data

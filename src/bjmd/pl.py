@@ -45,31 +45,29 @@ def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figur
 
 def variance_explained(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
     """The share of the variance of every source that each component explains."""
-    names, _, one = _fit(data, mod, key)
-    return figures.variance_explained(tables.variance_explained(names, one.uns[key or "bjmd"]["variance_explained"]))
+    names, *_, found = _fit(data, mod, key)
+    return figures.variance_explained(tables.variance_explained(names, found["variance_explained"]))
 
 
-def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any]:
-    """Names and the fit, as the figures want them, and the AnnData object."""
+def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any, Any]:
+    """Names and the fit, as the figures want them, the AnnData object, and what is in its uns."""
     one = tl.modality(data, mod)
     found = tl.fit_of(one, key or "bjmd")
     names = SimpleNamespace(names=[*found["sources"]], feature_names=[*found["fit"]["features"]], labels=None)
-    return names, tl.unpacked(found), one
+    return names, tl.unpacked(found), one, found
 
 
 def _samples(data: Any, groups: str | None, mod: str | None, key: str | None) -> tuple[Any, Any]:
     """The same with those samples that the object still has, by source."""
-    names, result, one = _fit(data, mod, key)
-    by = one.uns[key or "bjmd"]["params"].get("source_key")
-    h = np.asarray(one.obsm[key or "X_bjmd"]).T
+    names, result, one, found = _fit(data, mod, key)
+    h, by = np.asarray(one.obsm[key or "X_bjmd"]).T, found["params"].get("source_key")
     of = one.obs[by].astype(str).to_numpy() if by else np.repeat(names.names, h.shape[1])
-    names.names = [name for name in names.names if (of == name).any()]
+    names.names = [name for name in names.names if name in of]
     names.sample_names = [one.obs_names[of == name] for name in names.names]
     if groups is not None:
         if groups not in one.obs:
             raise InputError(f"obs has no column {groups!r}; it has {', '.join(one.obs) or 'none'}")
         classes = one.obs[groups].astype("category").cat
         names.class_names = [*map(str, classes.categories)]
-        every = classes.codes.to_numpy() == np.arange(len(names.class_names))[:, None]
-        names.labels = [every[:, of == name] for name in names.names]
+        names.labels = [(classes.codes[of == c].to_numpy() == np.c_[: len(names.class_names)]) for c in names.names]
     return names, replace(result, memberships=[h[:, of == name] for name in names.names])

@@ -89,26 +89,12 @@ def project(
     data: Any, reference: Any, *, source_key: str | None = None, layer: str | None = None, mod: str | None = None,
     key_added: str | None = None, copy: bool = False,
 ) -> Any:  # fmt: skip
-    """Compute the memberships of new samples in the components of a fit.
+    """Compute the memberships of the new samples in `data` in the components that `bjmd` has put into `reference`.
 
     Features are matched by name; those that `data` lacks count as missing.  Samples of a source that the fit knows are
-    taken to have its noise and offsets; the noise of any other source is estimated from its samples.
-
-    Parameters
-    ----------
-    data : AnnData or MuData
-        The new samples.
-    reference : AnnData or MuData
-        What `bjmd.tl.bjmd` was called with.
-    source_key, layer : str, optional
-        As for `bjmd`; by default those of the fit, the former if `data` has that column.
-    mod, key_added, copy
-        As for `bjmd`, of both objects.
-
-    Returns
-    -------
-    None, or with copy=True the copy
-        obsm["X_bjmd"] holds the memberships, uns["bjmd"] the sources and their noise.
+    taken to have its noise and offsets; the noise of any other source is estimated from its samples.  By default,
+    source_key and layer are those of the fit; the other options are as for `bjmd`, of both objects.  Memberships go
+    into obsm["X_bjmd"], sources and their noise into uns["bjmd"].
     """
     data = data.copy() if copy else data
     one, key = modality(data, mod), key_added or "bjmd"

@@ -44,7 +44,7 @@ FILES = {
     "sample_noise.tsv": "how many times the noise of its source each sample has, with noise by sample",
     "dirichlet.tsv": "the Dirichlet of the memberships of each source, if it was learned",
     "variance_explained.tsv": "share of the variance of each source that each component explains, and their total",
-    "consensus.tsv": "the share of restarts that have each consensus component, its spread and likeness to the best restart",
+    "consensus.tsv": "the share of restarts that have each consensus component, its spread, likeness to the best",
     "consensus_components.tsv": "the consensus components, features x components",
     "consensus_memberships_<source>.tsv": "memberships in the consensus components, samples x components",
     "associations.tsv": "columns of metadata that go along with components, if there are metadata",

@@ -64,13 +64,11 @@ def top_features_table(data: Named, best: Decomposition, n_features: int = 20) -
     low, high = (
         best.posterior.components.interval(LEVEL) if best.posterior else 2 * [np.full_like(best.components, np.nan)]
     )
-    found = []
+    w, rows = best.components, []
     for k, name in enumerate(component_names(best)):
-        top = top_features(best.components, k, n_features)
-        columns = {"value": best.components[top, k], "low": low[top, k], "high": high[top, k]}
-        columns["mean_of_others"] = mean_of_others(best.components, k)[top]
-        found.append(pd.DataFrame({"component": name, "feature": [data.feature_names[i] for i in top], **columns}))
-    return pd.concat(found)
+        tops = top_features(w, k, n_features)
+        rows += [(name, data.feature_names[i], w[i, k], low[i, k], high[i, k], mean_of_others(w, k)[i]) for i in tops]
+    return pd.DataFrame(rows, columns=["component", "feature", "value", "low", "high", "mean_of_others"])
 
 
 def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
