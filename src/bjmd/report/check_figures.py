@@ -19,7 +19,9 @@ HEIGHTS = [1.75]
 @styled
 def figure(finding):
     """The picture that belongs to a finding."""
-    return DRAWN[finding.name](finding)
+    picture, axes = DRAWN[finding.name](finding)
+    legend(picture, axes, n_columns=6)
+    return picture
 
 
 def uneven(finding):
@@ -39,8 +41,7 @@ def uneven(finding):
         ax.set_yscale("log")
         _plain_log(ax.yaxis, ax.get_ylim())
         ax.set_xlabel(f"Percentile of {what}s")
-    legend(picture, axes, n_columns=6)
-    return picture
+    return picture, axes
 
 
 def wild(finding):
@@ -53,8 +54,7 @@ def wild(finding):
     ax.set_yscale("log")
     ax.set_ylim(bottom=1e-8 if min(share[share > 0].min() for share in data["share"]) < 1e-6 else 1e-6, top=2)
     ax.set(xlabel="Distance from the fit (noise sds)", ylabel="Share of entries beyond")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
 def growing(finding):
@@ -67,8 +67,7 @@ def growing(finding):
         ax.plot(middle[enough], data["sd"][c][enough], **style)
     ax.set_ylim(bottom=0)
     ax.set(xlabel="Fitted value", ylabel="Noise sd")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
 def shifts(finding):
@@ -86,8 +85,7 @@ def shifts(finding):
         ax.hist(z, np.linspace(-reach, reach, 25), density=True, color=COLOURS[5], label="features")
         ax.plot(grid, _normal_density(grid), color="black", linewidth=1, label="without a shift")
         ax.set_xlabel("Mean residual (sds)")
-    legend(picture, axes, n_columns=6)
-    return picture
+    return picture, axes
 
 
 def private(finding):
@@ -104,8 +102,7 @@ def private(finding):
     step = ceil(gain.shape[1] / 20)
     ax.set_xticks(np.arange(0, gain.shape[1], step), [f"C{k + 1}" for k in range(0, gain.shape[1], step)])
     ax.set(xlabel="Component", ylabel="Gain (nats per sample,\nat equal noise)")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
 def unit(finding):
@@ -120,8 +117,7 @@ def unit(finding):
     ax.set_ylim(len(data["sources"]) - 0.5, -0.5)
     ax.set_xscale("log")
     ax.set_xlabel("Spread of the data around the means of features")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
 def origin(finding):
@@ -132,8 +128,7 @@ def origin(finding):
     ax.hist(data["means"], 40, color=COLOURS[5], label="features")
     ax.axvline(0, color="black", linewidth=1)
     ax.set(xlabel="Mean of the feature", ylabel="Features")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
 DRAWN = {
