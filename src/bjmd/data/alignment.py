@@ -42,9 +42,8 @@ def align(matrices, feature_names, names, join="outer"):
     one_of("join", join, JOINS)
     for x, features, name in zip(matrices, feature_names, names, strict=True):
         if len(features) != x.shape[0]:
-            raise InputError(
-                f"source {name!r} has {x.shape[0]} features but {len(features)} feature names; give one each"
-            )
+            counts = f"{x.shape[0]} features but {len(features)} feature names"
+            raise InputError(f"source {name!r} has {counts}; give one each")
         if len(set(features)) < len(features):
             double = next(feature for feature in features if list(features).count(feature) > 1)
             raise InputError(f"source {name!r} has feature {double!r} more than once; rename or merge its rows")

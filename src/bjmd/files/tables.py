@@ -88,10 +88,8 @@ def assemble(
     own_names = [table.name for table in tables]
     names = own_names if names is None else names
     if len(names) != len(tables):
-        raise InputError(
-            f"the number of names is {len(names)} but there are {len(tables)} sources ({', '.join(own_names)}); give "
-            "one each"
-        )
+        there = f"{len(tables)} sources ({', '.join(own_names)})"
+        raise InputError(f"the number of names is {len(names)} but there are {there}; give one each")
     if not all(name.strip() for name in names):
         raise InputError("a source has an empty name; give each a name of its own")
     matrices, alignment = align([table.matrix for table in tables], _feature_names(tables), names, join)

@@ -87,11 +87,8 @@ class _Search:
 
     def try_all(self, models):
         new = [model for model in models if model not in self.densities]
-        fits = [
-            partial(self.fit, seed=self.seed + start, **{**self.options, **_options(model)})
-            for model in new
-            for start in range(N_STARTS)
-        ]
+        seeds = range(self.seed, self.seed + N_STARTS)
+        fits = [partial(self.fit, seed=seed, **self.options | _options(model)) for model in new for seed in seeds]
         results = restarts.in_threads(fits, self.jobs, lambda *_: None)
         for place, model in enumerate(new):
             (best,) = restarts.best(results[N_STARTS * place : N_STARTS * (place + 1)], 1)

@@ -53,9 +53,8 @@ def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.nd
 
 def without(sources: Sources, hidden: list[np.ndarray]) -> Sources:
     """The data with the held-out entries missing."""
-    return sources.replace(
-        matrices=[np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)]
-    )
+    visible = [np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)]
+    return sources.replace(matrices=visible)
 
 
 def log_densities(result: Decomposition, sources: Sources, hidden: list[np.ndarray]) -> np.ndarray:
@@ -73,6 +72,5 @@ def log_densities(result: Decomposition, sources: Sources, hidden: list[np.ndarr
 
 def difference(sums: np.ndarray, count: np.ndarray) -> tuple[float, float]:
     """Mean over all entries and its standard error, from sums and numbers of entries within independent samples."""
-    mean = sums.sum() / count.sum()
-    n = len(sums)
+    mean, n = sums.sum() / count.sum(), len(sums)
     return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()

@@ -8,8 +8,6 @@ posteriors ignore that components and memberships can make up for each other, so
 docs/results.md has measured coverages.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -179,7 +177,7 @@ class Posterior:
     noise: InverseGamma | LogNormal | None
     """None where the noise is a parameter, not a variable (JMD)."""
 
-    def by_source(self, n_samples: list[int]) -> Posterior:
+    def by_source(self, n_samples: list[int]) -> "Posterior":
         """Hand what was found for all samples as one source to the sources they came from."""
         (columns,) = self.memberships
         noise = None if self.noise is None else self.noise.repeated(len(n_samples))

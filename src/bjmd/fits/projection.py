@@ -12,8 +12,6 @@ Missing entries are left out: they take their terms out of G and b (moments.py).
 noise), and samples with a precision of their own (noise by sample), are weighed anew until nothing moves.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +57,7 @@ def project(result: Decomposition, matrix, *, source: int | None = None, noise: 
     with their memberships, and they have no offsets.
     """
     with threadpool_limits(1):  # the same bits whatever else the machine does
-        problem = _problem(result, matrix, source)
-        columns, noise = problem.solve(_noise(result, source, noise))
+        problem, columns, noise = _solved(result, matrix, source, noise)
     return Projection(_finite(problem.mean(columns)), noise, columns if result.posterior else None)
 
 
@@ -72,8 +69,8 @@ def log_evidence(result: Decomposition, matrix, *, source: int | None = None, no
     sample and v those of its entries, where the fit has them.
     """
     with threadpool_limits(1):
-        problem = _Dirichlets(result, matrix, source)
-        return _finite(problem.bound(*problem.solve(_noise(result, source, noise))))
+        problem, columns, sd = _solved(result, matrix, source, noise, kind=_Dirichlets)
+        return _finite(problem.bound(columns, sd))
 
 
 def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
@@ -86,8 +83,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
     """
     model = _known(result)
     with threadpool_limits(1):
-        problem = _problem(result, matrix, source)
-        columns, sd = problem.solve(_noise(result, source, noise))
+        problem, columns, sd = _solved(result, matrix, source, noise)
         memberships = _finite(problem.mean(columns))
         x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
         missing = np.isnan(x)
@@ -110,8 +106,7 @@ def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, n
         ((mu_i^2).m - (mu_i.m)^2) / (s + 1) + <S_i, E[hh']>.
     """
     s = g.sum(axis=0)
-    m = g / s
-    size = len(g)
+    m, size = g / s, len(g)
     mean = result.components @ m
     variance = np.maximum((result.components**2) @ m - mean**2, 0) / (s + 1)
     second_moment = (s * m[:, None] * m + np.eye(size)[:, :, None] * m) / (s + 1)
@@ -132,11 +127,14 @@ def _finite(values):
     return values
 
 
-def _noise(result, source, noise):
-    """The noise sd that was given, or that of the source, or None."""
+def _solved(result, matrix, source, noise, kind=None):
+    """The problem of the method's kind, its best columns, and the noise sd: that given, of the source, or estimated."""
+    problem = (kind or (_Dirichlets if result.posterior else _Points))(result, matrix, source)
     if noise is not None:
-        return positive_number("noise", noise)
-    return None if source is None or result.noise is None else float(result.noise[source])
+        noise = positive_number("noise", noise)
+    elif source is not None and result.noise is not None:
+        noise = float(result.noise[source])
+    return problem, *problem.solve(noise)
 
 
 def _known(result: Decomposition) -> FittedModel:
@@ -166,10 +164,6 @@ def _split_off_missing(matrix):
 def _of_source(values, source):
     """The entry of a source, or the mean over the sources where none is named."""
     return values.mean(axis=0) if source is None else values[source]
-
-
-def _problem(result, matrix, source):
-    return (_Dirichlets if result.posterior else _Points)(result, matrix, source)
 
 
 class _Columns:
@@ -310,9 +304,8 @@ class _Dirichlets(_Columns):
         if self.nu is not None:
             linear, squares = self.weighed(self.mean(columns), variance, u)
         best = self._maximise(linear, u / variance, columns)
-        value = (
-            best.value + dirichlet.log_normaliser(self.alpha0) - 0.5 * u * (squares + self.offset_variance) / variance
-        )
+        value = best.value + dirichlet.log_normaliser(self.alpha0)
+        value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
         if self.phi is not None:
             value += 0.5 * (np.log(self.phi) @ self.view.observed())
@@ -340,14 +333,12 @@ class _Points(_Columns):
         return np.full((len(self.gram), n_samples), 1 / len(self.gram))
 
     def columns(self, linear, precision, start):
-        n_samples = linear.shape[1]
         alpha = (self.alpha0 - 1) / precision[0]
         if self.gaps is None:
             return simplex.minimise(self.gram, linear, alpha).h
         # by sample, exactly: G less what its missing entries take out
         grams = self.gram - moments.unpack(self.gaps.T, len(self.gram))
-        solved = [simplex.minimise(grams[j], linear[:, [j]], alpha).h for j in range(n_samples)]
-        return np.hstack(solved)
+        return np.hstack([simplex.minimise(gram, linear[:, [j]], alpha).h for j, gram in enumerate(grams)])
 
     def noise_variance(self, rss, n_observed):
         """The mode."""

@@ -13,10 +13,8 @@ sample    u_cj ~ Gamma(a_c, a_c), one per sample
 robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one per entry: Student's t with nu_c degrees of freedom
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -54,7 +52,7 @@ class Gammas:
     rate: np.ndarray
 
     @classmethod
-    def start(cls, counts: np.ndarray) -> Gammas:
+    def start(cls, counts: np.ndarray) -> Self:
         """All phi_i nearly 1, given the number of entries behind each."""
         least = _least_shape(counts)
         a = max(least, min(10 * least, LARGEST_SHAPE))
@@ -68,7 +66,7 @@ class Gammas:
     def mean_log(self) -> np.ndarray:
         return psi(self.shape) - np.log(self.rate)
 
-    def updated(self, counts: np.ndarray, errors: np.ndarray) -> Gammas:
+    def updated(self, counts: np.ndarray, errors: np.ndarray) -> "Gammas":
         """q and a, both at once, given the number of entries behind each phi_i and t times their squared error.
 
         With q at its best, the ELBO is a function of a alone.  To take turns between the two would creep: where all
@@ -78,8 +76,7 @@ class Gammas:
 
         def value(a):
             shape = a + 0.5 * counts
-            each = a * np.log(a) - gammaln(a) + gammaln(shape) - shape * np.log(a + 0.5 * errors)
-            return each.sum()
+            return (a * np.log(a) - gammaln(a) + gammaln(shape) - shape * np.log(a + 0.5 * errors)).sum()
 
         def slope(a):
             shape, rate = a + 0.5 * counts, a + 0.5 * errors
