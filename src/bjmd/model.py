@@ -19,26 +19,22 @@ from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
 
 LEARNED = "learned"
-SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.5, 0.01
-"""Priors in the unit of the data: lambda in root mean squares around the origin, b0 in mean squares."""
+LEAST_ALPHA = 1e-2
+SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.5, 0.01  # lambda in root mean squares around the origin, b0 in mean squares
 
 
 @dataclass(frozen=True)
 class Priors:
     """The constants of the priors; the defaults are the paper's."""
 
-    alpha0: float | Sequence[float] = 1.1
-    """Dirichlet of the memberships, one number or one per component."""
-    lambda_: float = 1.0
-    """Laplace scale of the components."""
+    alpha0: float | Sequence[float] = 1.1  # Dirichlet of the memberships, one number or one per component
+    lambda_: float = 1.0  # Laplace scale of the components
     a0: float = 0.01
-    b0: float = 0.01
-    """Inverse gamma of the noise variances."""
+    b0: float = 0.01  # inverse gamma of the noise variances
     learns_alpha: bool = False
     learns_lambda: bool = False
     """Whether the closed form learns a Dirichlet for every source, and a scale for every component."""
-    relative: tuple[str, ...] = ()
-    """Which of lambda_ and b0 are in the unit of the data."""
+    relative: tuple[str, ...] = ()  # which of lambda_ and b0 are in the unit of the data
 
     @classmethod
     def of(cls, name: str, alpha0=1.1, lambda_=None, a0=0.01, b0=None) -> Self:
@@ -80,9 +76,6 @@ class Priors:
         if alpha0.ndim == 1 and len(alpha0) != n_components:
             raise InputError(f"alpha0 has {len(alpha0)} entries but there are {n_components} components; give one each")
         return np.array(np.broadcast_to(alpha0, (n_components,)))
-
-
-LEAST_ALPHA = 1e-2
 
 
 def learned_dirichlet(mean_log, alpha, n_columns):

@@ -26,8 +26,7 @@ from bjmd.model import LEARNED, Priors
 log = logging.getLogger(__name__)
 """The command shows what is logged on stderr, away from what the next program in a pipe reads."""
 
-DIFFERENT_SCALES = 10
-"""Sources whose entries differ by this factor get a hint."""
+DIFFERENT_SCALES = 10  # sources whose entries differ by this factor get a hint
 
 FORMATS = """\
 files:
@@ -125,7 +124,7 @@ def read(given: argparse.Namespace, labels: Path | None = None) -> tuple[list[ta
     sources, settings = tables.prepare(read, labels=labels, reading=reading, **how)
     sizes = (f"{count(n, 'sample')} from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
     log.info("%s; %s", count(sources.n_features, "feature"), ", ".join(sizes))
-    if given.scale == "none":
+    if given.scale == "none" and all(sources.squared_norms):
         _hint_at_scales(sources)
     for note in settings.notes:
         log.info(note)
@@ -134,8 +133,6 @@ def read(given: argparse.Namespace, labels: Path | None = None) -> tuple[list[ta
 
 def _hint_at_scales(sources: Sources) -> None:
     """Sources of different scale share no components; say so where it is plain to see."""
-    if not all(sources.squared_norms):
-        return
     sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
     small, large = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
     if sizes[large] > DIFFERENT_SCALES * sizes[small]:

@@ -15,14 +15,10 @@ JOINS = ("outer", "inner")
 class Alignment:
     """What became of the features of several sources."""
 
-    feature_names: list[str]
-    """The common features, in the order in which they are first met."""
-    n_shared: int
-    """How many of all features every source has."""
-    n_all: int
-    """How many features at least one source has."""
-    lacking: dict[str, int]
-    """For every source, how many of all features it does not have."""
+    feature_names: list[str]  #: the common features, in the order in which they are first met
+    n_shared: int  #: how many of all features every source has
+    n_all: int  #: how many features at least one source has
+    lacking: dict[str, int]  #: for every source, how many of all features it does not have
     join: str
 
     def __str__(self):

@@ -29,8 +29,7 @@ SHARE, N_STARTS, TOL = 0.1, 2, 1e-5
 ENOUGH, LEAST = 2.0, 1e-3
 """Standard errors that a part must gain, for the best of several is often one above nothing; and nats per entry, below
 which lies the tolerance of the fits.  A shift of a twentieth of the noise gains as much."""
-USUAL = 5.0
-"""How far a sample's difference between two models may lie from the median of all, in sds by the median deviation."""
+USUAL = 5.0  # how far from the median of all a sample's difference may lie, in sds by the median deviation
 
 
 @dataclass(frozen=True)

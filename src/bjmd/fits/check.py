@@ -24,22 +24,17 @@ from bjmd.fits.residuals import CUTS, Survey, log_scale, priors_of, row_covarian
 from bjmd.inference.noise import parsed
 from bjmd.numerics import dirichlet
 
-LEVEL = 0.01
-"""The largest p that raises an alarm."""
-SPREAD = 0.15
-"""Sd of ln(noise sd) over features or samples.  Ignoring a spread t costs about 4 t^2 of the information: a tenth."""
-GROWTH = 0.15
-"""Change of ln(noise sd) for one sd of the signal."""
-SHIFT = 0.1
-"""Root mean square of a source's shifts, as a share of its noise sd."""
+LEVEL = 0.01  #: the largest p that raises an alarm
+SPREAD = 0.15  #: sd of ln(noise sd) over features or samples; to ignore t costs about 4 t^2 of the information, a tenth
+GROWTH = 0.15  #: change of ln(noise sd) for one sd of the signal
+SHIFT = 0.1  #: root mean square of a source's shifts, as a share of its noise sd
 OWNED, OWNED_BY_ALL = 0.8, 0.5
 """Share of a component's use that is one source's alone: by some of its samples, or by nearly all, which is a shift."""
 NEARLY_ALL, TELLING = 0.8, 10.0
 """Share of the samples of a source, and nats that another source must have at stake for its silence to tell."""
 LARGE, SMALL, PRIOR_NOISE = 10.0, 1e-3, 0.05
 """The data's size over a fixed lambda, too large or too small; and b0 as a share of the sum of squares."""
-FAR, FAR_IN_SDS = 5.0, 3.0
-"""Feature means over a fixed lambda, and over the spread around them."""
+FAR, FAR_IN_SDS = 5.0, 3.0  #: feature means over a fixed lambda, and over the spread around them
 
 ANSWERS = {
     "unit": 'priors="data" would help',
@@ -53,8 +48,7 @@ ANSWERS = {
 }
 """What to do about each alarm, in the order of the findings."""
 LEFT = "the noise model of the fit allows for it, but not for all of it"
-GRAVE = ("unit", "origin", "growing noise", "wild entries")
-"""Alarms that can raise those after them, too."""
+GRAVE = ("unit", "origin", "growing noise", "wild entries")  #: alarms that can raise those after them, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +58,8 @@ class Finding:
     name: str
     statistic: float
     threshold: float
-    p_value: float | None
-    """None where size alone decides."""
-    where: list[str]
-    """The worst offenders; empty without alarm."""
+    p_value: float | None  #: None where size alone decides
+    where: list[str]  #: the worst offenders; empty without alarm
     sentence: str
     data: dict[str, Any]
 

@@ -9,8 +9,7 @@ from bjmd.errors import InputError
 from bjmd.fits import predictive
 from bjmd.fits.decomposition import Decomposition
 
-BLOCK = 2**22
-"""Numbers in the largest temporary array of predictions."""
+BLOCK = 2**22  # numbers in the largest temporary array of predictions
 
 
 def require_dense(sources: Sources) -> None:
@@ -25,11 +24,7 @@ def require_dense(sources: Sources) -> None:
 
 
 def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.ndarray]:
-    """Which entries to hold out: a features x samples indicator per source.
-
-    Of every source the share of its observed entries is drawn, but one observed entry of every sample and of every
-    feature, drawn too, stays.
-    """
+    """Which entries to hold out, by source: a drawn share of the observed, but never the last of a sample or feature."""
     hidden = []
     for x, n_observed, name in zip(sources.matrices, sources.n_observed, sources.names, strict=True):
         missing = np.isnan(x)

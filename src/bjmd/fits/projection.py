@@ -3,13 +3,11 @@
     projection = project(result, matrix, source=0)             # features x samples, NaN where an entry is missing
     projection.memberships, projection.noise, projection.dirichlet
 
-Each sample's memberships solve the column problem of the method that made the fit: a Dirichlet (dirichlet.py) for the
-variational methods, a point on the simplex (simplex.py) for MAP.  So a training sample, given its source, gets back the
-memberships that it had in the fit.  Of a fit beyond the paper's model, new samples take over the weights of the
-features, and of their source the noise, the offsets, the Dirichlet and the degrees of freedom (docs/model.md).
-
-Missing entries are left out: they take their terms out of G and b (moments.py).  Entries that are weighed (robust
-noise), and samples with a precision of their own (noise by sample), are weighed anew until nothing moves.
+Each sample solves the column problem of the method that made the fit, a Dirichlet (dirichlet.py) or, for MAP, a point
+on the simplex (simplex.py): a training sample, given its source, gets back the memberships that it had in the fit.  New
+samples take over the weights of the features, and of their source the noise, the offsets, the Dirichlet and the degrees
+of freedom (docs/model.md).  Missing entries take their terms out of G and b (moments.py).  Entries (robust noise) and
+samples (noise by sample) that have weights are weighed anew until nothing moves.
 """
 
 from dataclasses import dataclass
@@ -29,20 +27,15 @@ from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.inference.noise import Gammas, StudentT, weigh
 from bjmd.numerics import dirichlet, moments, simplex
 
-COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
-"""Gain in nats at which a Dirichlet column is done, and its most Newton steps; warm starts need one or two."""
+COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000  #: gain in nats at which a Dirichlet column is done, most Newton steps
 SETTLED, NOISE_SETTLED, ROUNDS = 1e-9, 1e-8, 100_000
 """Changes in a round, of memberships and relative of the noise variance, that are taken as none; the most rounds."""
-BLOCK = 2**22
-"""Numbers in the largest temporary array."""
+BLOCK = 2**22  #: numbers in the largest temporary array
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Memberships of new samples, K x N, the noise sd they were inferred at, and their Dirichlet parameters.
-
-    dirichlet is None after a MAP fit, which has no posterior.
-    """
+    """Memberships of new samples, K x N, the noise sd they were inferred at, and their Dirichlets (None after MAP)."""
 
     memberships: np.ndarray
     noise: float
@@ -169,12 +162,6 @@ def _of_source(values, source):
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
-    mean: Any
-    share: Any
-    columns: Any
-    start: Any
-    noise_variance: Any
-
     def __init__(self, result, matrix, source):
         matrix, missing = _split_off_missing(matrix)
         checked = Sources([matrix], names=["new samples"])
@@ -219,7 +206,7 @@ class _Columns:
         k, p = np.tril_indices(result.n_components)
         return self.w[:, k] * self.w[:, p]
 
-    def solve(self, noise):
+    def solve(self: Any, noise):
         """The best columns at a noise sd, and that sd; where none is given, its update follows every round."""
         view, estimated = self.view, noise is None
         n_samples, counts = view.shape[1], view.counts_of_columns()
@@ -265,10 +252,7 @@ class _Columns:
 
 
 class _Dirichlets(_Columns):
-    """The column problem of the variational methods; columns are Dirichlet parameters g.
-
-    ADVI's own family has no closed form, so its new samples get Dirichlets as well.
-    """
+    """The column problem of the variational methods, ADVI's too, whose own has no closed form; columns are Dirichlets g."""
 
     mean = staticmethod(dirichlet.mean)
 

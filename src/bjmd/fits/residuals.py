@@ -7,9 +7,8 @@ its covariance is
     s2 I - Z Cov[b | y] Z',   the noise's less that of the fit under the posterior.
 
 With w_i'h_j in the place of Zb, z_ij = r_ij / sqrt(s2 - Var[w_i'h_j]) has variance 1, and a sum of residuals over the
-samples of a source has variance N s2 - Var[sum_j w_i'h_j].  So degrees of freedom are taken off where the fit has used
-them.  Offsets are part of the fit, s2 is that of the entry (predictive.py), and after a robust fit every residual is
-replaced by the normal one that is as improbable.
+samples of a source has variance N s2 - Var[sum_j w_i'h_j].  Offsets are part of the fit, s2 is that of the entry
+(predictive.py), and after a robust fit every residual is replaced by the normal one that is as improbable.
 
 y_ij = ln(z_ij^2 + SOFT) makes a sum of the factors on the noise, and wild entries hardly move it.  Under the model all
 y_ij of a source have one distribution, so an analysis of covariance (effects of features and samples, slope on the
@@ -28,12 +27,9 @@ from bjmd.fits import predictive, registry
 from bjmd.fits.posterior import DirichletColumns
 from bjmd.model import Priors
 
-SOFT = 0.05
-"""With this number y has no skewness under normal noise, so few samples are enough for the tests."""
-CUTS = np.array([4.0, 4.5, 5.0, 6.0, 8.0, 12.0])
-"""Distances from the fit, in noise sds, beyond which entries are counted."""
-BLOCK = 2**18
-"""Entries that are looked at at once."""
+SOFT = 0.05  # with this number y has no skewness under normal noise, so few samples are enough for the tests
+CUTS = np.array([4.0, 4.5, 5.0, 6.0, 8.0, 12.0])  # noise sds from the fit beyond which entries are counted
+BLOCK = 2**18  # entries that are looked at at once
 
 _LOG_SCALES = np.linspace(-8, 8, 321)
 _NORMAL = ndtri((np.arange(2000) + 0.5) / 2000)
@@ -67,7 +63,7 @@ class Survey:
 
     def blocks(self):
         """Some samples at a time: columns, which entries are there, x (or what is expected), E[WH], s2, what the fit
-        has left of s2 in the residuals, and the own part of Var[w_i'h_j] that does not lie along the components."""
+        has left of s2 in the residuals, and what of Var[w_i'h_j] is neither shared nor along the components."""
         step = max(1, BLOCK // self.shape[0])
         for first in range(0, self.shape[1], step):
             columns = slice(first, min(first + step, self.shape[1]))
@@ -76,7 +72,7 @@ class Survey:
             s2 = np.broadcast_to(predictive.noise_variance(self.result, self.c, columns), x.shape)
             spread = _column_covariance(self.result, self.c, columns)
             left = s2 - _inner(self.squares, spread) - _inner(self.covariance, h[:, None] * h) - self.offset_variance
-            left = np.maximum(left, 0.1 * s2)  # though a posterior may say, where the model fails, that none is left
+            left = np.maximum(left, 0.1 * s2)  # not nothing, though a posterior may say so where the model fails
             x = np.where(seen, x, mean)
             if self.result.model.degrees_of_freedom is not None:
                 x = mean + _as_normal(x - mean, np.sqrt(left), self.result.model.degrees_of_freedom[self.c])

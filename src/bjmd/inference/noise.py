@@ -24,11 +24,9 @@ from bjmd.errors import InputError
 from bjmd.numerics import moments
 
 FACTORS = ("feature", "sample", "robust")
+# how many times as precise as the rest a feature or sample can get: one without variance would else take the fit over
 MOST_PRECISE = 10
-"""How many times as precise as the rest a feature or sample can get, whatever its errors: one without variance would
-else have an infinite precision and take the fit over."""
-FIRST_NU, LEAST_NU, MOST_NU = 10.0, 0.5, 200.0
-"""Degrees of freedom: to begin with, and the bounds; with 200 a t is normal for all that matters."""
+FIRST_NU, LEAST_NU, MOST_NU = 10.0, 0.5, 200.0  # degrees of freedom; with 200 a t is normal for all that matters
 LARGEST_SHAPE = 1e6
 
 
@@ -141,10 +139,8 @@ class StudentT:
 class Weighed:
     """A source at the present weights of its entries."""
 
-    spread_of_rows: np.ndarray
-    """sum_j u_j v (1 - v) r^2."""
-    squares_of_columns: np.ndarray
-    """sum_i phi_i (z^2 + v (1 - v) r^2)."""
+    spread_of_rows: np.ndarray  # sum_j u_j v (1 - v) r^2
+    squares_of_columns: np.ndarray  # sum_i phi_i (z^2 + v (1 - v) r^2)
     by_column: StudentT
 
     @property

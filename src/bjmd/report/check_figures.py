@@ -1,5 +1,6 @@
 """Pictures of what `check` finds, one a finding: figure(finding)."""
 
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -10,23 +11,20 @@ from bjmd.fits.check import FAR, LARGE, SMALL
 from bjmd.report.figures import WIDTH, legend, panels, short
 from bjmd.report.style import COLOURS, MARKERS, styled
 
-BAND = "0.88"
-"""The grey of what chance, or the prior, allows."""
-HEIGHTS = [1.75]
-"""Of the axes of a panel, in inches."""
+BAND = "0.88"  # the grey of what chance, or the prior, allows
+HEIGHTS = [1.75]  # of the axes of a panel, in inches
 
 
 @styled
 def figure(finding):
     """The picture that belongs to a finding."""
-    picture, axes = DRAWN[finding.name](finding)
+    picture, axes = DRAWN[finding.name](finding.data)
     legend(picture, axes, n_columns=6)
     return picture
 
 
-def uneven(finding):
+def uneven(data, what):
     """Noise sd of features or samples, sorted, against what equal noise gives by chance (grey: nine in ten)."""
-    data, what = finding.data, finding.name.split()[0]
     picture, axes = panels(data["sources"], HEIGHTS, "Noise sd")
     for (ax,), sd, raw, chance in zip(axes, data["sd"], data["raw"], data["chance"], strict=True):
         order = np.argsort(raw)
@@ -44,9 +42,9 @@ def uneven(finding):
     return picture, axes
 
 
-def wild(finding):
+def wild(data):
     """Share of the entries beyond a distance from the fit, against normal noise."""
-    data, at = finding.data, finding.data["at"]
+    at = data["at"]
     picture, [[ax]] = panels([""], HEIGHTS)
     ax.plot(at[at <= 6], 2 * ndtr(-at[at <= 6]), color="black", linewidth=1, label="normal noise")
     for style, share in zip(_styles(data["sources"]), data["share"], strict=True):
@@ -57,9 +55,8 @@ def wild(finding):
     return picture, [[ax]]
 
 
-def growing(finding):
+def growing(data):
     """Noise sd against the fitted value."""
-    data = finding.data
     picture, [[ax]] = panels([""], HEIGHTS)
     for c, style in enumerate(_styles(data["sources"])):
         enough = data["n"][c] >= 30
@@ -70,14 +67,13 @@ def growing(finding):
     return picture, [[ax]]
 
 
-def shifts(finding):
+def shifts(data):
     """Mean residuals of the features of every source, in sds, against the normal distribution that they should have.
 
     Where the fit has made a component of the shift, it is the gains from components that show it.
     """
-    data = finding.data
     if "gain" in data:
-        return private(finding)
+        return private(data)
     picture, axes = panels(data["sources"], HEIGHTS, "Density")
     reach = max(4.0, *(np.abs(z).max() for z in data["z"]))
     grid = np.linspace(-reach, reach, 400)
@@ -88,9 +84,8 @@ def shifts(finding):
     return picture, axes
 
 
-def private(finding):
+def private(data):
     """What every source gains from every component, on a scale that shows small gains as well."""
-    data = finding.data
     gain = np.asarray(data["gain"])
     picture, [[ax]] = panels([""], HEIGHTS)
     width = 0.8 / len(gain)
@@ -105,24 +100,21 @@ def private(finding):
     return picture, [[ax]]
 
 
-def unit(finding):
+def unit(data):
     """Spread of every source against the sizes that suit the prior (grey)."""
-    data = finding.data
     picture = Figure(figsize=(WIDTH, 0.25 * len(data["sources"]) + 1.2), layout="constrained")
     ax = picture.subplots()
     ax.axvspan(SMALL * data["lambda_"], LARGE * data["lambda_"], color=BAND, label="suits the prior")
     ax.axvline(data["lambda_"], color="black", linewidth=1, label="lambda_")
     ax.plot(data["size"], np.arange(len(data["sources"])), "o", color=COLOURS[0])
     ax.set_yticks(np.arange(len(data["sources"])), short(data["sources"], 30))
-    ax.set_ylim(len(data["sources"]) - 0.5, -0.5)
-    ax.set_xscale("log")
+    ax.set(ylim=(len(data["sources"]) - 0.5, -0.5), xscale="log")
     ax.set_xlabel("Spread of the data around the means of features")
     return picture, [[ax]]
 
 
-def origin(finding):
+def origin(data):
     """Means of the features, with the prior's middle and width."""
-    data = finding.data
     picture, [[ax]] = panels([""], HEIGHTS)
     ax.axvspan(-FAR * data["lambda_"], FAR * data["lambda_"], color=BAND, label="suits the prior")
     ax.hist(data["means"], 40, color=COLOURS[5], label="features")
@@ -136,8 +128,8 @@ DRAWN = {
     "origin": origin,
     "growing noise": growing,
     "wild entries": wild,
-    "feature noise": uneven,
-    "sample noise": uneven,
+    "feature noise": partial(uneven, what="feature"),
+    "sample noise": partial(uneven, what="sample"),
     "shifts": shifts,
     "private component": private,
 }
