@@ -199,10 +199,8 @@ def _names_beside(path: Path) -> tuple[list[str] | None, list[str] | None]:
 
 
 def _first_fields(beside: Path, files: list[str]) -> list[str] | None:
-    """The first field of every line of the first file that exists beside another one, perhaps zipped.
-
-    10x Genomics has the gene's id there, which is unique, and its symbol, which is not, in the second field.
-    """
+    """The first field of every line of the first file that exists beside another one, perhaps zipped."""
+    # there 10x Genomics has the gene's id, which is unique; the symbol in the second field is not
     paths = (beside.with_name(file + gz) for file in files for gz in ("", ".gz"))
     path = next((path for path in paths if path.is_file()), None)
     if path is None:

@@ -140,10 +140,7 @@ def _uneven(surveys, axis):
 
 
 def _wild(surveys, robust):
-    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of normal noise.
-
-    A robust fit has down-weighted whatever lies far out, so there it is no alarm.
-    """
+    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of normal noise."""
     found, calm = [], "No more entries lie far out than normal noise puts there"
     for s in surveys:
         # a spread of the noise that is no alarm itself must make none here
@@ -160,7 +157,7 @@ def _wild(surveys, robust):
             f"fit, where normal noise puts {expected[best]:.2g}, and the farthest lies {s.worst[0][0]:.3g} away"
         )
         found.append((counts[best] / expected[best], _p(p_values[best], len(surveys) * len(CUTS)), where, sentence))
-    if robust:
+    if robust:  # it has down-weighted whatever lies far out, so that is no alarm
         (_, i, j), s = max(((s.worst[0], s) for s in surveys), key=lambda one: one[0][0])
         calm = "The fit down-weights entries that lie far out; the farthest is "
         calm += f"{s.sources.feature_names[i]} of {s.sources.sample_names[s.c][j]} in {s.name}"

@@ -24,7 +24,7 @@ def require_dense(sources: Sources) -> None:
 
 
 def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.ndarray]:
-    """Which entries to hold out, by source: a drawn share of the observed, but never the last of a sample or feature."""
+    """Which entries to hold out, by source: a drawn share of the observed, never the last of a sample or feature."""
     hidden = []
     for x, n_observed, name in zip(sources.matrices, sources.n_observed, sources.names, strict=True):
         missing = np.isnan(x)

@@ -252,7 +252,7 @@ class _Columns:
 
 
 class _Dirichlets(_Columns):
-    """The column problem of the variational methods, ADVI's too, whose own has no closed form; columns are Dirichlets g."""
+    """The column problem of the variational methods, and of ADVI, whose own has no closed form; columns are g."""
 
     mean = staticmethod(dirichlet.mean)
 

@@ -68,11 +68,8 @@ def growing(data):
 
 
 def shifts(data):
-    """Mean residuals of the features of every source, in sds, against the normal distribution that they should have.
-
-    Where the fit has made a component of the shift, it is the gains from components that show it.
-    """
-    if "gain" in data:
+    """Mean residuals of the features of every source, in sds, against the normal distribution that they should have."""
+    if "gain" in data:  # the fit has made a component of the shift, so the gains from components show it
         return private(data)
     picture, axes = panels(data["sources"], HEIGHTS, "Density")
     reach = max(4.0, *(np.abs(z).max() for z in data["z"]))
