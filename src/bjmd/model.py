@@ -7,10 +7,9 @@ This file holds the constants of the priors (`Priors`) and the negative log join
 reports as its objective (docs/derivation.md, 1 and 2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import gammaln, polygamma, psi
@@ -20,29 +19,25 @@ from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
 
 LEARNED = "learned"
-SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.5, 0.01
-"""Priors in the unit of the data: lambda in root mean squares around the origin, b0 in mean squares."""
+LEAST_ALPHA = 1e-2
+SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.5, 0.01  # lambda in root mean squares around the origin, b0 in mean squares
 
 
 @dataclass(frozen=True)
 class Priors:
     """The constants of the priors; the defaults are the paper's."""
 
-    alpha0: float | Sequence[float] = 1.1
-    """Dirichlet of the memberships, one number or one per component."""
-    lambda_: float = 1.0
-    """Laplace scale of the components."""
+    alpha0: float | Sequence[float] = 1.1  # Dirichlet of the memberships, one number or one per component
+    lambda_: float = 1.0  # Laplace scale of the components
     a0: float = 0.01
-    b0: float = 0.01
-    """Inverse gamma of the noise variances."""
+    b0: float = 0.01  # inverse gamma of the noise variances
     learns_alpha: bool = False
     learns_lambda: bool = False
     """Whether the closed form learns a Dirichlet for every source, and a scale for every component."""
-    relative: tuple[str, ...] = ()
-    """Which of lambda_ and b0 are in the unit of the data."""
+    relative: tuple[str, ...] = ()  # which of lambda_ and b0 are in the unit of the data
 
     @classmethod
-    def of(cls, name: str, alpha0=1.1, lambda_=None, a0=0.01, b0=None) -> Priors:
+    def of(cls, name: str, alpha0=1.1, lambda_=None, a0=0.01, b0=None) -> Self:
         """The priors called "data" or "paper", with whatever was given in place of them.
 
         With those of the data, a Dirichlet that is learned has scales that are learned too, unless there is a number:
@@ -68,7 +63,7 @@ class Priors:
         for name, value in {"lambda_": self.lambda_, "a0": self.a0, "b0": self.b0}.items():
             object.__setattr__(self, name, positive_number(name, value))
 
-    def in_unit(self, unit: float) -> Priors:
+    def in_unit(self, unit: float) -> Self:
         """The same priors for data divided by a unit."""
         if unit == 1:
             return self
@@ -81,9 +76,6 @@ class Priors:
         if alpha0.ndim == 1 and len(alpha0) != n_components:
             raise InputError(f"alpha0 has {len(alpha0)} entries but there are {n_components} components; give one each")
         return np.array(np.broadcast_to(alpha0, (n_components,)))
-
-
-LEAST_ALPHA = 1e-2
 
 
 def learned_dirichlet(mean_log, alpha, n_columns):
@@ -134,9 +126,7 @@ def noise_terms(rss, noise_variance, n_entries, priors):
 def dirichlet_terms(h, alpha0):
     """- sum_kj (alpha0_k - 1) ln h_kj for one source."""
     weight = alpha0 - 1
-    if not weight.any():
-        return 0.0
-    return -float(weight @ np.log(h).sum(axis=1))
+    return -float(weight @ np.log(h).sum(axis=1)) if weight.any() else 0.0
 
 
 def laplace_terms(w, lambda_):
@@ -146,8 +136,7 @@ def laplace_terms(w, lambda_):
 
 def negative_log_joint(sources, w, memberships, noise_variances, priors):
     """The objective from scratch, up to terms that no unknown enters."""
-    gram = w.T @ w
-    alpha0 = priors.dirichlet(w.shape[1])
+    gram, alpha0 = w.T @ w, priors.dirichlet(w.shape[1])
     total = laplace_terms(w, priors.lambda_)
     for x, norm, h, s2 in zip(sources.matrices, sources.squared_norms, memberships, noise_variances, strict=True):
         rss = residual_sum_of_squares(norm, gram, components_times_data(w.T, x), h)

@@ -26,8 +26,7 @@ from bjmd.model import LEARNED, Priors
 log = logging.getLogger(__name__)
 """The command shows what is logged on stderr, away from what the next program in a pipe reads."""
 
-DIFFERENT_SCALES = 10
-"""Sources whose entries differ by this factor get a hint."""
+DIFFERENT_SCALES = 10  # sources whose entries differ by this factor get a hint
 
 FORMATS = """\
 files:
@@ -61,17 +60,15 @@ def add_sources(parser: argparse.ArgumentParser, what: str = "a data source") ->
     which = "all, counting those that a source lacks as missing (outer), or only those that every source has (inner)"
     add("--join", choices=JOINS, default=JOINS[0], help=f"features to use: {which}; default: %(default)s")
     add("--split-by", metavar="COLUMN", help="split an .h5ad file into sources by this column of obs")
-    divisor = "its mean or its root mean square (rms)"
-    scales = preparation.SCALES
+    divisor, scales = "its mean or its root mean square (rms)", preparation.SCALES
     add("--scale", choices=scales, default=scales[0], help=f"divide each source by {divisor}; default: %(default)s")
     return data
 
 
 def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
     """The option that says which way round the files are."""
-    parser.add_argument(
-        "--samples-in-rows", action="store_true", help="rows are samples, columns are features (default: the reverse)"
-    )
+    turned = "rows are samples, columns are features (default: the reverse)"
+    parser.add_argument("--samples-in-rows", action="store_true", help=turned)
 
 
 def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
@@ -125,19 +122,15 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def read(
-    arguments: argparse.Namespace, labels: Path | None = None
-) -> tuple[list[tables.Table], Sources, tables.Settings]:
+def read(given: argparse.Namespace, labels: Path | None = None) -> tuple[list[tables.Table], Sources, tables.Settings]:
     """The tables in the files, the sources made of them, and how they were made."""
-    reading = {"samples_in_rows": arguments.samples_in_rows, "split_by": arguments.split_by}
-    read = readers.read_tables(arguments.files, **reading)
-    names = arguments.names and arguments.names.split(",")
-    sources, settings = tables.prepare(
-        read, names=names, labels=labels, join=arguments.join, scale=arguments.scale, reading=reading
-    )
+    reading = {"samples_in_rows": given.samples_in_rows, "split_by": given.split_by}
+    read = readers.read_tables(given.files, **reading)
+    how = {"names": given.names and given.names.split(","), "join": given.join, "scale": given.scale}
+    sources, settings = tables.prepare(read, labels=labels, reading=reading, **how)
     sizes = (f"{count(n, 'sample')} from {name}" for n, name in zip(sources.n_samples, sources.names, strict=True))
     log.info("%s; %s", count(sources.n_features, "feature"), ", ".join(sizes))
-    if arguments.scale == "none":
+    if given.scale == "none" and all(sources.squared_norms):
         _hint_at_scales(sources)
     for note in settings.notes:
         log.info(note)
@@ -146,16 +139,13 @@ def read(
 
 def _hint_at_scales(sources: Sources) -> None:
     """Sources of different scale share no components; say so where it is plain to see."""
-    if not all(sources.squared_norms):
-        return
     sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
     small, large = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
-    size = sizes[large]
-    if size > DIFFERENT_SCALES * sizes[small]:
+    if sizes[large] > DIFFERENT_SCALES * sizes[small]:
         log.info(
             "hint: the entries of source %r are %.0f times as large as those of %r (root mean square), but both share "
             "the same components; consider --scale rms",
-            large, size / sizes[small], small,
+            large, sizes[large] / sizes[small], small,
         )  # fmt: skip
 
 

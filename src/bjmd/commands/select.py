@@ -29,8 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.fits import number_of_components
     from bjmd.report import style, text
 
-    options = common.method_options(arguments)
-    ks = _numbers(arguments.components)
+    options, ks = common.method_options(arguments), _numbers(arguments.components)
     folder = arguments.output
     held = outputs.held_names(folder)
     if held - set(FILES):

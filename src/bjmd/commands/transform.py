@@ -47,8 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     table.matrix = table.matrix / _divisor(fit.settings, table, place)
     matrix, report = over_features(table, fit.feature_names)
     common.log.info(report)
-    best = fit.results[0]
-    projected = projection.project(best, matrix, source=place)
+    projected = projection.project(fit.results[0], matrix, source=place)
     origin = "estimated from the samples" if place is None else f"that of source {source!r}"
     common.log.info("noise sd %.4g, %s", projected.noise, origin)
     samples = table.sample_names or range(1, matrix.shape[1] + 1)

@@ -19,8 +19,7 @@ from bjmd.files import hashes, readers, tables
 from bjmd.fits import registry, storage
 from bjmd.fits.decomposition import Decomposition
 
-ROUNDING = 1e-8
-"""Differences up to this share of the largest entry are taken for rounding, which the sweeps of a fit enlarge."""
+ROUNDING = 1e-8  # up to this share of the largest entry a difference is rounding, which the sweeps of a fit enlarge
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

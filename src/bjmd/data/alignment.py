@@ -15,14 +15,10 @@ JOINS = ("outer", "inner")
 class Alignment:
     """What became of the features of several sources."""
 
-    feature_names: list[str]
-    """The common features, in the order in which they are first met."""
-    n_shared: int
-    """How many of all features every source has."""
-    n_all: int
-    """How many features at least one source has."""
-    lacking: dict[str, int]
-    """For every source, how many of all features it does not have."""
+    feature_names: list[str]  #: the common features, in the order in which they are first met
+    n_shared: int  #: how many of all features every source has
+    n_all: int  #: how many features at least one source has
+    lacking: dict[str, int]  #: for every source, how many of all features it does not have
     join: str
 
     def __str__(self):
@@ -42,9 +38,8 @@ def align(matrices, feature_names, names, join="outer"):
     one_of("join", join, JOINS)
     for x, features, name in zip(matrices, feature_names, names, strict=True):
         if len(features) != x.shape[0]:
-            raise InputError(
-                f"source {name!r} has {x.shape[0]} features but {len(features)} feature names; give one each"
-            )
+            counts = f"{x.shape[0]} features but {len(features)} feature names"
+            raise InputError(f"source {name!r} has {counts}; give one each")
         if len(set(features)) < len(features):
             double = next(feature for feature in features if list(features).count(feature) > 1)
             raise InputError(f"source {name!r} has feature {double!r} more than once; rename or merge its rows")

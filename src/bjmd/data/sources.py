@@ -1,7 +1,5 @@
 """The data of a fit: several sources, features by samples, over the same features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,8 +60,7 @@ class Sources:
                 )
         self.n_samples = [x.shape[1] for x in self.matrices]
         self.feature_names = _names(feature_names, self.n_features, "feature", "feature_names")
-        if sample_names is None:
-            sample_names = [None] * len(self)
+        sample_names = [None] * len(self) if sample_names is None else sample_names
         _check_count(sample_names, len(self), "sample_names", "source")
         self.sample_names = [
             _names(given, n, f"{name}-sample", f"sample_names of source {name!r}")
@@ -83,18 +80,16 @@ class Sources:
         return len(self.matrices)
 
     def __repr__(self):
-        shapes = ", ".join(
-            f"{name}: {self.n_features} x {n}" for name, n in zip(self.names, self.n_samples, strict=True)
-        )
-        return f"Sources({shapes})"
+        shapes = (f"{name}: {self.n_features} x {n}" for name, n in zip(self.names, self.n_samples, strict=True))
+        return f"Sources({', '.join(shapes)})"
 
-    def replace(self, **changes: Any) -> Sources:
+    def replace(self, **changes: Any) -> "Sources":
         """The same sources with some of the constructor's arguments changed."""
         kept = ("matrices", "names", "feature_names", "sample_names", "labels")
         class_names = self.class_names if self.labels is not None else None
         return Sources(**({name: getattr(self, name) for name in kept} | {"class_names": class_names} | changes))
 
-    def concatenated(self) -> Sources:
+    def concatenated(self) -> "Sources":
         """All samples side by side as one source, which is what the cat variants of a method see."""
         if len(self) == 1:
             return self
@@ -130,24 +125,21 @@ class Sources:
         whole_number("n_components", n_components, least=1)
         most = sum(self.n_samples)
         if n_components > most:
-            raise InputError(
-                f"n_components is {n_components}, more than the data allow: they have {count(most, 'sample')}"
-            )
+            have = count(most, "sample")
+            raise InputError(f"n_components is {n_components}, more than the data allow: they have {have}")
 
     def _require_observations(self):
         """Refuse a sample or a feature of which nothing is known."""
         seen = np.zeros(self.n_features, dtype=bool)
-        for x, n_missing, name, samples in zip(
-            self.matrices, self.n_missing, self.names, self.sample_names, strict=True
-        ):
-            if not n_missing:
+        for c, x in enumerate(self.matrices):
+            if not self.n_missing[c]:
                 seen[:] = True
                 continue
             missing = np.isnan(x)
             empty = np.flatnonzero(missing.all(axis=0))
             if len(empty):
                 raise InputError(
-                    f"sample {samples[empty[0]]!r} of source {name!r} has no observed entry"
+                    f"sample {self.sample_names[c][empty[0]]!r} of source {self.names[c]!r} has no observed entry"
                     f"{_and_others(empty)}; remove what is empty"
                 )
             seen |= ~missing.all(axis=1)
@@ -224,9 +216,8 @@ def _matrix(x, name):
     if matrix.ndim != 2:
         raise InputError(f"source {name!r} has {matrix.ndim} dimensions; it must be a features x samples matrix")
     if 0 in matrix.shape:
-        raise InputError(
-            f"source {name!r} is empty ({matrix.shape[0]} x {matrix.shape[1]}); remove it or check its file"
-        )
+        shape = " x ".join(map(str, matrix.shape))
+        raise InputError(f"source {name!r} is empty ({shape}); remove it or check its file")
     if isinstance(matrix, Streamed):
         return matrix
     matrix = matrix.astype(np.float64, copy=False)

@@ -41,17 +41,13 @@ def read(path: Path, names: list[str], sample_names: list[list[str]]) -> tuple[l
             f"{sample_names[0][0]!r}; its first column must hold the names of samples"
         )
     if unknown:
-        log.warning(
-            "%d of the %d samples in %s are not in the data, for example %r",
-            len(unknown), len(lines), path, unknown[0],
-        )  # fmt: skip
+        more = "%d of the %d samples in %s are not in the data, for example %r"
+        log.warning(more, len(unknown), len(lines), path, unknown[0])
     for name, samples, block in zip(names, sample_names, labels, strict=True):
         without = np.flatnonzero(~block.any(axis=0))
         if len(without):
-            log.warning(
-                "%d of the %d samples of source %r have no class in %s, for example %r",
-                len(without), len(samples), name, path, samples[without[0]],
-            )  # fmt: skip
+            fewer = "%d of the %d samples of source %r have no class in %s, for example %r"
+            log.warning(fewer, len(without), len(samples), name, path, samples[without[0]])
     return labels, class_names
 
 

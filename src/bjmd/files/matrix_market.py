@@ -38,7 +38,9 @@ def read(path: Path) -> np.ndarray | scipy.sparse.csc_array:
             body = pd.DataFrame()
     whole = 2 if kind == "coordinate" else 0  # the first columns are places
     n_columns = whole + (field != "pattern")
-    promised = int(size[2]) if kind == "coordinate" else _n_stored(shape, symmetry)
+    n, m = shape  # an array file has all, or the lower triangle, without its diagonal if that must be zero
+    in_array = {"general": n * m, "symmetric": n * (n + 1) // 2, "skew-symmetric": n * (n - 1) // 2}
+    promised = int(size[2]) if kind == "coordinate" else in_array[symmetry]
     if len(body) != promised:
         raise InputError(f"{path} has {len(body)} entries but promises {promised}; check whether it was cut off")
     kinds = [body[i].dtype.kind for i in body.columns] if promised else ["i"] * n_columns
@@ -59,12 +61,6 @@ def read(path: Path) -> np.ndarray | scipy.sparse.csc_array:
         values = np.concatenate([values, (-1 if symmetry == "skew-symmetric" else 1) * values[mirrored]])
         places = np.concatenate([places, places[mirrored][:, ::-1]])
     return scipy.sparse.coo_array((values, (places[:, 0], places[:, 1])), shape=shape).tocsc()
-
-
-def _n_stored(shape: tuple[int, int], symmetry: str) -> int:
-    """How many numbers an array file has: all, or the lower triangle, without its diagonal if that must be zero."""
-    n, m = shape
-    return {"general": n * m, "symmetric": n * (n + 1) // 2, "skew-symmetric": n * (n - 1) // 2}[symmetry]
 
 
 def _dense(shape: tuple[int, int], symmetry: str, values: np.ndarray) -> np.ndarray:

@@ -98,14 +98,12 @@ def _read_file(path: Path, samples_in_rows: bool, split_by: str | None) -> list[
         raise InputError(f"{path} does not exist; check the path")
     if not path.is_file():
         raise InputError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
-    ending = _split_ending(path)[1]
-    zipped = path.suffix.lower() == ".gz"
+    ending, zipped = _split_ending(path)[1], path.suffix.lower() == ".gz"
     if ending in _SPREADSHEETS:
         raise InputError(f"{path} is a spreadsheet; save its sheet as CSV or tab-separated text, and give that file")
     if ending not in _READERS or (zipped and ending not in _MAY_BE_ZIPPED):
-        raise InputError(
-            f"{path} is of an unknown kind; known are {', '.join(_READERS)}, and with .gz {', '.join(_MAY_BE_ZIPPED)}"
-        )
+        known = f"{', '.join(_READERS)}, and with .gz {', '.join(_MAY_BE_ZIPPED)}"
+        raise InputError(f"{path} is of an unknown kind; known are {known}")
     if split_by is not None and ending != ".h5ad":
         raise InputError(f"{path} cannot be split by {split_by!r}; only .h5ad files have columns about their samples")
     reader = _READERS[ending]
@@ -144,10 +142,8 @@ def _read_npz(path: Path, samples_in_rows: bool) -> list[Table]:
         )
     with problems_as_sentences(path, "an .npz file of numbers and text only"), np.load(path) as arrays:
         matrix = arrays[key]
-        features, samples = (
-            [str(name) for name in arrays[key].ravel()] if key in members else None for key in ("features", "samples")
-        )
-    rows, columns = (samples, features) if samples_in_rows else (features, samples)
+        order = ("samples", "features") if samples_in_rows else ("features", "samples")
+        rows, columns = ([str(name) for name in arrays[of].ravel()] if of in members else None for of in order)
     return [_table(path, matrix, rows, columns, samples_in_rows)]
 
 
@@ -203,10 +199,8 @@ def _names_beside(path: Path) -> tuple[list[str] | None, list[str] | None]:
 
 
 def _first_fields(beside: Path, files: list[str]) -> list[str] | None:
-    """The first field of every line of the first file that exists beside another one, perhaps zipped.
-
-    10x Genomics has the gene's id there, which is unique, and its symbol, which is not, in the second field.
-    """
+    """The first field of every line of the first file that exists beside another one, perhaps zipped."""
+    # there 10x Genomics has the gene's id, which is unique; the symbol in the second field is not
     paths = (beside.with_name(file + gz) for file in files for gz in ("", ".gz"))
     path = next((path for path in paths if path.is_file()), None)
     if path is None:

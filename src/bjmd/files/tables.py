@@ -21,8 +21,7 @@ from bjmd.files import label_files
 
 log = logging.getLogger(__name__)
 
-FEW = 0.1
-"""The share of common names below which two tables look as if one was named differently, or transposed."""
+FEW = 0.1  # the share of common names below which two tables look as if one was named differently, or transposed
 
 
 @dataclass
@@ -33,12 +32,9 @@ class Table:
     feature_names: list[str] | None
     sample_names: list[str] | None = None
     name: str = ""
-    path: Path | None = None
-    """The file that it comes from."""
-    part: str | None = None
-    """Which of several sources in the file it is."""
-    labels: np.ndarray | None = None
-    """classes x samples"""
+    path: Path | None = None  # the file that it comes from
+    part: str | None = None  # which of several sources in the file it is
+    labels: np.ndarray | None = None  # classes x samples
     class_names: tuple[str, ...] = ()
     metadata: Any = None
     """A DataFrame about the samples, or None."""
@@ -53,13 +49,10 @@ class Settings:
     """How the data of a fit were made, for its report and for whoever brings new samples to it."""
 
     files: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    """Sentences for the user and the report."""
+    notes: Sequence[str] = ()  # sentences for the user and the report
     scale: str = "none"
-    divisors: Sequence[float] = ()
-    """What each source was divided by."""
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    """The options with which the files were read and joined."""
+    divisors: Sequence[float] = ()  # what each source was divided by
+    reading: Mapping[str, Any] = field(default_factory=dict)  # the options with which the files were read and joined
 
 
 def prepare(
@@ -90,10 +83,8 @@ def assemble(
     own_names = [table.name for table in tables]
     names = own_names if names is None else names
     if len(names) != len(tables):
-        raise InputError(
-            f"the number of names is {len(names)} but there are {len(tables)} sources ({', '.join(own_names)}); give "
-            "one each"
-        )
+        there = f"{len(tables)} sources ({', '.join(own_names)})"
+        raise InputError(f"the number of names is {len(names)} but there are {there}; give one each")
     if not all(name.strip() for name in names):
         raise InputError("a source has an empty name; give each a name of its own")
     matrices, alignment = align([table.matrix for table in tables], _feature_names(tables), names, join)
@@ -179,10 +170,8 @@ def _check_direction(table: Table, others: list[Table]) -> None:
             "files, add or drop --samples-in-rows)"
         )
     if common:  # a table with none is refused where it is used
-        log.warning(
-            "only %d of the %d features of %s are in another source; check that they are named alike",
-            common, n_features, table,
-        )  # fmt: skip
+        few = "only %d of the %d features of %s are in another source; check that they are named alike"
+        log.warning(few, common, n_features, table)
 
 
 def _labels(tables: Sequence[Table], names: list[str], path: str | Path | None) -> tuple:

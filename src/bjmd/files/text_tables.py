@@ -22,9 +22,7 @@ from bjmd.errors import InputError
 log = logging.getLogger(__name__)
 
 MISSING = ("", "NA", "na", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None")
-"""What a cell may hold where a value is missing."""
-EXACT_LENGTH = 16
-"""pandas' fast conversion is exact up to 15 digits, which with a sign or a point are at most so many characters."""
+EXACT_LENGTH = 16  # pandas' fast conversion is exact up to 15 digits: so many characters with a sign or a point
 _NAMING = re.compile(r"^id|id$|name|gene|feature|symbol|probe|entrez|index|word|pixel|^#|^x$", re.IGNORECASE)
 """What people write above a column of names."""
 _DATE = re.compile(r"(\d{1,2}-)?(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(-\d{1,2})?", re.IGNORECASE)
@@ -64,7 +62,8 @@ def _check_names(path: Path, rows: list[str], columns: list[str], heading: str, 
         odd = next((name for name in names if any(ord(character) < 32 for character in name)), None)
         if odd is not None:
             raise InputError(f"the {place} of {path} has the name {odd[:40]!r}; check its quotation marks")
-        if all(map(_is_measurement, names)):
+        # a plain whole number may be a name; no one would choose any other
+        if all(_is_number(name) and not re.fullmatch(r"\d+", name) for name in names):
             raise InputError(f"the {place} of {path} holds numbers such as {names[0]}; it must hold names")
         called_names = _NAMING.search(heading) or not heading
         if whole and all(map(str.isdecimal, names)) and not (_count_on(names) or (names is rows and called_names)):
@@ -75,10 +74,8 @@ def _check_names(path: Path, rows: list[str], columns: list[str], heading: str, 
             )
     dates = [name for name in (*rows, *columns) if _DATE.fullmatch(name)]
     if dates:
-        log.warning(
-            "%d names in %s look like dates, for example %r; a spreadsheet may have changed them", len(dates), path,
-            dates[0],
-        )  # fmt: skip
+        changed = "%d names in %s look like dates, for example %r; a spreadsheet may have changed them"
+        log.warning(changed, len(dates), path, dates[0])
 
 
 def _count_on(names: list[str]) -> bool:
@@ -169,11 +166,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text  # which Python allows in numbers, and no one else
-
-
-def _is_measurement(name: str) -> bool:
-    """Whether a name is a number that no one would choose for a name; a plain whole number may be a name."""
-    return _is_number(name) and not re.fullmatch(r"\d+", name)
 
 
 def separator_of(path: Path) -> str:

@@ -29,8 +29,7 @@ SHARE, N_STARTS, TOL = 0.1, 2, 1e-5
 ENOUGH, LEAST = 2.0, 1e-3
 """Standard errors that a part must gain, for the best of several is often one above nothing; and nats per entry, below
 which lies the tolerance of the fits.  A shift of a twentieth of the noise gains as much."""
-USUAL = 5.0
-"""How far a sample's difference between two models may lie from the median of all, in sds by the median deviation."""
+USUAL = 5.0  # how far from the median of all a sample's difference may lie, in sds by the median deviation
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,8 @@ class _Search:
 
     def try_all(self, models):
         new = [model for model in models if model not in self.densities]
-        fits = [
-            partial(self.fit, seed=self.seed + start, **{**self.options, **_options(model)})
-            for model in new
-            for start in range(N_STARTS)
-        ]
+        seeds = range(self.seed, self.seed + N_STARTS)
+        fits = [partial(self.fit, seed=seed, **self.options | _options(model)) for model in new for seed in seeds]
         results = restarts.in_threads(fits, self.jobs, lambda *_: None)
         for place, model in enumerate(new):
             (best,) = restarts.best(results[N_STARTS * place : N_STARTS * (place + 1)], 1)

@@ -9,8 +9,6 @@ An alarm is raised by what is beyond chance (p at most LEVEL after Bonferroni) *
 (statistic above threshold): with enough data every model is wrong beyond chance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,22 +24,17 @@ from bjmd.fits.residuals import CUTS, Survey, log_scale, priors_of, row_covarian
 from bjmd.inference.noise import parsed
 from bjmd.numerics import dirichlet
 
-LEVEL = 0.01
-"""The largest p that raises an alarm."""
-SPREAD = 0.15
-"""Sd of ln(noise sd) over features or samples.  Ignoring a spread t costs about 4 t^2 of the information: a tenth."""
-GROWTH = 0.15
-"""Change of ln(noise sd) for one sd of the signal."""
-SHIFT = 0.1
-"""Root mean square of a source's shifts, as a share of its noise sd."""
+LEVEL = 0.01  #: the largest p that raises an alarm
+SPREAD = 0.15  #: sd of ln(noise sd) over features or samples; to ignore t costs about 4 t^2 of the information, a tenth
+GROWTH = 0.15  #: change of ln(noise sd) for one sd of the signal
+SHIFT = 0.1  #: root mean square of a source's shifts, as a share of its noise sd
 OWNED, OWNED_BY_ALL = 0.8, 0.5
 """Share of a component's use that is one source's alone: by some of its samples, or by nearly all, which is a shift."""
 NEARLY_ALL, TELLING = 0.8, 10.0
 """Share of the samples of a source, and nats that another source must have at stake for its silence to tell."""
 LARGE, SMALL, PRIOR_NOISE = 10.0, 1e-3, 0.05
 """The data's size over a fixed lambda, too large or too small; and b0 as a share of the sum of squares."""
-FAR, FAR_IN_SDS = 5.0, 3.0
-"""Feature means over a fixed lambda, and over the spread around them."""
+FAR, FAR_IN_SDS = 5.0, 3.0  #: feature means over a fixed lambda, and over the spread around them
 
 ANSWERS = {
     "unit": 'priors="data" would help',
@@ -55,8 +48,7 @@ ANSWERS = {
 }
 """What to do about each alarm, in the order of the findings."""
 LEFT = "the noise model of the fit allows for it, but not for all of it"
-GRAVE = ("unit", "origin", "growing noise", "wild entries")
-"""Alarms that can raise those after them, too."""
+GRAVE = ("unit", "origin", "growing noise", "wild entries")  #: alarms that can raise those after them, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +58,8 @@ class Finding:
     name: str
     statistic: float
     threshold: float
-    p_value: float | None
-    """None where size alone decides."""
-    where: list[str]
-    """The worst offenders; empty without alarm."""
+    p_value: float | None  #: None where size alone decides
+    where: list[str]  #: the worst offenders; empty without alarm
     sentence: str
     data: dict[str, Any]
 
@@ -87,19 +77,10 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
         surveys = [Survey(sources, result, c, covariance, squares) for c in range(len(sources))]
         owned = _Ownership(surveys)
     (priors, origin), noise = priors_of(sources, result), parsed(result.options.get("noise", "source"))
-    findings = [
-        _unit(surveys, priors),
-        _origin(surveys, priors, origin),
-        _growing(surveys),
-        _wild(surveys, "robust" in noise),
-    ]
-    findings += [_uneven(surveys, 0), _uneven(surveys, 1)]
-    findings += [
-        _shifts(surveys, owned, result.model is not None and result.model.offsets is not None),
-        _private(surveys, owned, priors),
-    ]
-    on = {f"{part} noise" for part in noise}
-    return [_with_doubt(_with_what_is_on(finding, on), findings) for finding in findings]
+    findings = [_unit(surveys, priors), _origin(surveys, priors, origin), _growing(surveys)]
+    findings += [_wild(surveys, "robust" in noise), _uneven(surveys, 0), _uneven(surveys, 1)]
+    findings += [_shifts(surveys, owned), _private(surveys, owned, priors)]
+    return [_in_context(finding, findings, {f"{part} noise" for part in noise}) for finding in findings]
 
 
 def require_checkable(method: str) -> None:
@@ -109,21 +90,15 @@ def require_checkable(method: str) -> None:
         raise InputError(f"method {method!r} has no noise model to check; fit with one of {able}")
 
 
-def _with_what_is_on(finding, on):
-    """Do not recommend what the fit has already."""
-    if not finding.alarm or finding.name not in on:
+def _in_context(finding, findings, on):
+    """Do not recommend what is on already; doubt an alarm after a graver one, which can lead the whole fit astray."""
+    if not finding.alarm:
         return finding
-    return replace(finding, sentence=finding.sentence.replace(ANSWERS[finding.name], LEFT))
-
-
-def _with_doubt(finding, findings):
-    """Say so where a graver alarm may be all there is to this one: it can lead the whole fit astray."""
-    names = [other.name for other in findings]
-    graver = [other.name for other in findings[: names.index(finding.name)] if other.alarm and other.name in GRAVE]
-    if not finding.alarm or not graver:
-        return finding
-    doubt = f" This may only be an effect of {' and '.join(graver)}; deal with that first."
-    return replace(finding, sentence=finding.sentence + doubt)
+    sentence = finding.sentence.replace(ANSWERS[finding.name], LEFT) if finding.name in on else finding.sentence
+    graver = [other.name for other in findings[: findings.index(finding)] if other.alarm and other.name in GRAVE]
+    if graver:
+        sentence += f" This may only be an effect of {' and '.join(graver)}; deal with that first."
+    return replace(finding, sentence=sentence)
 
 
 def _raises(statistic, threshold, p_value):
@@ -146,7 +121,7 @@ def _p(p_value, n_tests):
 def _uneven(surveys, axis):
     """Noise that differs by feature (axis 0) or sample (1): the F test of their effects on y."""
     what, found = ("feature", "sample")[axis], []
-    data: dict[str, list] = {"sources": [], "raw": [], "chance": [], "sd": []}
+    data = {"sources": [s.name for s in surveys], "raw": [], "chance": [], "sd": [s.sd for s in surveys]}
     for s in surveys:
         names = (s.sources.feature_names, s.sources.sample_names[s.c])[axis]
         p_value = fdtrc(max(s.freedom[axis], 1), s.last_freedom, s.ratios[axis])
@@ -159,19 +134,13 @@ def _uneven(surveys, axis):
         where = [f"{names[i]} in {s.name}" for i in top]
         found.append((s.spreads[axis], _p(p_value, len(surveys)), where, sentence))
         part = (s.rows, s.columns)[axis]
-        for key, value in (
-            ("sources", s.name), ("sd", s.sd), ("raw", log_scale(part[1]) - log_scale(s.means[0])),
-            ("chance", np.sqrt(s.y_variance / np.maximum(part[0], 1)) / s.rise),
-        ):  # fmt: skip
-            data[key].append(value)
+        data["raw"].append(log_scale(part[1]) - log_scale(s.means[0]))
+        data["chance"].append(np.sqrt(s.y_variance / np.maximum(part[0], 1)) / s.rise)
     return _finding(f"{what} noise", SPREAD, found, f"The noise is about the same in all {what}s of a source", data)
 
 
 def _wild(surveys, robust):
-    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of normal noise.
-
-    A robust fit has down-weighted whatever lies far out, so there it is no alarm.
-    """
+    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of normal noise."""
     found, calm = [], "No more entries lie far out than normal noise puts there"
     for s in surveys:
         # a spread of the noise that is no alarm itself must make none here
@@ -188,7 +157,7 @@ def _wild(surveys, robust):
             f"fit, where normal noise puts {expected[best]:.2g}, and the farthest lies {s.worst[0][0]:.3g} away"
         )
         found.append((counts[best] / expected[best], _p(p_values[best], len(surveys) * len(CUTS)), where, sentence))
-    if robust:
+    if robust:  # it has down-weighted whatever lies far out, so that is no alarm
         (_, i, j), s = max(((s.worst[0], s) for s in surveys), key=lambda one: one[0][0])
         calm = "The fit down-weights entries that lie far out; the farthest is "
         calm += f"{s.sources.feature_names[i]} of {s.sources.sample_names[s.c][j]} in {s.name}"
@@ -199,7 +168,7 @@ def _wild(surveys, robust):
 
 def _growing(surveys):
     """Noise that changes with the signal: within features and samples (the slope of y), or from feature to feature."""
-    found = []
+    found, data = [], {"sources": [s.name for s in surveys], "signal": [s.edges for s in surveys], "n": [], "sd": []}
     for s in surveys:
         within = s.slope * np.sqrt(s.signal_squared / s.n) / s.rise
         t = abs(s.slope) * np.sqrt(s.signal_squared / s.y_variance)
@@ -215,16 +184,13 @@ def _growing(surveys):
                 f"{np.exp(2 * abs(change)):.2g}-fold from {what} one sd below the mean signal to those one sd above"
             )
             found.append((abs(change), _p(p_value, 2 * len(surveys)), [s.name], sentence))
-    data = {"sources": [s.name for s in surveys], "signal": [s.edges for s in surveys]}
-    data["n"] = [s.by_signal[0, :-1] for s in surveys]
-    data["sd"] = [
-        np.sqrt(s.s2.sum() / s.n) * np.exp(log_scale(s.by_signal[1, :-1] / np.maximum(s.by_signal[0, :-1], 1)))
-        for s in surveys
-    ]
+        n, y = s.by_signal[:, :-1]
+        data["n"].append(n)
+        data["sd"].append(np.sqrt(s.s2.sum() / s.n) * np.exp(log_scale(y / np.maximum(n, 1))))
     return _finding("growing noise", GROWTH, found, "The noise does not depend on the signal", data)
 
 
-def _shifts(surveys, owned, offsets):
+def _shifts(surveys, owned):
     """A source whose features are shifted against the others.
 
     What the fit cannot follow stays in the mean residual of each feature in a source.  Divided by their sds these are
@@ -253,6 +219,7 @@ def _shifts(surveys, owned, offsets):
         )
         found.append((size / s.sd, _p(p_value, len(surveys)), top, sentence))
         data["z"].append(z[used])
+    offsets = surveys[0].result.model.offsets is not None
     calm = "Beyond its offsets, n" if offsets else "N"
     finding = _finding("shifts", SHIFT, found, f"{calm}o source is shifted against the others", data)
     alone = np.where(owned.by_all, owned.alone, 0)
@@ -293,14 +260,13 @@ class _Ownership:
 
     @staticmethod
     def _gains(s):
-        alpha0, everything = s.alpha0, np.arange(len(s.h))
-        start = alpha0[:, None] + 10 * s.h
+        everything, start = np.arange(len(s.h)), s.alpha0[:, None] + 10 * s.h
 
         def bound(keep):
             linear, first = np.ascontiguousarray(s.linear[keep]), np.ascontiguousarray(start[keep])
-            gram = s.gram[np.ix_(keep, keep)]
-            best = dirichlet.maximise(gram, linear, s.u, alpha0[keep], first, tol=1e-4, max_steps=100)
-            return best.value + dirichlet.log_normaliser(alpha0[keep])
+            gram, alpha0 = s.gram[np.ix_(keep, keep)], s.alpha0[keep]
+            best = dirichlet.maximise(gram, linear, s.u, alpha0, first, tol=1e-4, max_steps=100)
+            return best.value + dirichlet.log_normaliser(alpha0)
 
         if len(everything) == 1:
             return np.zeros_like(s.h)
@@ -344,16 +310,14 @@ def _origin(surveys, priors, origin):
     means = sum(s.x for s in surveys) / n
     spread = np.sqrt(max(sum(s.x_squared for s in surveys) - (n * means**2).sum(), 0) / n.sum())
     size = np.sqrt(np.mean(means**2))
-    statistic = 0.0 if origin is not None else size / max(FAR * lambda_, FAR_IN_SDS * spread)
+    statistic = size / max(FAR * lambda_, FAR_IN_SDS * spread)
+    calm = "The means of the features are near enough to zero"
+    if origin is not None:
+        statistic, calm = 0.0, "The prior follows the origin of the data"
     top = [surveys[0].sources.feature_names[i] for i in np.argsort(-np.abs(means), kind="stable")[:5]]
     sentence = (
         f"The data lie far from zero, where the prior expects them: the means of features are {size:.3g} (root mean "
         f"square), the spread around them is {spread:.3g}, and lambda_ {lambda_:g}"
     )
     data = {"means": means, "spread": spread, "lambda_": lambda_}
-    calm = (
-        "The means of the features are near enough to zero"
-        if origin is None
-        else "The prior follows the origin of the data"
-    )
     return _finding("origin", 1.0, [(statistic, None, top, sentence)], calm, data)

@@ -9,8 +9,7 @@ from bjmd.errors import InputError
 from bjmd.fits import predictive
 from bjmd.fits.decomposition import Decomposition
 
-BLOCK = 2**22
-"""Numbers in the largest temporary array of predictions."""
+BLOCK = 2**22  # numbers in the largest temporary array of predictions
 
 
 def require_dense(sources: Sources) -> None:
@@ -25,11 +24,7 @@ def require_dense(sources: Sources) -> None:
 
 
 def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.ndarray]:
-    """Which entries to hold out: a features x samples indicator per source.
-
-    Of every source the share of its observed entries is drawn, but one observed entry of every sample and of every
-    feature, drawn too, stays.
-    """
+    """Which entries to hold out, by source: a drawn share of the observed, never the last of a sample or feature."""
     hidden = []
     for x, n_observed, name in zip(sources.matrices, sources.n_observed, sources.names, strict=True):
         missing = np.isnan(x)
@@ -53,9 +48,8 @@ def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[np.nd
 
 def without(sources: Sources, hidden: list[np.ndarray]) -> Sources:
     """The data with the held-out entries missing."""
-    return sources.replace(
-        matrices=[np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)]
-    )
+    visible = [np.where(where, np.nan, x) for x, where in zip(sources.matrices, hidden, strict=True)]
+    return sources.replace(matrices=visible)
 
 
 def log_densities(result: Decomposition, sources: Sources, hidden: list[np.ndarray]) -> np.ndarray:
@@ -73,6 +67,5 @@ def log_densities(result: Decomposition, sources: Sources, hidden: list[np.ndarr
 
 def difference(sums: np.ndarray, count: np.ndarray) -> tuple[float, float]:
     """Mean over all entries and its standard error, from sums and numbers of entries within independent samples."""
-    mean = sums.sum() / count.sum()
-    n = len(sums)
+    mean, n = sums.sum() / count.sum(), len(sums)
     return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()

@@ -4,22 +4,17 @@
     print(selection)                             # the recommendation, and how sure it is
     selection.table, selection.figure()
 
-Each K is judged by entries that its fits never saw.  A share of the entries of every source, drawn at random, is set to
-NaN, the same for every K; the best of several restarts by objective (never by score) then predicts them.  A held-out
-x_ij has a predictive density (predictive.py), in the paper's model N(x_ij; E[w_i h_j], Var(w_i h_j) + s2_c).  The score
-of a K is the mean of its logarithm over all held-out entries of all sources and repeats, in nats per entry.  Too few
-components miss signal and too many fit noise; both predict worse, and nobody needs to know how the model's prior was
-scaled.
-
-Two K are compared on the same entries, so what counts is the standard error of their difference.  Entries of one sample
-share its memberships and err together, so samples, not entries, are taken as independent.
-
-The fits of all the data give two more views: the ELBO, a lower bound on ln p(data | K) that includes the price of every
-further component, and stability: how alike the components of the other restarts are to those of the best.
+Each K is judged by entries that its fits never saw: a random share of every source, the same for every K, is set to
+NaN, and the best of several restarts by objective (never by score) predicts it.  The score is the mean log predictive
+density (predictive.py) of all held-out entries of all sources and repeats, in nats per entry.  Too few components miss
+signal and too many fit noise; both predict worse, however the prior was scaled.  Two K are compared on the same entries
+by the standard error of their difference.  Entries of one sample share its memberships and err together, so samples,
+not entries, are taken as independent.
 
 The smallest K within one standard error of the best is recommended.  The best itself may be too large by chance, since
-components beyond the needed ones cost little; and the ELBO, though it finds the truth where the data follow the model,
-asks for more and more components where their noise is not.  docs/components.md has measured all three.
+components beyond the needed ones cost little; and the ELBO of the fits of all the data, though it finds the truth where
+the data follow the model, asks for ever more components where they do not.  docs/components.md has measured both, and
+stability.
 """
 
 import logging
@@ -133,8 +128,8 @@ def select(
     Selection
     """
     ks = _checked(sources, ks, method, held_out, options)
-    for name, value, least in (("n_restarts", n_restarts, 1), ("n_repeats", n_repeats, 1), ("jobs", jobs, 1)):
-        whole_number(name, value, least)
+    for name, value in {"n_restarts": n_restarts, "n_repeats": n_repeats, "jobs": jobs}.items():
+        whole_number(name, value, least=1)
     whole_number("seed", seed, least=0)
     # with too few components what they leave of the signal would pass for noise, hence the largest number
     options, choice = automatic.resolved(method, sources, ks[-1], options, seed=seed, jobs=jobs)
@@ -191,9 +186,7 @@ def stability(results: list[Decomposition]) -> float:
     It is the mean correlation of the memberships of matched components (matching.py): 1 if every restart ends with
     the same components, NaN if there is only one restart.
     """
-    if len(results) == 1:
-        return np.nan
-    return similarities(restarts.best(results, len(results))).mean()
+    return np.nan if len(results) == 1 else similarities(restarts.best(results, len(results))).mean()
 
 
 def _checked(sources: Sources, ks: Iterable[int], method: str, held_out: float, options: dict) -> list[int]:
@@ -232,11 +225,8 @@ def _sentences(selection: Selection) -> Iterator[str]:
         yield f"Recommended: {_components(k)}, the number that predicts held-out entries best."
         after = table["difference"].drop(k).idxmax()
         ratio = -table["difference"][after] / table["standard_error"][after]
-        yield (
-            f"Within one standard error, so {_do(others)}."
-            if others
-            else f"The next best, {after}, is {ratio:.1f} standard errors behind."
-        )
+        behind = f"The next best, {after}, is {ratio:.1f} standard errors behind."
+        yield f"Within one standard error, so {_do(others)}." if others else behind
     if table["elbo"].notna().all():
         top = table["elbo"].idxmax()
         yield f"The ELBO is highest at {top} too." if top == k else f"The ELBO disagrees: it is highest at {top}."

@@ -8,8 +8,6 @@ posteriors ignore that components and memberships can make up for each other, so
 docs/results.md has measured coverages.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -66,12 +64,9 @@ class Normal(Factor):
 class NormalRows(Factor):
     """Independent rows, each N(mean_i, (precision + diag ridge_i)^-1): q(W) of the closed form."""
 
-    mean: np.ndarray
-    """features x K"""
-    precision: np.ndarray
-    """K x K, or features x K x K where it differs between features"""
-    ridge: np.ndarray
-    """features x K"""
+    mean: np.ndarray  #: features x K
+    precision: np.ndarray  #: K x K, or features x K x K where it differs between features
+    ridge: np.ndarray  #: features x K
 
     @property
     def sd(self) -> np.ndarray:
@@ -100,8 +95,7 @@ class NormalRows(Factor):
 class DirichletColumns(Factor):
     """Independent Dirichlet columns; each entry is a Beta."""
 
-    parameters: np.ndarray
-    """K x samples"""
+    parameters: np.ndarray  #: K x samples
 
     @property
     def mean(self) -> np.ndarray:
@@ -176,10 +170,9 @@ class Posterior:
 
     components: NormalRows | Normal
     memberships: list[DirichletColumns] | list[Normal]
-    noise: InverseGamma | LogNormal | None
-    """None where the noise is a parameter, not a variable (JMD)."""
+    noise: InverseGamma | LogNormal | None  #: None where the noise is a parameter, not a variable (JMD)
 
-    def by_source(self, n_samples: list[int]) -> Posterior:
+    def by_source(self, n_samples: list[int]) -> "Posterior":
         """Hand what was found for all samples as one source to the sources they came from."""
         (columns,) = self.memberships
         noise = None if self.noise is None else self.noise.repeated(len(n_samples))

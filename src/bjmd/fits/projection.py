@@ -3,16 +3,12 @@
     projection = project(result, matrix, source=0)             # features x samples, NaN where an entry is missing
     projection.memberships, projection.noise, projection.dirichlet
 
-Each sample's memberships solve the column problem of the method that made the fit: a Dirichlet (dirichlet.py) for the
-variational methods, a point on the simplex (simplex.py) for MAP.  So a training sample, given its source, gets back the
-memberships that it had in the fit.  Of a fit beyond the paper's model, new samples take over the weights of the
-features, and of their source the noise, the offsets, the Dirichlet and the degrees of freedom (docs/model.md).
-
-Missing entries are left out: they take their terms out of G and b (moments.py).  Entries that are weighed (robust
-noise), and samples with a precision of their own (noise by sample), are weighed anew until nothing moves.
+Each sample solves the column problem of the method that made the fit, a Dirichlet (dirichlet.py) or, for MAP, a point
+on the simplex (simplex.py): a training sample, given its source, gets back the memberships that it had in the fit.  New
+samples take over the weights of the features, and of their source the noise, the offsets, the Dirichlet and the degrees
+of freedom (docs/model.md).  Missing entries take their terms out of G and b (moments.py).  Entries (robust noise) and
+samples (noise by sample) that have weights are weighed anew until nothing moves.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,20 +27,15 @@ from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.inference.noise import Gammas, StudentT, weigh
 from bjmd.numerics import dirichlet, moments, simplex
 
-COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000
-"""Gain in nats at which a Dirichlet column is done, and its most Newton steps; warm starts need one or two."""
+COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000  #: gain in nats at which a Dirichlet column is done, most Newton steps
 SETTLED, NOISE_SETTLED, ROUNDS = 1e-9, 1e-8, 100_000
 """Changes in a round, of memberships and relative of the noise variance, that are taken as none; the most rounds."""
-BLOCK = 2**22
-"""Numbers in the largest temporary array."""
+BLOCK = 2**22  #: numbers in the largest temporary array
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Memberships of new samples, K x N, the noise sd they were inferred at, and their Dirichlet parameters.
-
-    dirichlet is None after a MAP fit, which has no posterior.
-    """
+    """Memberships of new samples, K x N, the noise sd they were inferred at, and their Dirichlets (None after MAP)."""
 
     memberships: np.ndarray
     noise: float
@@ -59,8 +50,7 @@ def project(result: Decomposition, matrix, *, source: int | None = None, noise: 
     with their memberships, and they have no offsets.
     """
     with threadpool_limits(1):  # the same bits whatever else the machine does
-        problem = _problem(result, matrix, source)
-        columns, noise = problem.solve(_noise(result, source, noise))
+        problem, columns, noise = _solved(result, matrix, source, noise)
     return Projection(_finite(problem.mean(columns)), noise, columns if result.posterior else None)
 
 
@@ -72,8 +62,8 @@ def log_evidence(result: Decomposition, matrix, *, source: int | None = None, no
     sample and v those of its entries, where the fit has them.
     """
     with threadpool_limits(1):
-        problem = _Dirichlets(result, matrix, source)
-        return _finite(problem.bound(*problem.solve(_noise(result, source, noise))))
+        problem, columns, sd = _solved(result, matrix, source, noise, kind=_Dirichlets)
+        return _finite(problem.bound(columns, sd))
 
 
 def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
@@ -86,8 +76,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
     """
     model = _known(result)
     with threadpool_limits(1):
-        problem = _problem(result, matrix, source)
-        columns, sd = problem.solve(_noise(result, source, noise))
+        problem, columns, sd = _solved(result, matrix, source, noise)
         memberships = _finite(problem.mean(columns))
         x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
         missing = np.isnan(x)
@@ -110,8 +99,7 @@ def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, n
         ((mu_i^2).m - (mu_i.m)^2) / (s + 1) + <S_i, E[hh']>.
     """
     s = g.sum(axis=0)
-    m = g / s
-    size = len(g)
+    m, size = g / s, len(g)
     mean = result.components @ m
     variance = np.maximum((result.components**2) @ m - mean**2, 0) / (s + 1)
     second_moment = (s * m[:, None] * m + np.eye(size)[:, :, None] * m) / (s + 1)
@@ -132,11 +120,14 @@ def _finite(values):
     return values
 
 
-def _noise(result, source, noise):
-    """The noise sd that was given, or that of the source, or None."""
+def _solved(result, matrix, source, noise, kind=None):
+    """The problem of the method's kind, its best columns, and the noise sd: that given, of the source, or estimated."""
+    problem = (kind or (_Dirichlets if result.posterior else _Points))(result, matrix, source)
     if noise is not None:
-        return positive_number("noise", noise)
-    return None if source is None or result.noise is None else float(result.noise[source])
+        noise = positive_number("noise", noise)
+    elif source is not None and result.noise is not None:
+        noise = float(result.noise[source])
+    return problem, *problem.solve(noise)
 
 
 def _known(result: Decomposition) -> FittedModel:
@@ -168,18 +159,8 @@ def _of_source(values, source):
     return values.mean(axis=0) if source is None else values[source]
 
 
-def _problem(result, matrix, source):
-    return (_Dirichlets if result.posterior else _Points)(result, matrix, source)
-
-
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
-
-    mean: Any
-    share: Any
-    columns: Any
-    start: Any
-    noise_variance: Any
 
     def __init__(self, result, matrix, source):
         matrix, missing = _split_off_missing(matrix)
@@ -225,7 +206,7 @@ class _Columns:
         k, p = np.tril_indices(result.n_components)
         return self.w[:, k] * self.w[:, p]
 
-    def solve(self, noise):
+    def solve(self: Any, noise):
         """The best columns at a noise sd, and that sd; where none is given, its update follows every round."""
         view, estimated = self.view, noise is None
         n_samples, counts = view.shape[1], view.counts_of_columns()
@@ -271,10 +252,7 @@ class _Columns:
 
 
 class _Dirichlets(_Columns):
-    """The column problem of the variational methods; columns are Dirichlet parameters g.
-
-    ADVI's own family has no closed form, so its new samples get Dirichlets as well.
-    """
+    """The column problem of the variational methods, and of ADVI, whose own has no closed form; columns are g."""
 
     mean = staticmethod(dirichlet.mean)
 
@@ -310,9 +288,8 @@ class _Dirichlets(_Columns):
         if self.nu is not None:
             linear, squares = self.weighed(self.mean(columns), variance, u)
         best = self._maximise(linear, u / variance, columns)
-        value = (
-            best.value + dirichlet.log_normaliser(self.alpha0) - 0.5 * u * (squares + self.offset_variance) / variance
-        )
+        value = best.value + dirichlet.log_normaliser(self.alpha0)
+        value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
         if self.phi is not None:
             value += 0.5 * (np.log(self.phi) @ self.view.observed())
@@ -340,14 +317,12 @@ class _Points(_Columns):
         return np.full((len(self.gram), n_samples), 1 / len(self.gram))
 
     def columns(self, linear, precision, start):
-        n_samples = linear.shape[1]
         alpha = (self.alpha0 - 1) / precision[0]
         if self.gaps is None:
             return simplex.minimise(self.gram, linear, alpha).h
         # by sample, exactly: G less what its missing entries take out
         grams = self.gram - moments.unpack(self.gaps.T, len(self.gram))
-        solved = [simplex.minimise(grams[j], linear[:, [j]], alpha).h for j in range(n_samples)]
-        return np.hstack(solved)
+        return np.hstack([simplex.minimise(gram, linear[:, [j]], alpha).h for j, gram in enumerate(grams)])
 
     def noise_variance(self, rss, n_observed):
         """The mode."""

@@ -7,9 +7,8 @@ its covariance is
     s2 I - Z Cov[b | y] Z',   the noise's less that of the fit under the posterior.
 
 With w_i'h_j in the place of Zb, z_ij = r_ij / sqrt(s2 - Var[w_i'h_j]) has variance 1, and a sum of residuals over the
-samples of a source has variance N s2 - Var[sum_j w_i'h_j].  So degrees of freedom are taken off where the fit has used
-them.  Offsets are part of the fit, s2 is that of the entry (predictive.py), and after a robust fit every residual is
-replaced by the normal one that is as improbable.
+samples of a source has variance N s2 - Var[sum_j w_i'h_j].  Offsets are part of the fit, s2 is that of the entry
+(predictive.py), and after a robust fit every residual is replaced by the normal one that is as improbable.
 
 y_ij = ln(z_ij^2 + SOFT) makes a sum of the factors on the noise, and wild entries hardly move it.  Under the model all
 y_ij of a source have one distribution, so an analysis of covariance (effects of features and samples, slope on the
@@ -28,12 +27,9 @@ from bjmd.fits import predictive, registry
 from bjmd.fits.posterior import DirichletColumns
 from bjmd.model import Priors
 
-SOFT = 0.05
-"""With this number y has no skewness under normal noise, so few samples are enough for the tests."""
-CUTS = np.array([4.0, 4.5, 5.0, 6.0, 8.0, 12.0])
-"""Distances from the fit, in noise sds, beyond which entries are counted."""
-BLOCK = 2**18
-"""Entries that are looked at at once."""
+SOFT = 0.05  # with this number y has no skewness under normal noise, so few samples are enough for the tests
+CUTS = np.array([4.0, 4.5, 5.0, 6.0, 8.0, 12.0])  # noise sds from the fit beyond which entries are counted
+BLOCK = 2**18  # entries that are looked at at once
 
 _LOG_SCALES = np.linspace(-8, 8, 321)
 _NORMAL = ndtri((np.arange(2000) + 0.5) / 2000)
@@ -67,8 +63,7 @@ class Survey:
 
     def blocks(self):
         """Some samples at a time: columns, which entries are there, x (or what is expected), E[WH], s2, what the fit
-        has left of s2 in the residuals, the part of Var[w_i'h_j] that samples do not share, and what of that does not
-        lie along the components."""
+        has left of s2 in the residuals, and what of Var[w_i'h_j] is neither shared nor along the components."""
         step = max(1, BLOCK // self.shape[0])
         for first in range(0, self.shape[1], step):
             columns = slice(first, min(first + step, self.shape[1]))
@@ -76,36 +71,33 @@ class Survey:
             h, seen = self.h[:, columns], ~np.isnan(x)
             s2 = np.broadcast_to(predictive.noise_variance(self.result, self.c, columns), x.shape)
             spread = _column_covariance(self.result, self.c, columns)
-            own = _inner(self.squares, spread)
-            # no entry is all the fit's, though a posterior may say so where the model fails
-            left = s2 - own - _inner(self.covariance, h[:, None] * h) - self.offset_variance
-            left = np.maximum(left, 0.1 * s2)
+            left = s2 - _inner(self.squares, spread) - _inner(self.covariance, h[:, None] * h) - self.offset_variance
+            left = np.maximum(left, 0.1 * s2)  # not nothing, though a posterior may say so where the model fails
             x = np.where(seen, x, mean)
             if self.result.model.degrees_of_freedom is not None:
                 x = mean + _as_normal(x - mean, np.sqrt(left), self.result.model.degrees_of_freedom[self.c])
-            yield columns, seen, x, mean, s2, left, own, _inner(self.covariance, spread)
+            yield columns, seen, x, mean, s2, left, _inner(self.covariance, spread)
 
     def _sum_up(self):
         """Means of y and the signal by feature and sample, and sums by feature."""
-        rows, self.columns = np.zeros((10, self.shape[0])), np.zeros((3, self.shape[1]))
+        rows, self.columns = np.zeros((9, self.shape[0])), np.zeros((3, self.shape[1]))
         weight, self.linear, self.range = np.zeros_like(self.w), np.empty_like(self.h), [np.inf, -np.inf]
         y_squared = self.x_squared = 0.0
-        for columns, seen, x, mean, s2, left, own, aside in self.blocks():
+        for columns, seen, x, mean, s2, left, aside in self.blocks():
             y, r = np.log((x - mean) ** 2 / left + SOFT), x - mean
-            parts = [seen * part for part in (1.0, y, self.signal(mean), r, r**2, left, s2, own, aside, x)]
+            parts = [seen * part for part in (1.0, y, self.signal(mean), r, r**2, left, s2, aside, x)]
             rows += [part.sum(axis=1) for part in parts]
             self.columns[:, columns] = [part.sum(axis=0) for part in parts[:3]]
             y_squared, self.x_squared = y_squared + np.vdot(parts[1], y), self.x_squared + np.vdot(parts[-1], x)
             weight += seen @ self.h[:, columns].T
             self.linear[:, columns] = self.w.T @ ((x - self.offset) * self.precision)
             self.range = [min(self.range[0], mean.min()), max(self.range[1], mean.max())]
-        self.rows, (self.r, self.r_squared, self.left, self.s2, own, aside, self.x) = rows[:3], rows[3:]
+        self.rows, (self.r, self.r_squared, self.left, self.s2, aside, self.x) = rows[:3], rows[3:]
         self.n, self.counts = rows[0].sum(), np.maximum(rows[0], 1)
         self.gram = np.tensordot(np.broadcast_to(self.precision[:, 0], len(self.w)), self.squares, axes=1)
-        # Var[sum_j w_i'h_j + o_i], and without the part that lies along the components
+        # Var[sum_j w_i'h_j + o_i] without the part that lies along the components
         of_rows = np.einsum("ik,ikl,il->i", weight, self.covariance, weight)
-        of_rows += rows[0] ** 2 * self.offset_variance[:, 0]
-        self.of_sum, self.of_sum_aside = of_rows + own, of_rows + aside
+        self.of_sum_aside = of_rows + rows[0] ** 2 * self.offset_variance[:, 0] + aside
         self.means = self.rows[1:].sum(axis=1) / self.n
         for part in (self.rows, self.columns):
             part[1:] = np.where(part[0] > 0, part[1:] / np.maximum(part[0], 1), self.means[:, None])

@@ -13,10 +13,8 @@ sample    u_cj ~ Gamma(a_c, a_c), one per sample
 robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one per entry: Student's t with nu_c degrees of freedom
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -26,11 +24,9 @@ from bjmd.errors import InputError
 from bjmd.numerics import moments
 
 FACTORS = ("feature", "sample", "robust")
+# how many times as precise as the rest a feature or sample can get: one without variance would else take the fit over
 MOST_PRECISE = 10
-"""How many times as precise as the rest a feature or sample can get, whatever its errors: one without variance would
-else have an infinite precision and take the fit over."""
-FIRST_NU, LEAST_NU, MOST_NU = 10.0, 0.5, 200.0
-"""Degrees of freedom: to begin with, and the bounds; with 200 a t is normal for all that matters."""
+FIRST_NU, LEAST_NU, MOST_NU = 10.0, 0.5, 200.0  # degrees of freedom; with 200 a t is normal for all that matters
 LARGEST_SHAPE = 1e6
 
 
@@ -54,7 +50,7 @@ class Gammas:
     rate: np.ndarray
 
     @classmethod
-    def start(cls, counts: np.ndarray) -> Gammas:
+    def start(cls, counts: np.ndarray) -> Self:
         """All phi_i nearly 1, given the number of entries behind each."""
         least = _least_shape(counts)
         a = max(least, min(10 * least, LARGEST_SHAPE))
@@ -68,7 +64,7 @@ class Gammas:
     def mean_log(self) -> np.ndarray:
         return psi(self.shape) - np.log(self.rate)
 
-    def updated(self, counts: np.ndarray, errors: np.ndarray) -> Gammas:
+    def updated(self, counts: np.ndarray, errors: np.ndarray) -> "Gammas":
         """q and a, both at once, given the number of entries behind each phi_i and t times their squared error.
 
         With q at its best, the ELBO is a function of a alone.  To take turns between the two would creep: where all
@@ -78,8 +74,7 @@ class Gammas:
 
         def value(a):
             shape = a + 0.5 * counts
-            each = a * np.log(a) - gammaln(a) + gammaln(shape) - shape * np.log(a + 0.5 * errors)
-            return each.sum()
+            return (a * np.log(a) - gammaln(a) + gammaln(shape) - shape * np.log(a + 0.5 * errors)).sum()
 
         def slope(a):
             shape, rate = a + 0.5 * counts, a + 0.5 * errors
@@ -144,10 +139,8 @@ class StudentT:
 class Weighed:
     """A source at the present weights of its entries."""
 
-    spread_of_rows: np.ndarray
-    """sum_j u_j v (1 - v) r^2."""
-    squares_of_columns: np.ndarray
-    """sum_i phi_i (z^2 + v (1 - v) r^2)."""
+    spread_of_rows: np.ndarray  # sum_j u_j v (1 - v) r^2
+    squares_of_columns: np.ndarray  # sum_i phi_i (z^2 + v (1 - v) r^2)
     by_column: StudentT
 
     @property

@@ -8,9 +8,8 @@ is no shift.  The sweep sees x_ij - m_ci, and v_ci adds to the expected error of
 one source only, its offset swallows part of what sets the class apart.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -29,11 +28,11 @@ class Offsets:
     tau: np.ndarray
 
     @classmethod
-    def start(cls, n_sources: int, n_features: int) -> Offsets:
+    def start(cls, n_sources: int, n_features: int) -> Self:
         """No offset, and a wide prior, in the unit of the data."""
         return cls(np.zeros((n_sources, n_features)), np.zeros((n_sources, n_features)), np.ones(n_sources))
 
-    def copy(self) -> Offsets:
+    def copy(self) -> "Offsets":
         return Offsets(self.mean.copy(), self.variance.copy(), self.tau.copy())
 
     def update(self, c, view, components, memberships, u, phi, precision):

@@ -1,5 +1,6 @@
 """Pictures of what `check` finds, one a finding: figure(finding)."""
 
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -10,21 +11,20 @@ from bjmd.fits.check import FAR, LARGE, SMALL
 from bjmd.report.figures import WIDTH, legend, panels, short
 from bjmd.report.style import COLOURS, MARKERS, styled
 
-BAND = "0.88"
-"""The grey of what chance, or the prior, allows."""
-HEIGHTS = [1.75]
-"""Of the axes of a panel, in inches."""
+BAND = "0.88"  # the grey of what chance, or the prior, allows
+HEIGHTS = [1.75]  # of the axes of a panel, in inches
 
 
 @styled
 def figure(finding):
     """The picture that belongs to a finding."""
-    return DRAWN[finding.name](finding)
+    picture, axes = DRAWN[finding.name](finding.data)
+    legend(picture, axes, n_columns=6)
+    return picture
 
 
-def uneven(finding):
+def uneven(data, what):
     """Noise sd of features or samples, sorted, against what equal noise gives by chance (grey: nine in ten)."""
-    data, what = finding.data, finding.name.split()[0]
     picture, axes = panels(data["sources"], HEIGHTS, "Noise sd")
     for (ax,), sd, raw, chance in zip(axes, data["sd"], data["raw"], data["chance"], strict=True):
         order = np.argsort(raw)
@@ -39,13 +39,12 @@ def uneven(finding):
         ax.set_yscale("log")
         _plain_log(ax.yaxis, ax.get_ylim())
         ax.set_xlabel(f"Percentile of {what}s")
-    legend(picture, axes, n_columns=6)
-    return picture
+    return picture, axes
 
 
-def wild(finding):
+def wild(data):
     """Share of the entries beyond a distance from the fit, against normal noise."""
-    data, at = finding.data, finding.data["at"]
+    at = data["at"]
     picture, [[ax]] = panels([""], HEIGHTS)
     ax.plot(at[at <= 6], 2 * ndtr(-at[at <= 6]), color="black", linewidth=1, label="normal noise")
     for style, share in zip(_styles(data["sources"]), data["share"], strict=True):
@@ -53,13 +52,11 @@ def wild(finding):
     ax.set_yscale("log")
     ax.set_ylim(bottom=1e-8 if min(share[share > 0].min() for share in data["share"]) < 1e-6 else 1e-6, top=2)
     ax.set(xlabel="Distance from the fit (noise sds)", ylabel="Share of entries beyond")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
-def growing(finding):
+def growing(data):
     """Noise sd against the fitted value."""
-    data = finding.data
     picture, [[ax]] = panels([""], HEIGHTS)
     for c, style in enumerate(_styles(data["sources"])):
         enough = data["n"][c] >= 30
@@ -67,18 +64,13 @@ def growing(finding):
         ax.plot(middle[enough], data["sd"][c][enough], **style)
     ax.set_ylim(bottom=0)
     ax.set(xlabel="Fitted value", ylabel="Noise sd")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
-def shifts(finding):
-    """Mean residuals of the features of every source, in sds, against the normal distribution that they should have.
-
-    Where the fit has made a component of the shift, it is the gains from components that show it.
-    """
-    data = finding.data
-    if "gain" in data:
-        return private(finding)
+def shifts(data):
+    """Mean residuals of the features of every source, in sds, against the normal distribution that they should have."""
+    if "gain" in data:  # the fit has made a component of the shift, so the gains from components show it
+        return private(data)
     picture, axes = panels(data["sources"], HEIGHTS, "Density")
     reach = max(4.0, *(np.abs(z).max() for z in data["z"]))
     grid = np.linspace(-reach, reach, 400)
@@ -86,13 +78,11 @@ def shifts(finding):
         ax.hist(z, np.linspace(-reach, reach, 25), density=True, color=COLOURS[5], label="features")
         ax.plot(grid, _normal_density(grid), color="black", linewidth=1, label="without a shift")
         ax.set_xlabel("Mean residual (sds)")
-    legend(picture, axes, n_columns=6)
-    return picture
+    return picture, axes
 
 
-def private(finding):
+def private(data):
     """What every source gains from every component, on a scale that shows small gains as well."""
-    data = finding.data
     gain = np.asarray(data["gain"])
     picture, [[ax]] = panels([""], HEIGHTS)
     width = 0.8 / len(gain)
@@ -104,36 +94,30 @@ def private(finding):
     step = ceil(gain.shape[1] / 20)
     ax.set_xticks(np.arange(0, gain.shape[1], step), [f"C{k + 1}" for k in range(0, gain.shape[1], step)])
     ax.set(xlabel="Component", ylabel="Gain (nats per sample,\nat equal noise)")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
-def unit(finding):
+def unit(data):
     """Spread of every source against the sizes that suit the prior (grey)."""
-    data = finding.data
     picture = Figure(figsize=(WIDTH, 0.25 * len(data["sources"]) + 1.2), layout="constrained")
     ax = picture.subplots()
     ax.axvspan(SMALL * data["lambda_"], LARGE * data["lambda_"], color=BAND, label="suits the prior")
     ax.axvline(data["lambda_"], color="black", linewidth=1, label="lambda_")
     ax.plot(data["size"], np.arange(len(data["sources"])), "o", color=COLOURS[0])
     ax.set_yticks(np.arange(len(data["sources"])), short(data["sources"], 30))
-    ax.set_ylim(len(data["sources"]) - 0.5, -0.5)
-    ax.set_xscale("log")
+    ax.set(ylim=(len(data["sources"]) - 0.5, -0.5), xscale="log")
     ax.set_xlabel("Spread of the data around the means of features")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
-def origin(finding):
+def origin(data):
     """Means of the features, with the prior's middle and width."""
-    data = finding.data
     picture, [[ax]] = panels([""], HEIGHTS)
     ax.axvspan(-FAR * data["lambda_"], FAR * data["lambda_"], color=BAND, label="suits the prior")
     ax.hist(data["means"], 40, color=COLOURS[5], label="features")
     ax.axvline(0, color="black", linewidth=1)
     ax.set(xlabel="Mean of the feature", ylabel="Features")
-    legend(picture, [[ax]], n_columns=6)
-    return picture
+    return picture, [[ax]]
 
 
 DRAWN = {
@@ -141,8 +125,8 @@ DRAWN = {
     "origin": origin,
     "growing noise": growing,
     "wild entries": wild,
-    "feature noise": uneven,
-    "sample noise": uneven,
+    "feature noise": partial(uneven, what="feature"),
+    "sample noise": partial(uneven, what="sample"),
     "shifts": shifts,
     "private component": private,
 }
