@@ -84,7 +84,13 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     add("--method", default="cavi-bjmd", metavar="NAME", help=f"one of {names} (default: %(default)s)")
     add("--restarts", type=int, default=n_restarts, metavar="N", help=f"number of random starts, {kept}")
     add("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
-    add("--jobs", type=int, default=_n_cores(), metavar="N", help="starts to run at once (default: one per core)")
+    add(
+        "--jobs",
+        type=int,
+        default=_n_cores(),
+        metavar="N",
+        help="threads, for starts and within them (default: one per core)",
+    )
     add("--noise", metavar="MODEL", help=f"how the noise varies: {varies} (default: source)")
     shifts = "give each source an offset for each feature, for shifted batches; auto decides"
     add("--offsets", nargs="?", choices=("yes", "no", "auto"), const="yes", help=f"{shifts} (default: no)")

@@ -41,5 +41,6 @@ def _columns(x, first, last):
     if x.format != "csc":
         return x[:, first:last]
     begin, end = x.indptr[first], x.indptr[last]
-    inside = (x.data[begin:end], x.indices[begin:end], x.indptr[first : last + 1] - begin)
-    return scipy.sparse.csc_array(inside, shape=(x.shape[0], last - first))
+    part = scipy.sparse.csc_array((x.shape[0], last - first))  # its constructor would copy what is given to it
+    part.data, part.indices, part.indptr = x.data[begin:end], x.indices[begin:end], x.indptr[first : last + 1] - begin
+    return part

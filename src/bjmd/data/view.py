@@ -146,17 +146,18 @@ class View:
         of_rows = np.ones(self.shape[0]) if of_rows is None else of_rows
         of_columns = np.ones(self.shape[1]) if of_columns is None else of_columns
         base = np.zeros(self.shape[0]) if self.base is None else np.ascontiguousarray(self.base)
-        x, rows, columns = self.matrix, np.zeros(self.shape[0]), np.zeros(self.shape[1])
+        x, columns = self.matrix, np.zeros(self.shape[1])
         if isinstance(x, Streamed):
             rows = x.squares_of_rows(base)
         elif scipy.sparse.issparse(x):
             # sum over the stored entries of (x - base)^2 - base^2, and base^2 for all
-            stored, shift = x.tocsc(copy=True), base[x.indices]
-            stored.data = (x.data - shift) ** 2 - shift**2
-            rows = stored @ of_columns + base**2 * of_columns.sum()
-            columns = stored.T @ of_rows + base**2 @ of_rows
+            stored = x.tocsc()
+            rows, columns = moments.stored_squares(
+                stored.data, stored.indices, stored.indptr, base, of_rows, of_columns
+            )
+            rows, columns = rows + base**2 * of_columns.sum(), columns + base**2 @ of_rows
         else:
-            moments.weighted_squares(x, base, of_rows, of_columns, rows, columns)
+            rows, columns = moments.weighted_squares(x, base, of_rows, of_columns)
         return rows / self.unit**2, columns / self.unit**2
 
     def counts_of_rows(self, weights=None):

@@ -158,7 +158,8 @@ def fit(
 ) -> Decomposition:  # fmt: skip
     """Run one method once; the result depends on nothing but the arguments.
 
-    BLAS runs on one thread, so that the result has the same bits whatever else the machine does.
+    Large data are worked on by all cores of the process, or as many as BJMD_THREADS says, each with one thread of BLAS.
+    The result has the same bits for any number of them.
 
     Parameters
     ----------

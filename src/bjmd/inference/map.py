@@ -1,7 +1,8 @@
 """MAP-BJMD: the mode of the posterior by block coordinate descent (docs/derivation.md, 3).
 
 One sweep updates W, every H^(c), and every s2_c, each with the others fixed, and costs two products with the data:
-X H' for W and W'X for H, which also gives the residual.  The objective never rises.
+X H' for W and W'X for H, which also gives the residual.  The objective never rises.  With the Laplace prior, sweeps are
+extrapolated (momentum.py), and what raised the objective is undone.
 
 Two forms of the prior on W:
 
@@ -15,7 +16,7 @@ Missing entries are filled in with WH before every sweep (view.py): unknowns at 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -37,6 +38,9 @@ Z_FLOOR = 1e-8
 SWEEP_TOLERANCE = 1e-6
 """Optimality of the columns in a sweep; warm starts make it far better in the end than it is at first."""
 
+PLAIN_SWEEPS = 5
+"""Sweeps before extrapolation begins: early ones are no guide to later ones."""
+
 
 def fit(
     sources: Sources, n_components: int, *, seed: int, prior: Literal["laplace", "hierarchical"] = "laplace",
@@ -48,7 +52,8 @@ def fit(
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the objective changes by
     at most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
-    change is at most `tol`.  prior="hierarchical" holds Z for the first `hold` sweeps; the paper does not.
+    change is at most `tol`.  With the Laplace prior, which has momentum, two such changes in a row are asked for.
+    prior="hierarchical" has none, as in the paper; it holds Z for the first `hold` sweeps, which the paper does not.
     """
     constants = Priors.of(priors, alpha0, lambda_, a0, b0)
     if constants.learns_alpha or constants.learns_lambda:
@@ -60,7 +65,10 @@ def fit(
     form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
     algorithm = PosteriorMode(sources, n_components, constants, form, np.random.default_rng(seed), unit, origin, hold)
     per_entry = sum(sources.n_observed) if priors == "data" else None
-    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry)
+    return loop.run(
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry,
+        **({"momentum_from": PLAIN_SWEEPS, "patience": 2} if prior == "laplace" else {}),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,22 @@ class State:
     wt: np.ndarray | None
     """W', which follows from the rest."""
     n_sweeps: int
+
+    def vector(self):
+        """What momentum moves, as logarithms in one vector: memberships, noise, ridge."""
+        parts = [*self.memberships, np.array(self.noise_variances), self.ridge_variance]
+        return np.log(np.maximum(np.concatenate([part.ravel() for part in parts]), np.finfo(float).tiny))
+
+    def at(self, vector):
+        """A copy elsewhere, with memberships that sum to one again."""
+        shapes = [h.shape for h in self.memberships]
+        *moved, rest = np.split(np.exp(vector), np.cumsum([np.prod(shape) for shape in shapes]))
+        moved = [h.reshape(shape) for h, shape in zip(moved, shapes, strict=True)]
+        noise, ridge = np.split(rest, [len(shapes)])
+        return replace(
+            self, memberships=[h / h.sum(axis=0) for h in moved], noise_variances=list(noise),
+            ridge_variance=ridge.reshape(self.ridge_variance.shape),
+        )  # fmt: skip
 
 
 class PosteriorMode:

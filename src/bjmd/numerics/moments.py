@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bjmd.numerics import threads
 from bjmd.numerics.lanes import compiled
 
 
@@ -119,16 +120,51 @@ def fill(w, h, scale, base, rows, columns, out):
     return total
 
 
+def weighted_squares(z, shift, of_rows, of_columns):
+    """sum_j q_j (z_ij - shift_i)^2 of every row and sum_i phi_i (z_ij - shift_i)^2 of every column.
+
+    NaN counts as nothing.
+    """
+    columns = np.zeros(z.shape[1])
+    ranges = threads.parts(z.shape[1], 4 * z.size, 8)
+    shared = z, shift, of_rows, of_columns, columns
+    return sum(threads.each(lambda *ends: _weighted_squares(*ends, *shared), ranges)), columns
+
+
 @compiled
-def weighted_squares(z, shift, of_rows, of_columns, rows, columns):
-    """Add q_j (z_ij - shift_i)^2 to rows[i] and phi_i (z_ij - shift_i)^2 to columns[j]; NaN counts as nothing."""
+def _weighted_squares(begin, end, z, shift, of_rows, of_columns, columns):
+    """The rows' sums over the columns from `begin` to `end`; adds to those columns."""
+    rows = np.zeros(z.shape[0])
     for i in range(z.shape[0]):
-        for j in range(z.shape[1]):
+        for j in range(begin, end):
             difference = z[i, j] - shift[i]
             square = difference * difference
             if square == square:
                 rows[i] += of_columns[j] * square
                 columns[j] += of_rows[i] * square
+    return rows
+
+
+def stored_squares(data, indices, starts, shift, of_rows, of_columns):
+    """The same sums of (z_ij - shift_i)^2 - shift_i^2 over the stored entries of a CSC matrix."""
+    columns = np.empty(len(of_columns))
+    shared = data, indices, starts, shift, of_rows, of_columns, columns
+    ranges = threads.parts(len(columns), 4 * len(data))
+    return sum(threads.each(lambda *ends: _stored_squares(*ends, *shared), ranges)), columns
+
+
+@compiled
+def _stored_squares(begin, end, data, indices, starts, shift, of_rows, of_columns, columns):
+    rows = np.zeros(len(of_rows))
+    for j in range(begin, end):
+        total = 0.0
+        for place in range(starts[j], starts[j + 1]):
+            i = indices[place]
+            square = data[place] * (data[place] - 2.0 * shift[i])
+            rows[i] += of_columns[j] * square
+            total += of_rows[i] * square
+        columns[j] = total
+    return rows
 
 
 @compiled
