@@ -8,6 +8,8 @@ floor     cavi-bjmd's time over that of its products with the data alone, two a 
 noise     its estimates over the true sds
 peer      mofapy2's time over cavi-bjmd's, and both AUCs; skipped where mofapy2 is not installed
 yale      cavi-bjmd's time over map-bjmd's on data of the size of Yale B, and on Yale B itself if BJMD_DATA has it
+cores     the share of a fit's processor time that is spread over cores, what two cores can make of it at best, and the
+          seconds on one thread over those on two (worth something on an idle machine only), and whether the bits agree
 step      the time of an ADVI iteration of the plain PyMC model, with observed Normals, over advi-bjmd's
 reach     advi-bjmd's time to its stop over cavi-bjmd's to the same AUC; --full only, because ADVI takes minutes
 """
@@ -24,12 +26,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.model import Priors
+from bjmd.numerics import threads
 from bjmd_paper.baselines import advi
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source, auc_watch
@@ -179,6 +183,46 @@ def step():
             )
 
 
+def cores():
+    rng = np.random.default_rng(0)
+    dense = rng.laplace(size=(1000, 10)) @ rng.dirichlet(np.full(10, 0.3), 100_000).T
+    dense += rng.standard_normal(dense.shape)
+    sparse = scipy.sparse.random_array((2000, 100_000), density=0.05, format="csc", rng=rng)
+    for name, x, k in (("dense", dense, 10), ("sparse", sparse, 20)):
+        sources = Sources([x])
+        for method in ("map-bjmd", "cavi-bjmd"):
+            run = partial(registry.fit, method, sources, k, tol=1e-15, max_sweeps=10)
+            share, seconds, fits = _spread(run), [], []
+            for n_threads in (1, 2):
+                with threads.limited(n_threads):
+                    started = time.perf_counter()
+                    fits.append(run())
+                    seconds.append(time.perf_counter() - started)
+            same = np.array_equal(fits[0].trace, fits[1].trace)
+            print(
+                f"cores    {name} {method}: {share:.2f} spread, at best {1 / (1 - share / 2):.2f}, measured "
+                f"{seconds[0] / seconds[1]:.2f} on two; goal: 1.7; the same bits: {same}"
+            )
+
+
+def _spread(run):
+    """The share of the processor time of a fit on one thread that it spends in work that is cut into parts."""
+    plain, inside = threads.each, []
+
+    def each(function, ranges):
+        result, seconds = timed(partial(plain, function, ranges))
+        inside.append(seconds if len(ranges) > 1 else 0.0)
+        return result
+
+    threads.each = each
+    try:
+        with threads.limited(1):
+            _, seconds = timed(run)
+    finally:
+        threads.each = plain
+    return sum(inside) / seconds
+
+
 def _plain_model(sources, n_components, priors):
     """BJMD as one would write it down, every source an observed Normal."""
     import pymc as pm
@@ -219,7 +263,13 @@ def reach(full):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="also run advi-bjmd to its stop on the large data")
-    parts = {"large": floor_noise_and_peer, "yale": yale, "step": step, "reach": lambda: reach(arguments.full)}
+    parts = {
+        "large": floor_noise_and_peer,
+        "yale": yale,
+        "cores": cores,
+        "step": step,
+        "reach": lambda: reach(arguments.full),
+    }
     parser.add_argument("--only", choices=parts, help="run one part only; large is floor, noise and peer")
     arguments = parser.parse_args()
     with threadpool_limits(1):

@@ -121,7 +121,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         For DataFrames whose columns differ: use every feature, counting those that a source lacks as missing, or only
         the features that all have.
     n_jobs : int, optional
-        Number of threads; -1 for all processors.  Starts run side by side, and with more threads than starts, a fit uses
+        Number of threads; -1 for all processors.  Starts run side by side; with more threads than starts, a fit uses
         several.  The result does not depend on it.
     random_state : int, RandomState or None, default=0
         Seed of the first start; the others count up from it.  A RandomState or None draws the seed.
