@@ -44,11 +44,7 @@ def limited(n_threads: int) -> Iterator[None]:
 
 
 def parts(length: int, work: float, step: int = 1) -> list[tuple[int, int]]:
-<<<<<<< HEAD
     """Cut 0 ... length into equal ranges of PART_OF_WORK or more; all but the last end at a multiple of `step`."""
-=======
-    """Cut 0 ... length into equal ranges of at least PART_OF_WORK each; they begin at multiples of `step`."""
->>>>>>> a5293ce (Momentum for MAP with the Laplace prior; squares and second moments of large data on all cores (fixed run not recorded yet))
     n_steps = -(-length // step)
     n_parts = max(1, min(MOST_PARTS, int(work / PART_OF_WORK), n_steps))
     cuts = [step * (n_steps * i // n_parts) for i in range(n_parts)] + [length]
