@@ -67,7 +67,7 @@ def fit(
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
         algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry,
-        **({"momentum_from": PLAIN_SWEEPS, "patience": 2} if prior == "laplace" else {}),
+        momentum_from=PLAIN_SWEEPS if prior == "laplace" else None, patience=2 if prior == "laplace" else 1,
     )  # fmt: skip
 
 
