@@ -55,7 +55,7 @@ def progress_bar(n_fits, name):
 
 def in_threads(fits, jobs, report):
     """Call the functions in threads and return their results in order; report(result, number done) as each one ends."""
-    at_once = min(jobs, len(fits))
+    at_once = max(1, min(jobs, len(fits)))
 
     def run_one(fit):
         with threads.limited(jobs // at_once):

@@ -63,6 +63,7 @@ def fit(
         raise InputError(f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out")
     if not isinstance(momentum, bool):
         raise InputError(f"momentum is {momentum!r}; it must be True or False")
+    momentum = momentum and prior == "laplace"
     unit, origin = centre(sources) if priors == "data" else (1.0, None)
     constants = constants.in_unit(unit)
     form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
@@ -70,7 +71,7 @@ def fit(
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
         algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry,
-        **({"momentum_from": PLAIN_SWEEPS, "patience": 2} if momentum and prior == "laplace" else {}),
+        momentum_from=PLAIN_SWEEPS if momentum else None, patience=2 if momentum else 1,
     )  # fmt: skip
 
 
