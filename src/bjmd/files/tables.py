@@ -150,8 +150,6 @@ def _feature_names(tables: Sequence[Table]) -> list[list[str]]:
 
 def _check_direction(table: Table, others: list[Table]) -> None:
     """Refuse a table that looks transposed; warn of one whose features have few names in common with the others."""
-    if not others:
-        return
     features = {name for other in others for name in other.feature_names or ()}
     samples = {name for other in others for name in other.sample_names or ()}
     rows, columns = table.feature_names or [], set(table.sample_names or ())
