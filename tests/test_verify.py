@@ -124,7 +124,7 @@ def test_the_hash_of_a_table_is_of_its_content(rng):
     expected = hashes.of_table(Table(x.astype(float), features, samples))
     assert hashes.of_table(Table(x, features, samples, name="n", path=Path("f"))) == expected
     assert hashes.of_table(Table(np.asfortranarray(x), features, samples)) == expected
-    others = [Table(x + (x == x.max()), features, samples), Table(x, features, list("abd")), Table(x, None, samples)]
+    others = [Table(x + (x == x.max()), features, samples), Table(x, features, list("abx")), Table(x, None, samples)]
     sparse = scipy.sparse.coo_array(x)
     shuffled = scipy.sparse.coo_array((sparse.data[::-1], [place[::-1] for place in sparse.coords]), shape=x.shape)
     assert hashes.of_table(Table(sparse, features, samples)) == hashes.of_table(Table(shuffled, features, samples))

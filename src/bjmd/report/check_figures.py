@@ -1,5 +1,6 @@
 """Pictures of what `check` finds, one a finding: figure(finding)."""
 
+from collections.abc import Callable
 from functools import partial
 from math import ceil
 
@@ -120,7 +121,7 @@ def origin(data):
     return picture, [[ax]]
 
 
-DRAWN = {
+DRAWN: dict[str, Callable] = {
     "unit": unit,
     "origin": origin,
     "growing noise": growing,
