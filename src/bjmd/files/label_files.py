@@ -9,7 +9,6 @@ import logging
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from bjmd.errors import InputError
 from bjmd.files.text_tables import open_text, problems_as_sentences, separator_of
@@ -51,9 +50,11 @@ def read(path: Path, names: list[str], sample_names: list[list[str]]) -> tuple[l
     return labels, class_names
 
 
-def read_metadata(path: Path, names: list[str], sample_names: list[list[str]]) -> list[pd.DataFrame]:
+def read_metadata(path: Path, names: list[str], sample_names: list[list[str]]) -> list:
     """The columns about the samples of every source, from a table whose first column has their names; a column `source`
     tells samples of one name apart."""
+    import pandas as pd  # which `bjmd fit --help` need not wait for
+
     with problems_as_sentences(path, "a table of text in UTF-8"):
         table = pd.read_csv(path, sep=separator_of(path), index_col=0).rename(index=str)
     of = table.pop("source").astype(str) if "source" in table else None
