@@ -58,16 +58,6 @@ def test_residuals_and_what_the_fit_took_add_up_to_the_noise(clean):
         assert s.r_squared.sum() + taken == pytest.approx(expected, rel=1e-9)
 
 
-def test_variance_of_a_sum_of_fitted_values(clean):
-    """Var[sum_j w_i'h_j], against draws from the posterior."""
-    data, result = clean
-    rng = np.random.default_rng(0)
-    w = result.posterior.components.sample(4000, rng)
-    h = result.posterior.memberships[1].sample(4000, rng).sum(axis=2)
-    drawn = np.einsum("dik,dk->di", w, h).var(axis=0)
-    np.testing.assert_allclose(survey(data.sources, result, 1).of_sum, drawn, rtol=0.12)
-
-
 def test_covariance_of_map_memberships_is_the_inverse_curvature_on_the_simplex(clean):
     data, _ = clean
     result = fit(data.sources, method="map-bjmd")
