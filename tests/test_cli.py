@@ -493,7 +493,7 @@ def test_ctrl_c_does_not_wait_for_the_fits(rng, tmp_path):
     np.savez(tmp_path / "big.npz", matrix=rng.random((1000, 2000)))
     line = "fit big.npz -k 40 -o out --tol 1e-300 --option max_sweeps=1000000 --jobs 1"
     with command(line, cwd=tmp_path) as process:
-        while "1000 features" not in process.stderr.readline():
+        while "1,000 features" not in process.stderr.readline():
             pass
         time.sleep(1)
         process.send_signal(signal.SIGINT)
