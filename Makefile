@@ -90,14 +90,16 @@ dist: $(READY)
 # uv is asked for the locks because pip-compile writes index addresses into them; docs.txt has what the site needs besides
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
     pyproject.toml
-EXTRAS := advi anndata interactive dask workflow slurm dev
+EXTRAS := advi anndata scanpy interactive dask workflow slurm dev
 lock:
 	$(COMPILE) $(EXTRAS:%=--extra %) --output-file envs/requirements.txt
-	$(COMPILE) --extra docs --extra scanpy --constraint envs/requirements.txt --output-file envs/docs.txt \
+	$(COMPILE) --extra docs --constraint envs/requirements.txt --output-file envs/docs.txt \
 	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' envs/requirements.txt | sort -u)
 
+# without those that take hours or need other packages
+SLOW := growth mutants optimum peers
 benchmark: $(READY)
-	for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out $(SLOW:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache build dist

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
+from bjmd.fits import restarts
 
 M, N, K = 30, (40, 40), 3
 PRIORS = {"lambda_": 1.0, "alpha0": 1.1, "a0": 3.0, "b0": 2.0}
@@ -40,8 +40,8 @@ def inside(marginals, truth):
 def one(seed):
     rng = np.random.default_rng(seed)
     w, h, noise, sources = draw(rng)
-    fits = [registry.fit("cavi-bjmd", sources, K, seed=s, tol=1e-8, **PRIORS) for s in range(RESTARTS)]
-    result = min(fits, key=lambda r: r.objective)
+    options = {"priors": "paper", "tol": 1e-8, **PRIORS}
+    (result,) = restarts.best(restarts.run("cavi-bjmd", sources, K, n_restarts=RESTARTS, **options), 1)
     distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
     fitted, true = linear_sum_assignment(distance)
     order = true[np.argsort(fitted)]  # the true component that each fitted one is

@@ -3,9 +3,11 @@
     python benchmarks/mutants.py --number 200 --state mutants.jsonl
 
 A mutant is one operator, comparison, constant or sign changed in a temporary copy of the sources.  It is killed if a
-test of its module fails or does not end.  What was run is kept in --state, so a run that was stopped goes on; the same
-seed gives the same mutants as long as the sources stay the same.  Survivors are printed: judge them by hand.  One that
-changes no result is named in mutants_equivalent.tsv with the reason, the others need a test.
+test of its module fails or does not end.  The tests run in the order of the time that they take without a mutant, and
+those that take more than --slowest seconds not at all, so that most mutants are killed in a few seconds.  What was run
+is kept in --state, so a run that was stopped goes on; the same seed gives the same mutants as long as the sources stay
+the same.  Survivors are printed; --again runs them once more, for example with --slowest 60.  Judge by hand what is
+left: one that changes no result is named in mutants_equivalent.tsv with the reason, the others need a test.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import resource
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -28,29 +31,32 @@ import numba
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ROOT / "src" / "bjmd"
+SOURCES = ROOT / "src"
 SMALL = "not large and not hundreds"
 """Which tests: not those that take long because their data are large or many."""
 TESTS = {
-    "numerics/dirichlet.py": ["numerics/test_dirichlet.py"],
-    "numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
-    "numerics/moments.py": ["data/test_missing.py", "inference/test_composed.py", "fits/test_projection.py"],
-    "numerics/polygamma.py": ["numerics/test_polygamma.py"],
-    "numerics/simplex.py": ["numerics/test_simplex.py"],
-    "inference/cavi.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "inference/map.py": ["inference/test_map.py", "inference/test_unit_and_origin.py", "data/test_missing.py"],
-    "inference/noise.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "inference/offsets.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "inference/rows.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "inference/advi.py": ["inference/test_advi.py"],
-    "fits/loop.py": ["fits/test_loop.py", "inference/test_map.py", "inference/test_cavi.py"],
-    "fits/momentum.py": ["fits/test_momentum.py"],
-    "fits/posterior.py": ["fits/test_posterior.py"],
-    "fits/predictive.py": ["fits/test_predictive.py"],
-    "fits/projection.py": ["fits/test_projection.py", "fits/test_projection_composed.py"],
-    "model.py": ["test_model.py", "inference/test_map.py", "inference/test_composed.py"],
+    "bjmd_numerics/dirichlet.py": ["numerics/test_dirichlet.py"],
+    "bjmd_numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
+    "bjmd_numerics/moments.py": ["data/test_missing.py", "inference/test_composed.py", "fits/test_projection.py"],
+    "bjmd_numerics/polygamma.py": ["numerics/test_polygamma.py"],
+    "bjmd_numerics/simplex.py": ["numerics/test_simplex.py"],
+    "bjmd/inference/cavi.py": [
+        "inference/test_composed.py",
+        "inference/test_cavi.py",
+        "inference/test_unit_and_origin.py",
+    ],
+    "bjmd/inference/map.py": ["inference/test_map.py", "inference/test_unit_and_origin.py", "data/test_missing.py"],
+    "bjmd/inference/noise.py": ["inference/test_composed.py", "inference/test_cavi.py"],
+    "bjmd/inference/offsets.py": ["inference/test_composed.py", "inference/test_cavi.py"],
+    "bjmd/inference/rows.py": ["inference/test_composed.py", "inference/test_cavi.py"],
+    "bjmd/fits/loop.py": ["fits/test_loop.py", "inference/test_map.py", "inference/test_cavi.py"],
+    "bjmd/fits/momentum.py": ["fits/test_momentum.py"],
+    "bjmd/fits/posterior.py": ["fits/test_posterior.py"],
+    "bjmd/fits/predictive.py": ["fits/test_predictive.py"],
+    "bjmd/fits/projection.py": ["fits/test_projection.py", "fits/test_projection_composed.py"],
+    "bjmd/model.py": ["test_model.py", "inference/test_map.py", "inference/test_composed.py"],
 }
-INLINED = ("numerics/lanes.py", "numerics/polygamma.py")
+INLINED = ("bjmd_numerics/lanes.py", "bjmd_numerics/polygamma.py")
 """Compiled into the functions of other files, so all of them are left to Python when one of these changes."""
 OPERATORS = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -109,6 +115,7 @@ def mutants(module):
             old = source.encode()[first:last].decode()
             whole = (source.encode()[:first] + text.encode() + source.encode()[last:]).decode()
             place = {"module": module, "line": node.lineno, "at": first, "old": old, "new": text}
+            place["text"] = source.splitlines()[node.lineno - 1].strip()
             found.append(place | {"source": whole, "compiled": node.lineno in compiled_lines})
     return found
 
@@ -120,8 +127,27 @@ def interpreted(source):
     return "".join([*lines[:last], "\n\ndef compiled(function):\n    return function\n", *lines[last:]])
 
 
-def begin(module, source, copy, seconds):
-    """Fork a process that runs the tests of a module on another source of it; its id and its folder."""
+class Quickest:
+    """A plugin of pytest: the tests by the processor time that they took before, and what they take now."""
+
+    def __init__(self, known, slowest):
+        self.known, self.slowest, self.taken = known, slowest, {}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        items[:] = [item for item in items if self.known.get(item.nodeid, 0.0) <= self.slowest]
+        items.sort(key=lambda item: self.known.get(item.nodeid, 0.0))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item):
+        started = time.process_time()
+        yield
+        self.taken[item.nodeid] = time.process_time() - started
+
+
+def begin(mutant, copy, seconds, known, slowest, to_python):
+    """Fork a process that runs the tests of a mutant's module; its id and its folder."""
+    module, source = mutant["module"], mutant["source"]
     folder = Path(tempfile.mkdtemp(prefix="mutant-"))
     process = os.fork()
     if process:
@@ -134,39 +160,59 @@ def begin(module, source, copy, seconds):
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     src = copy / "src"
     if source is not None:
-        src = shutil.copytree(copy / "src", folder / "src")
-        (src / "bjmd" / module).write_text(source)
-        numba.config.DISABLE_JIT = module in INLINED
+        stale = shutil.ignore_patterns("*.nbi", "*.nbc") if module in INLINED and not to_python else None
+        src = shutil.copytree(copy / "src", folder / "src", ignore=stale)
+        (src / module).write_text(interpreted(source) if to_python and module not in INLINED else source)
+        numba.config.DISABLE_JIT = to_python and module in INLINED
     sys.path.insert(0, str(src))
     os.environ["PYTHONPATH"] = str(src)
     os.chdir(copy)
-    tests = [f"tests/{name}" for name in TESTS[module]]
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-k", SMALL, "-W", "ignore::RuntimeWarning", *tests])
+    tests = TESTS[module] if module else sorted({test for tests in TESTS.values() for test in tests})
+    tests, quickest = [f"tests/{name}" for name in tests], Quickest(known, slowest)
+    words = ["-x", "-q", "-p", "no:cacheprovider", "-k", SMALL, "-W", "ignore::RuntimeWarning", *tests]
+    code = pytest.main(words, plugins=[quickest])
+    (folder / "taken").write_text(json.dumps(quickest.taken))
     sys.stdout.flush()
     os._exit(int(code))
 
 
-def outcomes(jobs, copy, seconds, n_jobs):
-    """(module, source, anything) -> (anything, outcome, which test), a few at a time, as they end."""
+def outcomes(jobs, copy, n_jobs):
+    """Yield (mutant, outcome, which test, seconds of every test) of (mutant, keywords of begin), as they end."""
     running, jobs = {}, iter(jobs)
     while True:
-        for module, source, what in itertools.islice(jobs, n_jobs - len(running)):
-            process, folder = begin(module, source, copy, seconds)
-            running[process] = folder, what
+        for mutant, words in itertools.islice(jobs, n_jobs - len(running)):
+            process, folder = begin(mutant, copy, **words)
+            running[process] = folder, mutant
         if not running:
             return
         process, status = os.wait()
-        folder, what = running.pop(process)
+        folder, mutant = running.pop(process)
         lines = (folder / "output").read_text(errors="replace").splitlines()
+        taken = json.loads((folder / "taken").read_text()) if (folder / "taken").exists() else {}
         shutil.rmtree(folder)
         failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
         word = "no end" if os.WIFSIGNALED(status) else "survived" if os.WEXITSTATUS(status) == 0 else "killed"
-        yield what, word, (failed or lines[-1:] or [""])[0]
+        yield mutant, word, (failed or lines[-1:] or [""])[0], taken
 
 
-def job(mutant):
-    leave = mutant["compiled"] and mutant["module"] not in INLINED
-    return mutant["module"], interpreted(mutant["source"]) if leave else mutant["source"], mutant
+def run(left, copy, options):
+    """Yield (mutant, outcome, which test); what has no end in time is compiled and given five times as much."""
+    words = {"seconds": 3600, "known": {}, "slowest": 0, "to_python": False}
+    ((_, outcome, line, known),) = outcomes([({"module": None, "source": None}, words)], copy, 1)
+    if outcome != "survived":
+        sys.exit(f"the tests fail without any mutant: {line}")
+    words = {"known": known, "slowest": options.slowest}
+    slow = []
+    for mutant, outcome, line, _ in outcomes(
+        ((one, words | {"to_python": one["compiled"], "seconds": options.seconds}) for one in left), copy, options.jobs
+    ):
+        if outcome == "no end":  # or only slow, perhaps because it is left to Python
+            slow.append(mutant)
+        else:
+            yield mutant, outcome, line
+    words |= {"to_python": False, "seconds": 5 * options.seconds}
+    for mutant, outcome, line, _ in outcomes(((one, words) for one in slow), copy, options.jobs):
+        yield mutant, outcome, line
 
 
 def main():
@@ -175,49 +221,53 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--modules", nargs="*", default=[name for name in TESTS if name != "inference/advi.py"])
+    parser.add_argument("--modules", nargs="*", default=[*TESTS])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=120, help="of processor time, after which a test has no end")
+    parser.add_argument("--seconds", type=int, default=60, help="of processor time, after which a test has no end")
+    parser.add_argument("--slowest", type=float, default=2.0, help="of processor time that a test may take")
     parser.add_argument("--state", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--again", action="store_true", help="run the survivors in --state once more")
     parser.add_argument("--only-table", action="store_true", help="print what --state has, and run nothing")
     options = parser.parse_args()
-    known = [json.loads(line) for line in options.state.read_text().splitlines()] if options.state.exists() else []
+    known = {}
+    for line in options.state.read_text().splitlines() if options.state.exists() else ():
+        one = json.loads(line)
+        known[_name(one)] = one  # the last word counts
     if not options.only_table:
         every = [mutant for module in options.modules for mutant in mutants(module)]
         chosen = random.Random(options.seed).sample(every, min(options.number, len(every)))
-        done = {(one["module"], one["at"], one["new"]) for one in known}
-        left = [one for one in chosen if (one["module"], one["at"], one["new"]) not in done]
+        left = [one for one in chosen if _name(one) not in known]
+        if options.again:
+            left = [one for one in every if known.get(_name(one), {}).get("outcome") == "survived"]
         print(f"{len(every)} mutants are possible, {len(chosen)} chosen, {len(left)} left to run", flush=True)
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             copy = Path(folder)
             for name in ("src", "tests"):
                 shutil.copytree(ROOT / name, copy / name)
             shutil.copy2(ROOT / "pyproject.toml", copy)
-            for mutant, outcome, line in outcomes(map(job, left), copy, options.seconds, options.jobs):
+            for mutant, outcome, line in run(left, copy, options):
                 kept = {key: value for key, value in mutant.items() if key not in ("source", "compiled")}
+                known[_name(mutant)] = kept | {"outcome": outcome, "by": line}
                 with options.state.open("a") as state:
-                    state.write(json.dumps(kept | {"outcome": outcome, "by": line}) + "\n")
+                    state.write(json.dumps(known[_name(mutant)]) + "\n")
                 print(f"{outcome:9}{mutant['module']}:{mutant['line']}  {mutant['old']} -> {mutant['new']}", flush=True)
-                known.append(kept | {"outcome": outcome, "by": line})
-            # a survivor shows that the tests pass; where there is none, they have to show it without a mutant
-            passed = {one["module"] for one in known if one["outcome"] == "survived"}
-            plain = ((module, None, module) for module in sorted({one["module"] for one in known} - passed))
-            for module, outcome, line in outcomes(plain, copy, 10 * options.seconds, options.jobs):
-                if outcome != "survived":
-                    print(f"the tests of {module} fail without any mutant, so its numbers mean nothing: {line}")
-    print(table(known))
+    print(table([*known.values()]))
+
+
+def _name(mutant):
+    return mutant["module"], mutant["at"], mutant["new"]
 
 
 def table(known):
     """Markdown: mutants by module, and the survivors that no reason excuses."""
     with (Path(__file__).parent / "mutants_equivalent.tsv").open() as file:
-        excused = {(row["module"], row["old"], row["new"]) for row in csv.DictReader(file, delimiter="\t")}
+        excused = {tuple(row.values())[:4] for row in csv.DictReader(file, delimiter="\t")}
     lines = ["| module | mutants | no change of a result | killed | survived |", "|---|---:|---:|---:|---:|"]
     total, survivors = [0, 0, 0, 0], []
     for module in [*TESTS]:
         own = [one for one in known if one["module"] == module]
         lived = [one for one in own if one["outcome"] == "survived"]
-        bad = [one for one in lived if (module, one["old"], one["new"]) not in excused]
+        bad = [one for one in lived if (module, one["text"], one["old"], one["new"]) not in excused]
         row = [len(own), len(lived) - len(bad), len(own) - len(lived), len(bad)]
         total, survivors = [a + b for a, b in zip(total, row, strict=True)], survivors + bad
         if own:

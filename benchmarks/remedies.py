@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from bjmd.data.sources import Sources
 from bjmd.fits import registry, restarts
 from bjmd.model import Priors
-from bjmd.numerics import dirichlet, moments
+from bjmd_numerics import dirichlet, moments
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source
 

@@ -8,6 +8,9 @@ floor     cavi-bjmd's time over that of its products with the data alone, two a 
 noise     its estimates over the true sds
 peer      mofapy2's time over cavi-bjmd's, and both AUCs; skipped where mofapy2 is not installed
 yale      cavi-bjmd's time over map-bjmd's on data of the size of Yale B, and on Yale B itself if BJMD_DATA has it
+sparse    the time of map-bjmd and cavi-bjmd on sparse data over that of their products alone
+float32   their time on dense float32 data over that on the same data as float64, the memory that a fit of each takes
+          above the data, as a share of them, and by how much the results differ
 cores     the share of a fit's processor time that is spread over cores, what two cores can make of it at best, and the
           seconds on one thread over those on two (worth something on an idle machine only), and whether the bits agree
 step      the time of an ADVI iteration of the plain PyMC model, with observed Normals, over advi-bjmd's
@@ -21,6 +24,7 @@ import logging
 import os
 import tempfile
 import time
+import tracemalloc
 import warnings
 from functools import partial
 from pathlib import Path
@@ -33,7 +37,7 @@ from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.model import Priors
-from bjmd.numerics import threads
+from bjmd_numerics import threads
 from bjmd_paper.baselines import advi
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source, auc_watch
@@ -183,12 +187,51 @@ def step():
             )
 
 
-def cores():
+def dense_data(n_samples):
     rng = np.random.default_rng(0)
-    dense = rng.laplace(size=(1000, 10)) @ rng.dirichlet(np.full(10, 0.3), 100_000).T
-    dense += rng.standard_normal(dense.shape)
-    sparse = scipy.sparse.random_array((2000, 100_000), density=0.05, format="csc", rng=rng)
-    for name, x, k in (("dense", dense, 10), ("sparse", sparse, 20)):
+    x = rng.laplace(size=(1000, 10)) @ rng.dirichlet(np.full(10, 0.3), n_samples).T
+    x += rng.standard_normal(x.shape)
+    return x
+
+
+def sparse_data(n_samples):
+    return scipy.sparse.random_array((2000, n_samples), density=0.05, format="csc", rng=np.random.default_rng(0))
+
+
+def sparse():
+    sources = Sources([sparse_data(20_000)])
+    for method in ("map-bjmd", "cavi-bjmd"):
+        run = partial(registry.fit, method, sources, 20, tol=1e-15, max_sweeps=30)
+        with threads.limited(1):
+            result = run()
+            ratio = best_time(run, 3) / best_time(partial(products, sources, result), 3)
+        print(f"sparse   {method}: {ratio:.2f} times its products; goal: at most 2")
+
+
+def float32():
+    single = dense_data(30_000).astype(np.float32)
+    for method in ("map-bjmd", "cavi-bjmd"):
+        fits, seconds, above = [], [], []
+        for x in (single, single.astype(float)):
+            run = partial(registry.fit, method, Sources([x]), 10, tol=1e-15, max_sweeps=30)
+            with threads.limited(1):
+                fits.append(run())
+                seconds.append(best_time(run, 3))
+                tracemalloc.start()
+                run()
+                above.append(tracemalloc.get_traced_memory()[1] / x.nbytes)
+                tracemalloc.stop()
+        difference = np.abs(fits[0].components - fits[1].components).max() / fits[1].components.std()
+        memberships = np.abs(fits[0].memberships[0] - fits[1].memberships[0]).max()
+        print(
+            f"float32  {method}: {seconds[0] / seconds[1]:.2f} of the time of float64; goal: at most 0.7; memory above "
+            f"the data {above[0]:.2f} of them ({above[1]:.2f} for float64); goal: at most 0.1; components differ by "
+            f"{difference:.0e} of their sd, memberships by {memberships:.0e}; goal: at most 1e-4"
+        )
+
+
+def cores():
+    for name, x, k in (("dense", dense_data(100_000), 10), ("sparse", sparse_data(100_000), 20)):
         sources = Sources([x])
         for method in ("map-bjmd", "cavi-bjmd"):
             run = partial(registry.fit, method, sources, k, tol=1e-15, max_sweeps=10)
@@ -266,6 +309,8 @@ if __name__ == "__main__":
     parts = {
         "large": floor_noise_and_peer,
         "yale": yale,
+        "sparse": sparse,
+        "float32": float32,
         "cores": cores,
         "step": step,
         "reach": lambda: reach(arguments.full),

@@ -16,7 +16,7 @@ CONTENTS = {
     "First steps": ["docs/tutorial", "docs/gallery"],
     "How to": ["docs/how-to/batches", "docs/how-to/single-cells", "docs/how-to/new-method"],
     "Using it": ["docs/options", "docs/components", "docs/command", "docs/anndata", "docs/large", "docs/trust"],
-    "Reference": ["docs/api", "docs/methods", "docs/model", "docs/derivation"],
+    "Reference": ["docs/api", "docs/methods", "docs/comparison", "docs/model", "docs/derivation"],
     "The paper": ["docs/results", "docs/data", "docs/cluster", "config/README"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
 }
@@ -56,7 +56,7 @@ nb_merge_streams = True
 os.environ["PATH"] = os.pathsep.join(
     [str(Path(sys.executable).parent), os.environ["PATH"]]
 )  # the `bjmd` of this Python
-os.environ |= {"COLUMNS": "100", "TQDM_DISABLE": "1"}
+os.environ |= {"COLUMNS": "84", "TQDM_DISABLE": "1"}  # as wide as a page
 
 autodoc_typehints = "none"  # types stand in the docstrings
 autodoc_member_order = "bysource"
@@ -68,13 +68,16 @@ kernelspec: {name: python3, display_name: Python 3}
 jupytext: {text_representation: {format_name: myst}}
 ---
 """
+# commands without a terminal, or their progress bars would stay on the page; one that fails stops the build
 FIRST_CELL = """
 ```{code-cell} ipython3
 :tags: [remove-cell]
 
 %matplotlib inline
 import warnings
+from subprocess import DEVNULL, check_output
 warnings.filterwarnings("ignore", "IProgress not found")
+get_ipython().system = lambda line: print(check_output(line, shell=True, text=True, stderr=DEVNULL), end="")
 ```
 """
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n(?:\n```text\n.*?```\n)?(?:\n!\[[^\]]*\]\(images/\S+\)\n)?", re.DOTALL)

@@ -8,6 +8,11 @@ import scipy.sparse
 from bjmd.data.sources import Sources
 
 
+def pytest_collection_modifyitems(items):
+    """The longest files first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: "workflow" not in item.path.parts)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

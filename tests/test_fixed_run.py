@@ -55,9 +55,9 @@ def arrays(name):
     if result.noise is not None:
         found["noise"] = result.noise
     if method in ("cavi-bjmd", "cavi-catbjmd", "advi-bjmd"):
-        found["sd of components"] = result.posterior.components.sd
-        found["sd of noise"] = result.posterior.noise.sd
-        found |= {f"sd of memberships {c}": m.sd for c, m in enumerate(result.posterior.memberships)}
+        found["sd of components"] = result.posterior.components.plain().sd
+        found["sd of noise"] = result.posterior.noise.plain().sd
+        found |= {f"sd of memberships {c}": m.plain().sd for c, m in enumerate(result.posterior.memberships)}
     if method in ("cavi-bjmd", "map-bjmd"):
         new = projection.project(result, data("map-bjmd-missing").matrices[0])
         found |= {"new memberships": new.memberships, "new noise": new.noise}

@@ -93,10 +93,6 @@ BAD_SOURCES = {
         lambda: Sources([np.where(np.eye(3, 4), np.inf, 1.0)]),
         "holds 3 infinite entries, the first at feature 'feature 1', sample 'source 1-sample 1'",
     ),
-    "NaN, sparse": (
-        lambda: Sources([scipy.sparse.csc_array([[0, 0], [np.nan, 1]])]),
-        "is sparse and holds 1 NaN entry, at feature 'feature 2', sample 'source 1-sample 1'",
-    ),
     "infinite, sparse": (
         lambda: Sources([scipy.sparse.csc_array([[0, 0], [0, np.inf]])]),
         "holds 1 infinite entry, at feature 'feature 2', sample 'source 1-sample 2'",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from prove import fits, inputs, stress
 
-from bjmd.numerics import dirichlet, simplex
+from bjmd_numerics import dirichlet, simplex
 
 fixed = settings(
     derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=list(HealthCheck)
@@ -32,9 +32,24 @@ def test_random_fits_keep_their_promises(kind, number):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_fit_that_once_ended_in_a_traceback():
+    """The slope of the offsets' density had another sign at the logarithm of its end than at the end itself."""
+    assert fits.check(16362)[1] == []
+
+
+@pytest.mark.filterwarnings("ignore")
 @settings(fixed, max_examples=200)
 @given(number=st.integers(0, 10**9))
 def test_damaged_inputs_are_refused_in_a_sentence(number):
+    assert inputs.check(number)[1] == []
+
+
+ONCE_WRONG = (4184, 7135, 9458, 9612, 10388, 10412, 10886, 11193, 12463, 12856, 13683, 15716, 19549, 23559, 66166)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", ONCE_WRONG)
+def test_inputs_that_once_ended_in_a_traceback_or_half_a_page(number):
     assert inputs.check(number)[1] == []
 
 

@@ -45,7 +45,7 @@ def test_archive_and_wheel_hold_the_package_and_nothing_else(released):
     archive, wheel = released
     ours = {
         path.relative_to(ROOT / "src").as_posix()
-        for package in ("bjmd", "bjmd_paper")
+        for package in ("bjmd", "bjmd_numerics", "bjmd_paper")
         for path in (ROOT / "src" / package).rglob("*")
         if path.suffix in (".py", ".toml", ".html", ".typed", ".js", ".css")
     }

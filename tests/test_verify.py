@@ -42,6 +42,17 @@ def test_what_has_not_changed_is_confirmed_to_the_bit(verify):
         assert f"{what}: equal to the bit" in said
 
 
+def test_the_best_run_of_a_search_is_computed_again(verify):
+    line = "fit a.csv b.csv -k 2 -o found --restarts 20 --no-figures"
+    assert cli.main(line.split()) == 0
+    code, said = verify(folder="found")
+    assert code == 0 and "components: equal to the bit" in said
+    table = pd.read_csv("found/restarts.tsv", sep="\t")
+    assert len(table) == 8 and "tol = 1e-08" in table["reason"][0]
+    assert cli.main([*line.replace("found", "plain").split(), "--plain-restarts"]) == 0
+    assert len(pd.read_csv("plain/restarts.tsv", sep="\t")) == 20
+
+
 def test_a_changed_cell_is_found_in_its_source(verify):
     frame = pd.read_csv("b.csv", index_col=0)
     frame.loc["g3", "b3"] += 2

@@ -5,6 +5,7 @@ work is done by the modules that Python users call, so the numbers are the same.
 """
 
 import argparse
+import gc
 import importlib
 import inspect
 import logging
@@ -52,6 +53,7 @@ Every command explains its options: bjmd fit --help
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0, 1 for what broke down, 2 for a mistake, 130 for Ctrl-C."""
+    gc.set_threshold(100_000)  # imports and figures make many objects and little garbage: an eighth of a short command
     arguments = _parse(sys.argv[1:] if argv is None else argv)
     with _messages_on_stderr():
         try:
@@ -78,7 +80,7 @@ class _Parser(argparse.ArgumentParser):
     """A mistake in the command line is one sentence as well, without half a page about all options before it."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {message[:1000]}; see {self.prog} --help\n")
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

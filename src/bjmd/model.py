@@ -17,6 +17,7 @@ from scipy.special import gammaln, polygamma, psi
 from bjmd.checks import one_of, positive_number
 from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
+from bjmd_numerics import threads
 
 LEARNED = "learned"
 LEAST_ALPHA = 1e-2
@@ -126,7 +127,10 @@ def noise_terms(rss, noise_variance, n_entries, priors):
 def dirichlet_terms(h, alpha0):
     """- sum_kj (alpha0_k - 1) ln h_kj for one source."""
     weight = alpha0 - 1
-    return -float(weight @ np.log(h).sum(axis=1)) if weight.any() else 0.0
+    if not weight.any():
+        return 0.0
+    ranges = threads.parts(h.shape[1], 32 * h.size)  # about what logarithms cost
+    return -float(weight @ sum(threads.each(lambda a, b: np.log(h[:, a:b]).sum(axis=1), ranges)))
 
 
 def laplace_terms(w, lambda_):

@@ -22,6 +22,7 @@ from bjmd.files.tables import assemble, over_features
 from bjmd.fits import projection, storage
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.posterior import Posterior
+from bjmd.report import tables as frames
 
 
 def bjmd(
@@ -34,7 +35,7 @@ def bjmd(
     Parameters
     ----------
     data : AnnData or MuData
-        Samples in obs, features in var.  Of a backed object, only the features that are used are read.
+        Samples in obs, features in var.  The matrix of a backed object stays on disk.
     n_components : int, default=5
         Number of components.
     source_key : str, optional
@@ -59,27 +60,29 @@ def bjmd(
     None, or with copy=True the copy
         obsm["X_bjmd"] holds the memberships, varm["bjmd"] the components (NaN for features that were not used), and
         uns["bjmd"] the sources, their noise, the variance explained, the objective, the parameters, and what `project`
-        needs.
+        needs.  With consensus=True, what the starts agree on is under "bjmd_consensus", its table in uns["bjmd"].
     """
     data = data.copy() if copy else data
     one = modality(data, mod)
     if report is not None:
         outputs.require_free(report)
-    if use_highly_variable is None:
-        use_highly_variable = "highly_variable" in one.var
-    if use_highly_variable and "highly_variable" not in one.var:
+    marked = "highly_variable" in one.var
+    use_highly_variable = marked if use_highly_variable is None else use_highly_variable
+    if use_highly_variable and not marked:
         raise InputError('var has no column "highly_variable"; call scanpy.pp.highly_variable_genes first')
     features = np.flatnonzero(one.var["highly_variable"]) if use_highly_variable else slice(None)
     tables = anndata_files.split(one, source_key, "the AnnData object", layer=layer, features=features)
-    sources, _ = assemble(tables)
-    model = BJMD(n_components, **options)
+    sources, model = assemble(tables)[0], BJMD(n_components, **options)
     results = model._fit(lambda: sources)
-    anndata_files.annotate(one, [*range(len(tables))], tables, sources, model.decomposition_, key_added)
+    every, key = [*range(len(tables))], key_added or "bjmd"
+    anndata_files.annotate(one, every, tables, sources, model.decomposition_, key_added)
     given = {"source_key": source_key, "layer": layer, "use_highly_variable": use_highly_variable, **options}
-    found = one.uns[key_added or "bjmd"]
+    found = one.uns[key]
+    if model.consensus_:
+        anndata_files.annotate(one, every, tables, sources, model.consensus_.result, f"{key}_consensus")
+        found["consensus"] = frames.consensus(model.decomposition_, model.consensus_)
     simple = {k: v if isinstance(v, str | int | float | list) else str(v) for k, v in given.items() if v is not None}
-    found["params"] = {"n_components": n_components, **simple}
-    found["fit"] = _packed(model.decomposition_, sources)
+    found.update(params={"n_components": n_components, **simple}, fit=_packed(model.decomposition_, sources))
     if report is not None:
         outputs.write(report, sources, results, tables=tables, consensus=model.consensus_)
     return data if copy else None
@@ -91,10 +94,9 @@ def project(
 ) -> Any:  # fmt: skip
     """Compute the memberships of the new samples in `data` in the components that `bjmd` has put into `reference`.
 
-    Features are matched by name; those that `data` lacks count as missing.  Samples of a source that the fit knows are
-    taken to have its noise and offsets; the noise of any other source is estimated from its samples.  By default,
-    source_key and layer are those of the fit; the other options are as for `bjmd`, of both objects.  Memberships go
-    into obsm["X_bjmd"], sources and their noise into uns["bjmd"].
+    Features are matched by name; those that `data` lacks count as missing.  Samples of a source that the fit knows have
+    its noise and offsets; the noise of any other is estimated.  By default, source_key and layer are those of the fit;
+    the rest is as for `bjmd`.  Memberships go into obsm["X_bjmd"], sources and their noise into uns["bjmd"].
     """
     data = data.copy() if copy else data
     one, key = modality(data, mod), key_added or "bjmd"
@@ -107,7 +109,7 @@ def project(
         matrix, _ = over_features(table, list(found["fit"]["features"]))
         source = 0 if len(names) == 1 and by is None else names.index(table.name) if table.name in names else None
         projected = projection.project(known, matrix, source=source)
-        memberships[one.obs_names.get_indexer(table.sample_names)] = projected.memberships.T
+        memberships[one.obs[by].astype(str) == table.name if by else slice(None)] = projected.memberships.T
         noise.append(projected.noise)
     one.obsm[key_added or "X_bjmd"] = memberships
     one.uns[key] = {"sources": np.array([table.name for table in tables]), "noise": np.array(noise)}

@@ -4,6 +4,8 @@ One draw says little: draws of the small data differ by points of AUC.  All fits
 can be compared draw by draw, and that difference varies far less than either.
 """
 
+import itertools
+
 import numpy as np
 import pandas as pd
 
@@ -22,14 +24,14 @@ def seed_of(seed, draw):
     return seed + 1000 + draw
 
 
-def table(scale, draw, levels, jobs, n_restarts, n_best, seed):
-    """One draw at every sigma3 of `levels`: a row per fit and source, the mean over the best runs by objective.
+def table(scale, draws, levels, jobs, n_restarts, n_best, seed):
+    """Some draws at every sigma3 of `levels`: a row per fit and source, the mean over the best runs by objective.
 
     `jobs` has the method of every fit, its options and K (`Plan.job`); all have the same restarts.
     """
-    _warm_up(jobs, seed)
+    warm_up(jobs, seed)
     rows = []
-    for sigma3 in levels:
+    for draw, sigma3 in itertools.product(draws, levels):
         drawn = synthetic.generate(scale, sigma3, seed_of(seed, draw))
         best = _best_runs(drawn.sources, jobs, n_restarts, n_best, seed).groupby(["fit", "source"], sort=False)
         means = best[[*scores.SCORES, "noise", "objective", "iterations", "seconds", "converged"]].mean()
@@ -42,7 +44,7 @@ def table(scale, draw, levels, jobs, n_restarts, n_best, seed):
     return pd.concat(rows, ignore_index=True)
 
 
-def _warm_up(jobs, seed):
+def warm_up(jobs, seed):
     """The first fit of its kind in a process compiles or loads its updates, and that is no part of a fit's time."""
     _best_runs(synthetic.generate("small", SIGMA3, seed).sources, jobs, 1, 1, seed)
 
@@ -94,7 +96,6 @@ def feature_tables(draw, extra, jobs, noise_from, n_restarts, n_best, seed, *, f
     """
     drawn = synthetic.generate("small", SIGMA3, seed_of(seed, draw), extra_features=extra)
     signal = drawn.components.any(axis=1)
-    _warm_up(jobs, seed)
     before = _best_runs(drawn.sources, jobs, n_restarts, n_best, seed)
     noise = {name: scores.mean_noise(before, name) for name in {*noise_from, fit}} | {"truth": drawn.noise}
     rows, passes = [], {}

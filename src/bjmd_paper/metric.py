@@ -141,13 +141,15 @@ def strongest(memberships, labels):
 def mixing(memberships, n_neighbours=15):
     """For each source, how many of the nearest neighbours of its samples come from other sources, relative to chance.
 
-    1 is a source whose samples lie among the others as if drawn from them, 0 one that lies apart.
+    1 is a source whose samples lie among the others as if drawn from them, 0 one that lies apart.  They are shuffled,
+    or else the neighbours among equal memberships, as those of K-means are, would be the first ones in order.
     """
     from sklearn.neighbors import NearestNeighbors
 
     sizes = [h.shape[1] for h in memberships]
-    of = np.repeat(np.arange(len(sizes)), sizes)
-    h = np.hstack(memberships).T
+    order = np.random.default_rng(0).permutation(sum(sizes))
+    of = np.repeat(np.arange(len(sizes)), sizes)[order]
+    h = np.hstack(memberships).T[order]
     n_neighbours = min(n_neighbours, len(h) - 1)
     near = NearestNeighbors(n_neighbors=n_neighbours).fit(h).kneighbors(return_distance=False)
     found = np.full(len(sizes), np.nan)

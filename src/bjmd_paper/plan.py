@@ -115,12 +115,16 @@ class Plan:
         """The numbers of the draws of one scale, if any fit runs on them."""
         return range(self.config["draws"][scale]["number"] if self.fits_on_draws(scale) else 0)
 
+    def draw_chunks(self, scale):
+        """The same as "first-last" of each job."""
+        return _chunks(len(self.draws(scale)), self.config["draws"][scale]["chunk"])
+
     def fits_on_draws(self, scale):
         """The fits that run on every draw of one scale."""
         return [name for name, fit in self.fits.items() if scale in fit.get("draws", ())]
 
     def draw_job(self, scale):
-        """What a job of one draw needs to know."""
+        """What a job of draws needs to know."""
         jobs = {fit: self.job(scale, fit) for fit in self.fits_on_draws(scale)}
         return {"levels": self.levels(), "jobs": jobs, **_restarts(self.config["draws"][scale])}
 
@@ -128,12 +132,20 @@ class Plan:
         """The draws of the small data on which ADVI is watched."""
         return range(self.config["advi_traces"]["number"] if "small" in self.scales else 0)
 
+    def advi_draw_chunks(self):
+        """The same as "first-last" of each job."""
+        return _chunks(len(self.advi_draws()), self.config["advi_traces"]["chunk"])
+
     def feature_draws(self):
         """The draws of the small data on which the feature test is tried."""
         return range(self.config["feature_draws"]["number"] if "small" in self.scales else 0)
 
+    def feature_draw_chunks(self):
+        """The same as "first-last" of each job."""
+        return _chunks(len(self.feature_draws()), self.config["feature_draws"]["chunk"])
+
     def feature_draw_job(self):
-        """What a job of one of them needs to know: every fit on the small data but ADVI, which is slow, and chance."""
+        """What a job of them needs to know: every fit on the small data but ADVI, which is slow, and chance."""
         asked, test = self.config["feature_draws"], self.config["feature_test"]
         methods = {fit: self.fits[fit]["method"] for fit in self.fits_on(self.shown("small"))}
         quick = [fit for fit, name in methods.items() if registry.get(name).cost != "gradients" and name != "random"]
@@ -169,7 +181,7 @@ class Plan:
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""
         n, size = self.n_restarts(fit, self.family(dataset)), self.fits[fit].get("chunk", self.config["chunk"])
-        return [f"results/fits/{dataset}/{fit}/{first}-{min(first + size, n) - 1}.npz" for first in range(0, n, size)]
+        return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in _chunks(n, size)]
 
     def n_components(self, dataset):
         """As many as the synthetic data have, or as the real data have classes, like the paper; own data say it."""
@@ -196,7 +208,9 @@ class Plan:
     def own_settings(self):
         """How `readers.read_tables` reads them, and how `own_data.prepare` brings them together."""
         own = self.own
+        # jobs hand the data on as files of their own, so they are read into memory once
         reading = {"samples_in_rows": own.get("samples_in_rows", False), "split_by": own.get("split_by")}
+        reading["on_disk"] = False
         preparation = {"names": None, "labels": None, "join": "outer", "scale": "none"}
         return {
             "reading": {"paths": own["sources"], **reading},
@@ -264,6 +278,11 @@ def _require_text_keys(value):
 def _check_numbers(n_restarts, n_best):
     if n_restarts < n_best:
         raise InputError(f"restarts = {n_restarts} is less than best = {n_best}; change one of the two")
+
+
+def _chunks(number, size):
+    """What jobs of `size` do: "0-9", "10-19" and so on; the last may have less to do."""
+    return [f"{first}-{min(first + size, number) - 1}" for first in range(0, number, size)]
 
 
 def _restarts(asked):

@@ -145,21 +145,21 @@ def fit_threads(method, shape, n_components, n_restarts, options):
     return min(MOST_THREADS, n_restarts, math.ceil(seconds / LONG_SECONDS))
 
 
-def draw(scale, levels, jobs, n_restarts, **_):
-    """One draw: every fit at every sigma3.  Synthetic data have few components, and fits of them take few sweeps."""
+def draw(scale, n_draws, levels, jobs, n_restarts, **_):
+    """Some draws: every fit at every sigma3.  Synthetic data have few components, and fits of them take few sweeps."""
     shape, n_components = expected_shape(scale), catalogue.family(scale).n_components
     run = 0.02 + 7e-4 * 40 * shape.work(n_components)
-    return Need(START_SECONDS + len(levels) * len(jobs) * n_restarts * run, START_MB + 5 * shape.mb)
+    return Need(START_SECONDS + n_draws * len(levels) * len(jobs) * n_restarts * run, START_MB + 5 * shape.mb)
 
 
-def advi_trace(max_iterations):
-    """ADVI on one draw of the small data."""
+def advi_trace(n_draws, max_iterations):
+    """ADVI on some draws of the small data."""
     n_components = catalogue.family("small").n_components
-    return fit("advi-bjmd", expected_shape("small"), n_components, 1, {"max_iterations": max_iterations})
+    return fit("advi-bjmd", expected_shape("small"), n_components, n_draws, {"max_iterations": max_iterations})
 
 
-def feature_draw(extras, jobs, n_restarts):
-    """The fits on one draw of the small data with more and more features, each before and after the test."""
+def feature_draw(n_draws, extras, jobs, n_restarts):
+    """The fits on some draws of the small data with more and more features, each before and after the test."""
     small = expected_shape("small")
     shapes = [replace(small, n_features=small.n_features + extra) for extra in extras]
     shapes = [replace(shape, n_entries=shape.n_features * shape.n_samples) for shape in shapes]
@@ -168,7 +168,8 @@ def feature_draw(extras, jobs, n_restarts):
         for shape in [*shapes, *[small] * len(extras)]
         for job in jobs.values()
     ]
-    return Need(START_SECONDS + sum(need.seconds - START_SECONDS for need in needs), max(need.mb for need in needs))
+    seconds = n_draws * sum(need.seconds - START_SECONDS for need in needs)
+    return Need(START_SECONDS + seconds, max(need.mb for need in needs))
 
 
 def read(shape):

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.optimize import linear_sum_assignment
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.fits import projection, registry, variance
 from bjmd.inference import cavi
 from bjmd.model import Priors
 from bjmd_paper.datasets import synthetic
@@ -105,6 +106,33 @@ def test_a_fifth_missing_hardly_changes_the_memberships_of_the_large_data():
     partial = np.hstack(registry.fit("cavi-bjmd", with_holes(sources, 0.2), 10, seed=1).memberships)
     rows, columns = linear_sum_assignment(-np.corrcoef(complete, partial)[:10, 10:])
     assert np.corrcoef(complete[rows].ravel(), partial[columns].ravel())[0, 1] > 0.98
+
+
+@pytest.mark.parametrize("method", ABLE)
+@pytest.mark.parametrize("options", [{}, {"noise": "feature+sample", "offsets": True}, {"priors": "paper"}])
+def test_nan_that_a_sparse_matrix_stores_is_missing(holed, method, options):
+    if "noise" in options and method.startswith("map"):
+        pytest.skip("has no noise models")
+    cut = Sources([np.where(x < 0.2, 0, x) for x in holed.matrices])
+    sparse = Sources([scipy.sparse.csr_array(x) for x in cut.matrices])
+    assert sparse.n_missing == cut.n_missing
+    np.testing.assert_allclose(sparse.squared_norms, cut.squared_norms)
+    fits = [registry.fit(method, given, 3, seed=1, max_sweeps=20, **options) for given in (cut, sparse)]
+    np.testing.assert_allclose(fits[1].trace, fits[0].trace, rtol=1e-8)
+    np.testing.assert_allclose(fits[1].components, fits[0].components, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(variance.explained(sparse, fits[0]), variance.explained(cut, fits[0]))
+    for of in (projection.project, projection.impute):
+        dense, other = (of(fits[0], given.matrices[0], source=0) for given in (cut, sparse))
+        pairs = zip(dense, other, strict=True) if isinstance(dense, tuple) else [(dense.memberships, other.memberships)]
+        for x, y in pairs:
+            assert (x is None and y is None) or np.allclose(x, y, atol=1e-6)
+    assert np.isnan(sparse.matrices[0].data).sum() == sparse.n_missing[0], "the data must stay as they are"
+
+
+def test_an_entry_that_is_stored_twice_is_missing_once():
+    x = scipy.sparse.coo_array(([1.0, np.nan, np.nan, 2.0, 5.0], ([0, 1, 1, 0, 1], [0, 0, 0, 1, 1])), shape=(2, 2))
+    csc = scipy.sparse.csc_array(([1.0, np.nan, np.nan, 2.0, 5.0], [0, 1, 1, 0, 1], [0, 3, 5]), shape=(2, 2))
+    assert Sources([x]).n_missing == Sources([csc]).n_missing == [1]
 
 
 def test_other_methods_refuse_missing_entries(holed):

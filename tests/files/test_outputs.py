@@ -356,3 +356,13 @@ def test_settings_that_are_not_text_are_refused(tmp_path, make_sources):
     (tmp_path / "out/settings.json").write_text('{"notes": 3}')
     with pytest.raises(InputError, match="out is not complete, or was not written by bjmd"):
         outputs.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("missing", [False, [0], [0, "x"], [0, 0, 0]])
+def test_counts_of_missing_entries_that_are_none_are_refused(tmp_path, make_sources, missing):
+    sources = make_sources()
+    outputs.write(tmp_path / "out", sources, [registry.fit("map-bjmd", sources, 2, max_sweeps=2)], figures=False)
+    path = tmp_path / "out/names.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "n_missing": missing}))
+    with pytest.raises(InputError, match="out is not complete, or was not written by bjmd"):
+        outputs.load(tmp_path / "out")

@@ -65,9 +65,13 @@ def test_jobs_are_nothing_to_the_choice():
     np.testing.assert_array_equal(tables[0]["heldout"], tables[1]["heldout"])
 
 
-def test_what_cannot_hold_out_entries_is_refused():
+def test_robust_noise_is_not_tried_on_sparse_data():
     sparse = Sources([scipy.sparse.csr_array(np.maximum(x, 0)) for x in draw(0).matrices])
-    with pytest.raises(InputError, match="is sparse, and a sparse matrix has no place for held-out entries"):
-        chosen(sparse)
+    choice = automatic.resolved("cavi-bjmd", sparse, 3, {**AUTO, "max_sweeps": 5})[1]
+    assert len(choice.table) > 2
+    assert not choice.table["noise"].str.contains("robust").any()
+
+
+def test_what_cannot_hold_out_entries_is_refused():
     with pytest.raises(InputError, match="'map-bjmd' has no option 'noise'"):
         automatic.resolved("map-bjmd", draw(0), 3, AUTO)

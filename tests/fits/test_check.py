@@ -8,7 +8,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry, residuals
+from bjmd.fits import predictive, registry, residuals
 from bjmd.fits.check import ANSWERS, check
 from bjmd_paper.datasets import synthetic
 
@@ -326,3 +326,37 @@ def test_methods_without_its_noise_model_are_refused(clean):
     data, _ = clean
     with pytest.raises(InputError, match="'kmeans' has no noise model to check; fit with one of map-bjmd"):
         check(data.sources, registry.fit("kmeans", data.sources, 3))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mapped"])
+def test_of_large_sources_a_part_is_asked_and_it_is_that_part_of_the_fit(kind, clean, monkeypatch, tmp_path):
+    monkeypatch.setattr(residuals, "MOST_ENTRIES", 105 * 80)
+    data, _ = clean
+    result = fit(data.sources, noise="sample", max_sweeps=20)
+    matrices = data.sources.matrices
+    if kind == "sparse":
+        matrices = [scipy.sparse.csc_array(x) for x in matrices]
+    if kind == "mapped":
+        for c, x in enumerate(matrices):
+            np.save(tmp_path / f"{c}.npy", x)
+        matrices = [np.load(tmp_path / f"{c}.npy", mmap_mode="r") for c in range(3)]
+    some, part = residuals.thinned(Sources(matrices), result)
+    for c, whole in enumerate(data.sources.matrices):
+        chosen = [int(name.rsplit(" ", 1)[1]) - 1 for name in some.sample_names[c]]
+        assert len(chosen) == 80 and chosen[0] == 0 and chosen[-1] == 119  # spread over all
+        x = some.matrices[c].toarray() if kind == "sparse" else some.matrices[c]
+        np.testing.assert_array_equal(x, whole[:, chosen])
+        np.testing.assert_array_equal(part.memberships[c], result.memberships[c][:, chosen])
+        parameters = result.posterior.memberships[c].parameters
+        np.testing.assert_array_equal(part.posterior.memberships[c].parameters, parameters[:, chosen])
+        ours, theirs = (predictive.sample_precision(one, c) for one in (part, result))
+        np.testing.assert_array_equal(ours, theirs[chosen])
+
+
+def test_a_part_of_the_samples_raises_the_same_alarms(clean, monkeypatch):
+    monkeypatch.setattr(residuals, "MOST_ENTRIES", 105 * 80)
+    data, result = clean
+    assert alarms(data.sources, result) == set()
+    shift = np.random.default_rng(1).standard_normal((105, 1))
+    shifted = Sources([x + (c == 1) * shift for c, x in enumerate(data.sources.matrices)])
+    assert "shifts" in alarms(shifted, fit(shifted))

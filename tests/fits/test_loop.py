@@ -64,6 +64,14 @@ def test_a_plain_sweep_that_raises_the_objective_is_no_convergence():
 def test_an_extrapolated_sweep_that_raises_the_objective_is_undone():
     result = loop.run(Given(9.0, 5.0, 4.0, 6.0, 3.0, 3.0, 3.0), tol=1e-9, max_sweeps=9, momentum_from=2)
     assert list(result.trace[:5]) == [9, 5, 4, 4, 3]
+    assert len(result.history["undone"]) == len(result.trace)
+    np.testing.assert_array_equal(result.history["undone"][:5], [np.nan, np.nan, np.nan, 6, np.nan])
+
+
+def test_a_rise_by_rounding_that_ends_a_fit_is_in_the_history():
+    result = loop.run(Given(9.0, 5.0, 5.0 + 1e-12), tol=1e-9, max_sweeps=9, momentum_from=50)
+    assert result.history["undone"][-1] == 5.0 + 1e-12 > result.trace[-1]
+    assert "undone" not in loop.run(Given(9.0, 5.0), tol=1e-9, max_sweeps=2).history  # nothing can be
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -301,9 +302,38 @@ def test_a_plain_array_is_refused(sources, seen):
     assert not seen
 
 
-def test_sparse_sources_are_refused(sources):
-    with pytest.raises(InputError, match="source 'source 2' is sparse"):
-        select(Sources([sources.matrices[0], scipy.sparse.csc_array(sources.matrices[1])]), [2, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_sources_give_what_the_same_dense_ones_give(sources, dtype):
+    cut = [np.where(np.abs(x) > 0.5, x, 0).astype(dtype) for x in sources.matrices]
+    dense, sparse = Sources(cut), Sources([scipy.sparse.csr_array(x) for x in cut])
+    places = [hide(given, 0.1, np.random.default_rng((0, 0))) for given in (dense, sparse)]
+    for where, other in zip(*places, strict=True):
+        assert scipy.sparse.issparse(other)
+        np.testing.assert_array_equal(where, other.toarray())
+    assert any((where & (x == 0)).any() for where, x in zip(places[0], cut, strict=True)), "zeros count, too"
+    tables = [select(given, [2, 3], **QUICK).table for given in (dense, sparse)]
+    for column in ("heldout", "difference", "standard_error", "elbo"):
+        np.testing.assert_allclose(tables[1][column], tables[0][column], rtol=1e-6 if dtype == np.float64 else 1e-3)
+
+
+def test_of_sparse_data_no_more_is_held_out_than_they_store_and_nothing_becomes_dense(rng, monkeypatch):
+    monkeypatch.setattr(held_out_entries, "BLOCK", 2**17)
+    x = scipy.sparse.random_array((1000, 20_000), density=0.005, format="csc", rng=rng, dtype=np.float32)
+    tracemalloc.start()
+    try:
+        (where,) = hide(Sources([x]), 0.1, rng)
+        (visible,) = held_out_entries.without(Sources([x]), [where]).matrices
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert where.nnz == x.nnz
+    assert abs(np.diff(where.indptr)[:10_000].sum() / where.nnz - 0.5) < 0.01, "from everywhere alike"
+    assert peak < 0.5 * x.shape[0] * x.shape[1], "a boolean matrix would need 1"
+    assert visible.dtype == np.float32
+    assert np.isnan(visible.data).sum() == where.nnz
+    seen = visible.toarray()
+    np.testing.assert_array_equal(np.isnan(seen), where.toarray())
+    np.testing.assert_array_equal(seen[~np.isnan(seen)], x.toarray()[~np.isnan(seen)])
 
 
 def test_a_source_too_small_to_lose_anything():

@@ -14,7 +14,7 @@ from bjmd.errors import InputError
 from bjmd.fits import projection, registry
 from bjmd.fits.posterior import Normal
 from bjmd.fits.projection import impute, log_evidence, project
-from bjmd.numerics import dirichlet, simplex
+from bjmd_numerics import dirichlet, simplex
 
 METHODS = ["cavi-bjmd", "map-bjmd"]
 ALPHA0 = 1.1
@@ -289,3 +289,8 @@ def test_far_samples_are_placed_or_refused(make_sources, method, size):
             assert np.isfinite(give(size * sources.matrices[0])).all()
         except InputError as error:
             assert "cannot be placed in floating point" in str(error)
+
+
+def test_the_sample_that_cannot_be_placed_is_named():
+    with pytest.raises(InputError, match="new sample 1 "):
+        projection._finite(np.array([[0.5, 0.5, 0.5], [0.5, np.nan, 0.5]]))

@@ -36,6 +36,7 @@ def test_every_registered_method_runs_and_fills_the_contract(make_sources):
         (lambda s: registry.fit("map-bjmd", s, 3, tolerance=1), "method 'map-bjmd' has no option 'tolerance'"),
         (lambda s: registry.fit("map-bjmd", s, 3, seed="1"), "seed is '1'; it must be a whole number"),
         (lambda s: registry.fit("map-bjmd", s, 3, seed=True), "seed is True"),
+        (lambda s: registry.fit("kmeans", s, 3, tol="learned"), "tol is 'learned'; it must be a finite number"),
         (lambda s: registry.fit("map-bjmd", s.matrices, 3), r"the data are a list; give bjmd.Sources\("),
         *(
             (lambda s, m=m: registry.fit(m, s, 3, max_sweeps=0), "max_sweeps is 0; it")
@@ -77,6 +78,7 @@ def test_more_components_than_features(make_sources):
 
 def test_compiling_is_said_once_and_not_counted(make_sources, monkeypatch, caplog):
     """A fit that waits for the compiler says so, and its seconds are those of a fit that does not."""
+    registry.fit("map-bjmd", make_sources(), 2)  # so that nothing else has to be compiled or loaded below
     caplog.set_level("INFO", "bjmd")
     monkeypatch.setattr(compilation.Compilation, "said", False)
     fit, n_waits, spent = map_bjmd.fit, 2, []

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import zipfile
 
@@ -157,6 +158,27 @@ def test_indices_outside_a_stored_sparse_source_are_refused(tmp_path):
 def test_results_that_are_not_numbers_are_refused(tmp_path, make_sources):
     result = registry.fit("map-bjmd", make_sources(), 3)
     result.memberships[0][0, 0] = np.nan
+    storage.save_decompositions(tmp_path / "fit.npz", [result])
+    with pytest.raises(InputError, match="is not complete, or was not written by bjmd"):
+        storage.load_decompositions(tmp_path / "fit.npz")
+
+
+def test_a_posterior_of_the_noise_of_other_sources_is_refused(tmp_path, make_sources):
+    result = registry.fit("cavi-bjmd", make_sources(), 3, max_sweeps=2)
+    noise = dataclasses.replace(result.posterior.noise, rate=np.ones(4))
+    result.posterior = dataclasses.replace(result.posterior, noise=noise)
+    storage.save_decompositions(tmp_path / "fit.npz", [result])
+    with pytest.raises(InputError, match="is not complete, or was not written by bjmd"):
+        storage.load_decompositions(tmp_path / "fit.npz")
+
+
+@pytest.mark.parametrize("name", ["alpha0", "noise_prior", "offsets", "sample_precision", "degrees_of_freedom"])
+def test_arrays_that_do_not_fit_the_model_are_refused(tmp_path, make_sources, name):
+    result = registry.fit("cavi-bjmd", make_sources(), 3, noise="sample+robust", offsets=True, max_sweeps=2)
+    storage.save_decompositions(tmp_path / "fit.npz", [result])
+    assert storage.load_decompositions(tmp_path / "fit.npz")
+    array = getattr(result.model, name)
+    result.model = dataclasses.replace(result.model, **{name: np.concatenate([array, array], axis=-1)})
     storage.save_decompositions(tmp_path / "fit.npz", [result])
     with pytest.raises(InputError, match="is not complete, or was not written by bjmd"):
         storage.load_decompositions(tmp_path / "fit.npz")

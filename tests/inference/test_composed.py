@@ -14,9 +14,10 @@ from scipy.special import gammaln, psi
 from scipy.stats import gamma, invgamma, multivariate_normal, norm, t
 
 from bjmd.data.sources import Sources
+from bjmd.fits import registry
 from bjmd.inference import cavi, noise
 from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
-from bjmd.numerics import dirichlet, moments
+from bjmd_numerics import dirichlet, moments
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
 ALPHA0 = [1.0, 1.1, 2.5]
@@ -513,3 +514,20 @@ def test_an_unused_component_gets_the_least_alpha():
         method="bounded",
     )
     np.testing.assert_allclose(alpha[0], best.x, rtol=1e-3)
+
+
+def test_priors_wait_for_the_memberships_before_they_are_learned(make_sources):
+    closed_form = algorithm(make_sources(), learned=("alpha", "lambda"))
+    first, state = closed_form.start(), after(closed_form, cavi.LEARNING_WAITS)[0]
+    np.testing.assert_array_equal(state.lambdas, first.lambdas)
+    np.testing.assert_array_equal(state.alphas, first.alphas)
+    state, _ = closed_form.sweep(state)
+    assert (state.lambdas != first.lambdas).all() and (np.array(state.alphas) != first.alphas).any()
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_the_posterior_of_the_noise_is_about_the_noise_of_the_result(make_sources, name):
+    """In the unit of the data, 30 here, and at the scale of the t for robust noise."""
+    sources = Sources([30 * x for x in make_sources().matrices])
+    result = registry.fit("cavi-bjmd", sources, 3, noise=name, max_sweeps=3)
+    np.testing.assert_allclose(np.sqrt(result.posterior.noise.rate / result.posterior.noise.shape), result.noise)

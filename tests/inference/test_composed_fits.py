@@ -11,7 +11,7 @@ from bjmd.errors import InputError
 from bjmd.fits import registry
 from bjmd.inference import cavi, noise, offsets
 from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
-from bjmd.numerics.moments import Places
+from bjmd_numerics.moments import Places
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
 
@@ -92,7 +92,8 @@ def test_missing_entries_of_which_there_are_none_change_nothing(make_sources, na
         for view in closed_form.views if listed else ():
             view.missing = np.zeros(view.shape, dtype=bool)
             view.by_row, view.by_column = Places.of(view.missing), Places.of(view.missing.T)
-            view._places = np.nonzero(view.missing)
+            view._places = view._at = np.nonzero(view.missing)
+            view._values = view.matrix
             closed_form.has_gaps = True
         state = closed_form.start()
         for _ in range(6):

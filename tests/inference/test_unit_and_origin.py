@@ -218,3 +218,9 @@ def test_a_name_of_no_prior_is_refused(matrices):
         registry.fit("map-bjmd", Sources(matrices), 3, alpha0="learned")
     with pytest.raises(InputError, match="noise is 'loud'"):
         registry.fit("cavi-bjmd", Sources(matrices), 3, noise="loud")
+
+
+def test_data_without_any_spread_have_no_noise_to_speak_of():
+    """Their unit is 1, as if they had none, but not their origin: far from 0 they are not noise."""
+    result = registry.fit("map-bjmd", Sources([np.full((6, 5), 1e4)]), 1, max_sweeps=20)
+    assert result.noise[0] < 1

@@ -6,7 +6,7 @@ import scipy.stats
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
-from bjmd.numerics import dirichlet
+from bjmd_numerics import dirichlet
 
 
 def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bjmd.numerics.lanes import cholesky, invert_factor, solve
+from bjmd_numerics.lanes import cholesky, invert_factor, solve
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 38])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, polygamma, psi
 
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd_numerics.polygamma import gamma_functions
 
 
 def ours(x):

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import softmax
 
-from bjmd.numerics.simplex import _keep_what_did_not_fall, minimise
+from bjmd_numerics.simplex import _keep_what_did_not_fall, minimise
 
 
 def problem(n_components, n_columns, alpha, *, scale=1.0, rank=None, far=1.0, n_features=30, seed=0):

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from bjmd.data import view
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, restarts
-from bjmd.numerics import threads
+from bjmd_numerics import threads
 
 
 @pytest.mark.parametrize("length", [1, 5, 64, 65, 1000])
@@ -84,26 +85,27 @@ def wide_and_tall(kind, tmp_path):
     w, sources = rng.laplace(size=(150, 3)), []
     for n in (400, 130):
         x = w @ rng.dirichlet(np.full(3, 0.3), n).T + rng.standard_normal((150, n))
-        if kind == "sparse":
+        if kind.endswith("sparse"):
             x = scipy.sparse.csc_array(np.where(x > 1, x, 0))
         elif kind == "missing":
             x[rng.random(x.shape) < 0.1] = np.nan
         elif kind.startswith("mapped"):
             np.save(tmp_path / f"{n}.npy", np.asarray(x, dtype=np.float32, order="F" if kind == "mapped" else "C"))
             x = np.load(tmp_path / f"{n}.npy", mmap_mode="r")
-        sources.append(x)
+        sources.append(x.astype(np.float32) if kind.startswith("float32") else x)
     return Sources(sources)
 
 
 ALL_NOISE = {"noise": "feature+sample+robust", "offsets": True, "alpha0": "learned"}
-RUNS = [(kind, method, {}) for kind in ("dense", "sparse", "missing", "mapped", "mapped by rows")
-        for method in ("map-bjmd", "cavi-bjmd")]  # fmt: skip
+KINDS = ("dense", "sparse", "missing", "mapped", "mapped by rows", "float32", "float32 sparse")
+RUNS = [(kind, method, {}) for kind in KINDS for method in ("map-bjmd", "cavi-bjmd")]
 RUNS += [("dense", "cavi-bjmd", ALL_NOISE), ("missing", "cavi-bjmd", ALL_NOISE)]
 
 
 @pytest.mark.parametrize(("kind", "method", "options"), RUNS)
 def test_the_number_of_threads_changes_no_bit(kind, method, options, tmp_path, monkeypatch):
     monkeypatch.setattr(threads, "PART_OF_WORK", 500)  # so that small data has many parts
+    monkeypatch.setattr(view, "SINGLE_FROM", 0)
     sources, fits = wide_and_tall(kind, tmp_path), []
     for n_threads in (1, 2, 3):
         with threads.limited(n_threads):

@@ -18,7 +18,7 @@ ROWS = {name: {"label": name.upper()} for name in JOBS}
 
 @pytest.fixture(scope="module")
 def drawn():
-    return draws.table("small", 1, [2.0, 4.0], JOBS, n_restarts=3, n_best=2, seed=7)
+    return draws.table("small", [1], [2.0, 4.0], JOBS, n_restarts=3, n_best=2, seed=7)
 
 
 def test_a_draw_is_the_mean_of_its_best_runs_by_objective(drawn):

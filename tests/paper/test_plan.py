@@ -61,16 +61,23 @@ def paper_jobs(plan):
         for fit in plan.fits_on(dataset):
             job = {key: plan.job(dataset, fit)[key] for key in ("method", "options", "n_components")}
             for path in plan.chunks(dataset, fit):
-                first, last = map(int, Path(path).stem.split("-"))
-                asked = {**job, "shape": shape, "n_restarts": last - first + 1}
+                asked = {**job, "shape": shape, "n_restarts": number_in(Path(path).stem)}
                 threads = resources.fit_threads(**asked)
                 yield threads, resources.fit(**asked, n_threads=threads)
     for scale in plan.scales:
-        yield from [(1, resources.draw(scale, **plan.draw_job(scale)))] * len(plan.draws(scale))
+        for chunk in plan.draw_chunks(scale):
+            yield 1, resources.draw(scale, number_in(chunk), **plan.draw_job(scale))
     trace, features = plan.config["advi_traces"], plan.feature_draw_job()
-    yield from [(1, resources.advi_trace(trace["max_iterations"]))] * len(plan.advi_draws())
-    need = resources.feature_draw(**{key: features[key] for key in ("extras", "jobs", "n_restarts")})
-    yield from [(1, need)] * len(plan.feature_draws())
+    for chunk in plan.advi_draw_chunks():
+        yield 1, resources.advi_trace(number_in(chunk), trace["max_iterations"])
+    asked = {key: features[key] for key in ("extras", "jobs", "n_restarts")}
+    for chunk in plan.feature_draw_chunks():
+        yield 1, resources.feature_draw(number_in(chunk), **asked)
+
+
+def number_in(chunk):
+    first, last = map(int, chunk.split("-"))
+    return last - first + 1
 
 
 def test_the_page_about_clusters_says_what_the_plan_asks_for(config):

@@ -84,7 +84,7 @@ def test_advi_is_given_what_its_iterations_took(data, seconds):
 # CPU seconds of one draw with eight fits at nine sigma3, as measured
 @pytest.mark.parametrize(("scale", "n_restarts", "seconds"), [("small", 5, 10), ("small", 10, 21), ("large", 2, 57)])
 def test_a_draw_is_given_what_it_took(scale, n_restarts, seconds):
-    need = resources.draw(scale, levels=range(9), jobs=range(8), n_restarts=n_restarts)
+    need = resources.draw(scale, 1, levels=range(9), jobs=range(8), n_restarts=n_restarts)
     assert seconds < need.seconds < 3 * seconds + 30
 
 
@@ -92,14 +92,14 @@ def test_a_draw_is_given_what_it_took(scale, n_restarts, seconds):
 def test_a_draw_of_the_feature_test_is_given_what_it_took(extras, seconds):
     names = [name for name in registry.method_names() if registry.get(name).cost != "gradients" and name != "random"]
     jobs = {name: {"method": name, "options": {}, "n_components": 5} for name in names}
-    need = resources.feature_draw(extras, jobs, n_restarts=2)
+    need = resources.feature_draw(1, extras, jobs, n_restarts=2)
     assert seconds < need.seconds < 10 * seconds + 300  # the constants of a fit are those of larger data
-    assert need.mb > resources.feature_draw([105], jobs, n_restarts=2).mb
+    assert need.mb > resources.feature_draw(1, [105], jobs, n_restarts=2).mb
 
 
 def test_a_trace_of_advi_is_given_what_it_took():
-    assert 75 < resources.advi_trace(100_000).seconds < 300
-    assert resources.advi_trace(200_000).seconds > 1.5 * resources.advi_trace(100_000).seconds
+    assert 75 < resources.advi_trace(1, 100_000).seconds < 300
+    assert resources.advi_trace(1, 200_000).seconds > 1.5 * resources.advi_trace(1, 100_000).seconds
 
 
 @pytest.mark.parametrize("method", registry.method_names())

@@ -100,3 +100,4 @@ def test_the_chosen_runs_and_the_truth_have_measures_of_integration():
     assert found.data["fit"].tolist() == ["a", "truth"]
     assert (found.data[["ari", "nmi", "transfer"]] == [1, 1, 100]).all(axis=None)
     assert found.shown[1]["Accuracy across sources (%)"].tolist() == ["100.0", "100.0"]
+    assert found.shown[1]["Runs"].tolist() == ["1 of 2", "1 of 1"]

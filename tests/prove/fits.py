@@ -9,6 +9,7 @@ import scipy.sparse
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.fits import registry
+from bjmd.inference import cavi
 from bjmd.model import Priors, negative_log_joint
 
 KINDS = {
@@ -22,6 +23,8 @@ KINDS = {
 }
 TWO_OR_THREE = ("feature+sample", "feature+robust", "sample+robust", "feature+sample+robust")
 LIKE = ("model", "normal", "whole numbers", "no noise", "duplicates", "constant features", "wild", "heavy", "far")
+MOST_SWEEPS = {1: 0.1, 2: 0.15, 6: 0.3, 12: 0.3, 25: 0.13, 150: 0.02}
+"""max_sweeps -> how often: momentum begins in sweep 5 or 10, and what is learned in sweep 8; long fits are rare."""
 ROUNDING = 1e-8
 """By how much an objective may rise, relative to its size and that of its terms."""
 
@@ -36,6 +39,8 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def fit(self, **options):
+        # the last touches of the closed form take up to a hundred rounds, more than all sweeps; a tenth has them all
+        cavi.SETTLING_ROUNDS = 100 if self.seed % 10 == 0 else 5
         return registry.fit(self.method, self.sources, self.n_components, self.seed, **{**self.options, **options})
 
 
@@ -57,7 +62,7 @@ def case(number):
 
 def _sources(rng, may_be_sparse):
     n_features, like = int(rng.integers(1, 13)), rng.choice(LIKE)
-    sizes = rng.integers(1, 11, rng.integers(1, 4))
+    sizes = rng.integers(1, 11, rng.choice([1, 2, 2, 3]))
     k = int(rng.integers(1, 4))
     components = rng.laplace(size=(n_features, k))
     unit = 10.0 ** rng.uniform(-6, 6)
@@ -94,7 +99,8 @@ def _sources(rng, may_be_sparse):
 
 
 def _options(method, rng):
-    options: dict[str, Any] = {"tol": 10.0 ** rng.uniform(-8, -3), "max_sweeps": int(rng.choice([1, 2, 12, 60, 200]))}
+    n_sweeps = int(rng.choice([*MOST_SWEEPS], p=[*MOST_SWEEPS.values()]))
+    options: dict[str, Any] = {"tol": 10.0 ** rng.uniform(-8, -3), "max_sweeps": n_sweeps}
     if rng.random() < 0.3:
         options["priors"] = "paper"
     choices = {
@@ -118,7 +124,7 @@ def check(number):
         result = one.fit()
     except FitError:
         return f"{one.kind} (broke down and said so)", []
-    return one.kind, [*_sound(result), *_monotone(result), *_honest(one, result), *_same(one, result, number)]
+    return one.kind, [*_sound(result), *_monotone(result), *_honest(one, result, number), *_same(one, result, number)]
 
 
 def _sound(result):
@@ -138,14 +144,14 @@ def _monotone(result):
         yield f"the objective rose by {rise.max():.3g} of {np.abs(result.trace).max():.3g} without a word"
 
 
-def _honest(one, result):
+def _honest(one, result, number):
     """A fit that has not converged says why; one that has would not have done so a sweep earlier."""
     n_sweeps, most = len(result.trace), one.options["max_sweeps"]
     if not result.converged and n_sweeps < most and "rose" not in result.reason:
         yield f"stopped after {n_sweeps} of {most} sweeps without a reason: {result.reason}"
     if n_sweeps > most:
         yield "took more sweeps than allowed"
-    if result.converged and n_sweeps > 1 and one.fit(max_sweeps=n_sweeps - 1).converged:
+    if number % 5 == 1 and result.converged and n_sweeps > 1 and one.fit(max_sweeps=n_sweeps - 1).converged:
         yield f"converged in sweep {n_sweeps}, and also a sweep earlier"
 
 

@@ -29,6 +29,10 @@ from bjmd.fits import registry, storage
 from bjmd_paper.plan import Plan
 
 ROOT = Path(__file__).parents[2]
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where files cost least."""
+if yaml.__with_libyaml__:  # the same meaning, ten times as quick
+    yaml.SafeLoader, yaml.compose = yaml.CSafeLoader, functools.partial(yaml.compose, Loader=yaml.CSafeLoader)
 NASTY = (
     "", " ", "NA", "nan", "-inf", "1e999", "1e-999", "-0", "0x10", "1_000", "1,5", "1.5.2", "٣", "\0", "12\x003", '"',
     "'", "=cmd()", "\x1b[31m", "a\tb", "a\nb", "#", "../../x", "9" * 400, "é", "\ufeff", "\u202e", "{}", "[", "%", "-1",
@@ -102,7 +106,7 @@ def check(number):
     """The kind of a case, and what is wrong with how it was received."""
     rng = np.random.default_rng((18, number))
     kind = str(rng.choice(list(KINDS), p=np.array(list(KINDS.values())) / sum(KINDS.values())))
-    with tempfile.TemporaryDirectory(prefix="prove-input-") as folder:
+    with tempfile.TemporaryDirectory(prefix="prove-input-", dir=MEMORY) as folder:
         return kind, list(_received(kind, Path(folder), rng))
 
 
@@ -126,8 +130,8 @@ def _received(kind, folder, rng):
                 sources, _ = readers.read_sources(path, samples_in_rows=bool(rng.random() < 0.2))
                 for x in sources.matrices:
                     stored = x.data if scipy.sparse.issparse(x) else x
-                    if np.isinf(stored).any() or (scipy.sparse.issparse(x) and np.isnan(stored).any()):
-                        yield "an entry that is not finite was read"
+                    if np.isinf(stored).any():  # NaN is a missing entry
+                        yield "an infinite entry was read"
     except (InputError, FitError) as problem:
         if "\n" in str(problem).strip() or len(str(problem)) > 2000:
             yield f"not one sentence: {str(problem)[:200]!r}"
@@ -308,8 +312,13 @@ def _options(rng):
         raise AssertionError("a result is not finite")
 
 
+@functools.cache
+def _good_config(name):
+    return yaml.safe_load((ROOT / name).read_text())
+
+
 def _config(folder, rng):
-    config = yaml.safe_load((ROOT / _chosen(["config/config.yaml", ".test/config/config.yaml"], rng)).read_text())
+    config = _good_config(_chosen(["config/config.yaml", ".test/config/config.yaml"], rng))
     for _ in range(rng.integers(1, 4)):
         config = _tree(config, rng)
     files = ()
@@ -343,6 +352,7 @@ def _command(folder, rng):
     """Command lines of odd words; none may write where it fails."""
     (folder / "a.tsv").write_bytes(seeds()["text tables"][0][1])
     words = ["fit", folder / "a.tsv", "-k", "2", "-o", folder / "out", "--restarts", "1", "--option", "max_sweeps=2"]
+    words += ["--no-figures"]
     for _ in range(rng.integers(1, 3)):
         nasty = _chosen([*NASTY, "[" * 5000, "alpha0=[1", "tol=1e400", "--force", "--noise", "--join", "-k"], rng)
         words[int(rng.integers(1, len(words)))] = nasty
@@ -370,5 +380,5 @@ def _run(words):
 def _ended(words, code, said):
     if code not in (0, 1, 2):
         yield f"exit code {code} of {words[0]}"
-    if "Traceback" in said or (code and "bjmd" not in said):
+    if "Traceback" in said or (code and ("bjmd" not in said or len(said) > 5000)):
         yield f"no sentence: {said[-200:]!r}"

@@ -112,16 +112,16 @@ def has_slurm():
     return shutil.which("sbatch") is not None and subprocess.run(["sinfo"], capture_output=True).returncode == 0
 
 
-def run(number, seed=0):
-    """Kind -> (kills, what went wrong); the kind of SLURM is left out where there is none."""
-    share, found = max(1, number // 2), {}
+def run(number, seed=0, slurm=False):
+    """Kills by kind, and (kind, seed, sentence) for what went wrong."""
+    share, wrong = max(1, number // 2), []
     kinds = {
         "kills of bjmd fit": (of_a_fit, share, {}),
         "kills of a local workflow": (of_a_workflow, max(1, number - share), {}),
     }
-    if has_slurm():
-        kinds["kills of a workflow on SLURM"] = (of_a_workflow, number, {"slurm": True})
+    if slurm:
+        kinds = {"kills of a workflow on SLURM": (of_a_workflow, number, {"slurm": True})}
     for kind, (kill, times, more) in kinds.items():
         with tempfile.TemporaryDirectory(prefix="prove-kills-") as folder:
-            found[kind] = times, kill(times, Path(folder), random.Random(seed), **more)
-    return found
+            wrong += [(kind, seed, sentence) for sentence in kill(times, Path(folder), random.Random(seed), **more)]
+    return {kind: times for kind, (_, times, _) in kinds.items()}, wrong

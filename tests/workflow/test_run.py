@@ -34,7 +34,7 @@ def test_every_target_is_there_and_a_second_run_has_nothing_to_do(finished):
         "tables/performance-small.csv",
         "figures/auc-small.svg",
         "figures/noise-small.png",
-        "draws/small/1.csv",
+        "draws/small/1-1.csv",
     ):
         assert (finished.folder / "results" / name).stat().st_size > 0
     assert "Nothing to be done" in finished.run("--dry-run").stdout
@@ -110,7 +110,7 @@ def test_an_exhibit_can_be_made_again_alone_by_its_file_name(finished):
 
 
 def test_only_the_exhibits_that_show_a_changed_file_are_made_again(finished):
-    path = finished.folder / "results/draws/small/1.csv"
+    path = finished.folder / "results/draws/small/1-1.csv"
     before = path.read_text(), path.stat()
     try:
         path.write_text(before[0].replace("99.", "98.", 1))

@@ -23,7 +23,6 @@ FIGURES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "fig
 wildcard_constraints:
     scale="small|large",
     sigma3=r"\d+\.\d+",
-    draw=r"\d+",
     real="|".join(catalogue.names()),
     table="|".join(TABLES) or "(?!)",
     figure="|".join(FIGURES) or "(?!)",
@@ -78,13 +77,18 @@ def shape_of(path, dataset):
     return resources.shape(path, expected)
 
 
+def number_of(wildcards):
+    """How many restarts or draws a job takes on."""
+    return int(wildcards.last) - int(wildcards.first) + 1
+
+
 def fit_job(wildcards, input):
     """The chunk of restarts that a fit job runs."""
     job = PLAN.job(wildcards.dataset, wildcards.fit)
     return {
         **{key: job[key] for key in ("method", "options", "n_components")},
         "shape": shape_of(input.data, wildcards.dataset),
-        "n_restarts": int(wildcards.last) - int(wildcards.first) + 1,
+        "n_restarts": number_of(wildcards),
     }
 
 
@@ -97,16 +101,17 @@ def fit_need(wildcards, input):
 
 
 def draw_need(wildcards, input):
-    return resources.draw(wildcards.scale, **PLAN.draw_job(wildcards.scale))
+    return resources.draw(wildcards.scale, number_of(wildcards), **PLAN.draw_job(wildcards.scale))
 
 
 def advi_trace_need(wildcards, input):
-    return resources.advi_trace(config["advi_traces"]["max_iterations"])
+    return resources.advi_trace(number_of(wildcards), config["advi_traces"]["max_iterations"])
 
 
 def feature_draw_need(wildcards, input):
     job = PLAN.feature_draw_job()
-    return resources.feature_draw(**{key: job[key] for key in ("extras", "jobs", "n_restarts")})
+    asked = {key: job[key] for key in ("extras", "jobs", "n_restarts")}
+    return resources.feature_draw(number_of(wildcards), **asked)
 
 
 def own_files_need(wildcards, input):

@@ -1,13 +1,14 @@
-# Many draws of the synthetic data, on which the verdicts rest.  A job makes its draw, fits it and keeps only the scores.
+# Many draws of the synthetic data, on which the verdicts rest.  A job makes its draws, fits them and keeps only the scores.
 
 
 rule draw:
     output:
-        "results/draws/{scale}/{draw}.csv",
+        "results/draws/{scale}/{first}-{last}.csv",
     log:
-        "results/logs/draw/{scale}/{draw}.log",
+        "results/logs/draw/{scale}/{first}-{last}.log",
     benchmark:
-        "results/benchmarks/draw/{scale}/{draw}.tsv"
+        "results/benchmarks/draw/{scale}/{first}-{last}.tsv"
+    priority: 1
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -17,18 +18,19 @@ rule draw:
         job=lambda wildcards: PLAN.draw_job(wildcards.scale),
         seed=config["seed"],
     message:
-        say("Draw {wildcards.draw} of the {wildcards.scale} data: every fit at every sigma3.")
+        say("Draws {wildcards.first} to {wildcards.last} of the {wildcards.scale} data: every fit at every sigma3.")
     script:
         "../scripts/draw.py"
 
 
 rule advi_trace:
     output:
-        "results/advi-traces/{draw}.csv",
+        "results/advi-traces/{first}-{last}.csv",
     log:
-        "results/logs/advi-trace/{draw}.log",
+        "results/logs/advi-trace/{first}-{last}.log",
     benchmark:
-        "results/benchmarks/advi-trace/{draw}.tsv"
+        "results/benchmarks/advi-trace/{first}-{last}.tsv"
+    priority: 2  # it compiles C++ while a draw compiles with numba; two of a kind would do the same work twice
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -38,19 +40,19 @@ rule advi_trace:
         max_iterations=config["advi_traces"]["max_iterations"],
         seed=config["seed"],
     message:
-        say("ADVI on draw {wildcards.draw} of the small data, without a stopping rule.")
+        say("ADVI on draws {wildcards.first} to {wildcards.last} of the small data, without a stopping rule.")
     script:
         "../scripts/advi_trace.py"
 
 
 rule feature_draw:
     output:
-        passed="results/feature-draws/{draw}.csv",
-        auc="results/feature-draws/{draw}.auc.csv",
+        passed="results/feature-draws/{first}-{last}.csv",
+        auc="results/feature-draws/{first}-{last}.auc.csv",
     log:
-        "results/logs/feature-draw/{draw}.log",
+        "results/logs/feature-draw/{first}-{last}.log",
     benchmark:
-        "results/benchmarks/feature-draw/{draw}.tsv"
+        "results/benchmarks/feature-draw/{first}-{last}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -60,6 +62,6 @@ rule feature_draw:
         job=PLAN.feature_draw_job() if PLAN.feature_draws() else None,
         seed=config["seed"],
     message:
-        say("The feature test on draw {wildcards.draw} of the small data plus pure noise.")
+        say("The feature test on draws {wildcards.first} to {wildcards.last} of the small data plus pure noise.")
     script:
         "../scripts/feature_draw.py"

@@ -1,13 +1,16 @@
-"""Watch ADVI on one draw of the small synthetic data, long after its ELBO is stable."""
+"""Watch ADVI on some draws of the small synthetic data, long after its ELBO is stable."""
+
+import pandas as pd
 
 from bjmd_paper import draws
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
-    params = snakemake.params
-    trace = draws.advi_trace(int(snakemake.wildcards.draw), params.max_iterations, params.seed)
-    trace.to_csv(snakemake.output[0], index=False)
+    wildcards, params = snakemake.wildcards, snakemake.params
+    numbers = range(int(wildcards.first), int(wildcards.last) + 1)
+    traces = [draws.advi_trace(draw, params.max_iterations, params.seed) for draw in numbers]
+    pd.concat(traces).to_csv(snakemake.output[0], index=False)
 
 
 run_script(main, snakemake)

@@ -1,4 +1,4 @@
-"""Fit one draw of the synthetic data at every sigma3, and keep the scores."""
+"""Fit some draws of the synthetic data at every sigma3, and keep the scores."""
 
 from bjmd_paper import draws
 from bjmd_paper.frame import run_script
@@ -6,7 +6,8 @@ from bjmd_paper.frame import run_script
 
 def main(snakemake):
     wildcards, params = snakemake.wildcards, snakemake.params
-    table = draws.table(wildcards.scale, int(wildcards.draw), seed=params.seed, **params.job)
+    numbers = range(int(wildcards.first), int(wildcards.last) + 1)
+    table = draws.table(wildcards.scale, numbers, seed=params.seed, **params.job)
     table.to_csv(snakemake.output[0], index=False)
 
 

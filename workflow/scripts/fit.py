@@ -1,6 +1,6 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
-from bjmd.fits import automatic, registry, restarts, storage
+from bjmd.fits import registry, restarts, storage
 from bjmd_paper.frame import run_script
 from bjmd_paper.metric import auc_watch
 from bjmd_paper.nonnegative import nonnegative
@@ -12,16 +12,19 @@ def main(snakemake):
     sources = storage.load_sources(snakemake.input.data)
     if job["nonnegative"] is not None:
         sources = nonnegative(sources, job["nonnegative"])
-    # what is "auto" is chosen with the seed of the config, so that all chunks choose the same
-    options, _ = automatic.resolved(
-        job["method"], sources, job["n_components"], job["options"], seed=snakemake.params.seed, jobs=snakemake.threads
-    )
+    options, seed = job["options"], snakemake.params.seed
+    if "auto" in options.values():  # chosen with the seed of the config, so that all chunks choose the same
+        from bjmd.fits import automatic  # whose imports take longer than most fits
+
+        options, _ = automatic.resolved(
+            job["method"], sources, job["n_components"], options, seed=seed, jobs=snakemake.threads
+        )
     results = restarts.run(
         job["method"],
         sources,
         job["n_components"],
         n_restarts=last - first + 1,
-        seed=snakemake.params.seed + first,
+        seed=seed + first,
         jobs=snakemake.threads,
         watch=auc_watch(sources.labels) if registry.get(job["method"]).cost == "gradients" else None,
         **options,

@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", "--components", type=int, metavar="K", help="number of components (required with files)")
     common.add_sources(parser, "the folder of a fit, or a data source")
     common.add_method(parser, n_restarts=5)
+    parser.set_defaults(plain_restarts=True)
 
 
 def run(arguments: argparse.Namespace) -> None:

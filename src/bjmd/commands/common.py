@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,25 +23,15 @@ from bjmd.files import readers, tables
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import LEARNED, Priors
+from bjmd_numerics import threads
 
 log = logging.getLogger(__name__)
 """The command shows what is logged on stderr, away from what the next program in a pipe reads."""
 
 DIFFERENT_SCALES = 10  # sources whose entries differ by this factor get a hint
 
-FORMATS = """\
-files:
-  .csv .tsv .txt   sample names in the first row, feature names in the first
-                   column; an empty cell or NA is a missing value (also .gz)
-  .mtx             Matrix Market (also .gz), with names from features.tsv and
-                   barcodes.tsv next to matrix.mtx, as in 10x Genomics folders,
-                   or from NAME.rows and NAME.cols next to NAME.mtx
-  .npz             arrays `matrix`, `features` and `samples`; or a file from
-                   scipy.sparse.save_npz, with names as for .mtx; or a file
-                   from bjmd, which may hold several sources
-  .h5ad .h5mu      AnnData, or MuData with one source per modality; these need
-                   pip install 'bjmd[anndata]'
-"""
+HELP: dict[str, str] = tomllib.loads(Path(__file__).with_name("help.toml").read_text(encoding="utf-8"))
+FORMATS = HELP["formats"]
 
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
@@ -60,6 +51,7 @@ def add_sources(parser: argparse.ArgumentParser, what: str = "a data source") ->
     which = "all, counting those that a source lacks as missing (outer), or only those that every source has (inner)"
     add("--join", choices=JOINS, default=JOINS[0], help=f"features to use: {which}; default: %(default)s")
     add("--split-by", metavar="COLUMN", help="split an .h5ad file into sources by this column of obs")
+    add("--on-disk", action="store_true", help="leave the matrices of .h5ad, .h5mu and .zarr on disk (docs/large.md)")
     divisor, scales = "its mean or its root mean square (rms)", preparation.SCALES
     add("--scale", choices=scales, default=scales[0], help=f"divide each source by {divisor}; default: %(default)s")
     return data
@@ -81,13 +73,8 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     add("--method", default="cavi-bjmd", metavar="NAME", help=f"one of {names} (default: %(default)s)")
     add("--restarts", type=int, default=n_restarts, metavar="N", help=f"number of random starts, {kept}")
     add("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
-    add(
-        "--jobs",
-        type=int,
-        default=_n_cores(),
-        metavar="N",
-        help="threads, for starts and within them (default: one per core)",
-    )
+    each = "threads, for starts and within them (default: one per core)"
+    add("--jobs", type=int, default=threads.available(), metavar="N", help=each)
     add("--noise", metavar="MODEL", help=f"how the noise varies: {varies} (default: source)")
     shifts = "give each source an offset for each feature, for shifted batches; auto decides"
     add("--offsets", nargs="?", choices=("yes", "no", "auto"), const="yes", help=f"{shifts} (default: no)")
@@ -124,7 +111,7 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def read(given: argparse.Namespace, labels: Path | None = None) -> tuple[list[tables.Table], Sources, tables.Settings]:
     """The tables in the files, the sources made of them, and how they were made."""
-    reading = {"samples_in_rows": given.samples_in_rows, "split_by": given.split_by}
+    reading = {"samples_in_rows": given.samples_in_rows, "split_by": given.split_by, "on_disk": given.on_disk}
     read = readers.read_tables(given.files, **reading)
     how = {"names": given.names and given.names.split(","), "join": given.join, "scale": given.scale}
     sources, settings = tables.prepare(read, labels=labels, reading=reading, **how)
@@ -151,12 +138,13 @@ def _hint_at_scales(sources: Sources) -> None:
 
 def fits(arguments: argparse.Namespace, sources: Sources, options: dict[str, Any]) -> tuple[list[Decomposition], Any]:
     """All restarts, and what was chosen for "auto"; None if nothing was."""
-    from bjmd.fits import automatic, restarts
+    from bjmd.fits import automatic, restarts, search
 
     method, k, how = arguments.method, arguments.components, {"seed": arguments.seed, "jobs": arguments.jobs}
     with ctrl_c_ends_at_once():
         options, choice = automatic.resolved(method, sources, k, options, **how)
-        return restarts.run(method, sources, k, n_restarts=arguments.restarts, **how, **options), choice
+        run = restarts.run if arguments.plain_restarts else search.run
+        return run(method, sources, k, n_restarts=arguments.restarts, **how, **options), choice
 
 
 def require_writable(folder: Path) -> None:
@@ -186,8 +174,3 @@ def ctrl_c_ends_at_once() -> Iterator[None]:
 def width() -> int:
     """How many columns the text may have."""
     return min(shutil.get_terminal_size((100, 24)).columns, 120)
-
-
-def _n_cores() -> int:
-    """The cores that this process may use, which on a cluster are fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

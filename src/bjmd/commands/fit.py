@@ -12,19 +12,10 @@ from bjmd.commands import common
 from bjmd.errors import InputError
 from bjmd.fits import registry
 
-_EXAMPLES = """\
-examples:
-  bjmd fit a.tsv b.tsv -k 5 -o out --names Oslo,Paris --labels classes.tsv
-  bjmd fit all.h5ad --split-by cohort -k 8 -o out --scale rms
-  bjmd fit a.tsv b.tsv -k 5 -o out --noise auto --offsets auto
-  bjmd fit a.tsv b.tsv -k 5 -o out --method map-bjmd --option max_sweeps=500
-
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd fit FILE [FILE ...] -k K -o FOLDER [options]"
-    parser.epilog = _EXAMPLES + common.FORMATS
+    parser.epilog = common.HELP["examples_of_fit"] + common.FORMATS
     parser.add_argument("-k", "--components", type=int, required=True, metavar="K", help="number of components")
     common.add_output(parser, "fit")
     data = common.add_sources(parser)
@@ -38,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     agree = "also find the components that the restarts agree on, and how many restarts have each"
     parser.add_argument("--consensus", action="store_true", help=agree)
+    plain = "run all restarts to the tolerance, not few of them far beyond it (also with --consensus, --priors paper)"
+    parser.add_argument("--plain-restarts", action="store_true", help=plain)
     common.add_method(parser, n_restarts=20)
 
 
@@ -49,6 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     options = common.method_options(arguments)
     if arguments.consensus and (arguments.restarts < 2 or not registry.get(arguments.method).infers_bjmd):
         raise InputError("--consensus needs two or more --restarts of a method that infers BJMD, such as cavi-bjmd")
+    arguments.plain_restarts |= arguments.consensus
     folder = arguments.output
     outputs.require_free(folder, arguments.force)
     tables, sources, settings = common.read(arguments, arguments.labels)

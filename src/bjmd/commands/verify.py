@@ -16,7 +16,7 @@ from bjmd.data import preparation
 from bjmd.data.alignment import JOINS
 from bjmd.errors import FitError, InputError
 from bjmd.files import hashes, readers, tables
-from bjmd.fits import registry, storage
+from bjmd.fits import intervals, registry, storage
 from bjmd.fits.decomposition import Decomposition
 
 ROUNDING = 1e-8  # up to this share of the largest entry a difference is rounding, which the sweeps of a fit enlarge
@@ -68,6 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     sources, _ = tables.prepare(read, names=fit.names, join=join, scale=scale)
     with common.ctrl_c_ends_at_once():
         again = registry.fit(best.method, sources, best.n_components, best.seed or 0, **best.options)
+        again = intervals.widened(sources, again)
     print(f"The best run (seed {best.seed}) was computed again:")
     then, now = _numbers(best), _numbers(again)
     for name in then:

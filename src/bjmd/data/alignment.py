@@ -71,12 +71,13 @@ def _rows(x, place, features, name):
         return x
     if (rows >= 0).all():
         return x[rows]
-    if scipy.sparse.issparse(x):
+    if not isinstance(x, np.ndarray):
+        kind = "sparse" if scipy.sparse.issparse(x) else "on disk"
         raise InputError(
-            f"source {name!r} is sparse and lacks {(rows < 0).sum()} of the features, which it cannot mark as missing; "
+            f"source {name!r} is {kind} and lacks {(rows < 0).sum()} of the features, which it cannot mark as missing; "
             "take the common features with join='inner', add zeros if that is what absence means, or make it dense"
         )
-    out = np.full((len(features), x.shape[1]), np.nan)
+    out = np.full((len(features), x.shape[1]), np.nan, dtype=np.float32 if x.dtype == np.float32 else float)
     out[rows >= 0] = x[rows[rows >= 0]]
     return out
 

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse
 
 from bjmd.checks import one_of
+from bjmd.data.streamed import Streamed
 from bjmd.errors import InputError
 
 SCALES = ("none", "mean", "rms")
@@ -21,7 +22,12 @@ def scales(sources, way):
     if way == "rms":
         values = np.sqrt(np.divide(sources.squared_norms, sources.n_observed))
     else:
-        sums = [x.sum() if scipy.sparse.issparse(x) else np.nansum(x) for x in sources.matrices]
+        sums = [
+            x.sums_of_rows().sum()
+            if isinstance(x, Streamed)
+            else np.nansum(x.data if scipy.sparse.issparse(x) else x, dtype=float)
+            for x in sources.matrices
+        ]
         values = np.divide(sums, sources.n_observed)
     for value, name in zip(values, sources.names, strict=True):
         if value <= 0:
@@ -31,4 +37,9 @@ def scales(sources, way):
 
 def divided(sources, by):
     """The same sources, each divided by its number."""
-    return sources.replace(matrices=[x / value for x, value in zip(sources.matrices, by, strict=True)])
+    each = zip(sources.matrices, by, strict=True)
+    return sources.replace(
+        matrices=[
+            x / value if isinstance(x, Streamed) else (x / value).astype(x.dtype, copy=False) for x, value in each
+        ]
+    )

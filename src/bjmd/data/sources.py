@@ -18,8 +18,8 @@ class Sources:
     Parameters
     ----------
     matrices : list of matrices, features x samples
-        Each may be dense, scipy-sparse (and stays sparse), memory-mapped or a dask array (and is never loaded).  NaN in
-        a dense matrix is a missing entry.
+        Each may be dense, scipy-sparse (and stays sparse), memory-mapped or a dask array (and is never loaded).  NaN is
+        a missing entry, and so is a NaN that a sparse matrix stores.  float32 stays float32; sums over it are float64.
     names : list of str, optional
         Of the sources.
     feature_names : list of str, optional
@@ -103,6 +103,11 @@ class Sources:
         return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels)
 
     @property
+    def is_single(self) -> bool:
+        """Whether a source is float32, so that an objective is known to fewer digits."""
+        return any(x.dtype == np.float32 for x in self.matrices)
+
+    @property
     def is_sparse(self) -> list[bool]:
         """Whether each source is sparse."""
         return [scipy.sparse.issparse(x) for x in self.matrices]
@@ -112,12 +117,12 @@ class Sources:
         return np.split(columns, np.cumsum(self.n_samples)[:-1], axis=1)
 
     def require_in_memory(self, what: str, instead: str = "") -> None:
-        """Refuse memory-mapped and chunked sources for what needs the matrices themselves."""
+        """Refuse sources on disk and chunked ones for what needs the matrices themselves."""
         for x, name in zip(self.matrices, self.names, strict=True):
             if isinstance(x, Streamed):
                 raise InputError(
-                    f"{what} needs its data in memory but source {name!r} is memory-mapped or chunked; load it first "
-                    f"(numpy.array(x), or x.compute() for dask){instead}"
+                    f"{what} needs its data in memory but source {name!r} is on disk or chunked; load it first "
+                    f"(without --on-disk, numpy.array(x), or x.compute() for dask){instead}"
                 )
 
     def require_components(self, n_components: int) -> None:
@@ -135,14 +140,14 @@ class Sources:
             if not self.n_missing[c]:
                 seen[:] = True
                 continue
-            missing = np.isnan(x)
-            empty = np.flatnonzero(missing.all(axis=0))
+            missing = missing_entries(x)
+            empty = np.flatnonzero(missing.sum(axis=0) == self.n_features)
             if len(empty):
                 raise InputError(
                     f"sample {self.sample_names[c][empty[0]]!r} of source {self.names[c]!r} has no observed entry"
                     f"{_and_others(empty)}; remove what is empty"
                 )
-            seen |= ~missing.all(axis=1)
+            seen |= missing.sum(axis=1) < x.shape[1]
         empty = np.flatnonzero(~seen)
         if len(empty):
             raise InputError(
@@ -159,24 +164,23 @@ class Sources:
                 return norm, 0
             n_bad, first = x.not_finite()
             if n_bad:
-                bad = self._first(n_bad, "NaN or infinite", c, *first)
-                raise InputError(f"source {name!r} is memory-mapped or chunked and holds {bad}; fill or remove them")
+                bad = f"NaN or infinite entries in {count(n_bad, 'sample')}, the first at {self._place(c, *first)}"
+                raise InputError(f"source {name!r} is on disk or chunked and holds {bad}; fill them")
             raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
         sparse = scipy.sparse.issparse(x)
         values = x.data if sparse else x.ravel(order="K")
-        norm = float(np.vdot(values, values))
+        norm = _squared_norm(values)
         if np.isfinite(norm):
             return norm, 0
         if np.isinf(values).any():
             raise InputError(f"source {name!r} holds {self._listed(c, np.isinf, 'infinite')}; correct or remove them")
+        if sparse and not x.has_canonical_format:  # else an entry that is stored twice would be missing twice
+            self.matrices[c] = x = x.copy()
+            x.sum_duplicates()
+            values = x.data
         missing = np.isnan(values)
-        if sparse and missing.any():
-            raise InputError(
-                f"source {name!r} is sparse and holds {self._listed(c, np.isnan, 'NaN')}; remove them, or give a dense "
-                "matrix, in which NaN stands for a missing entry"
-            )
         observed = values[~missing]
-        norm = float(np.vdot(observed, observed))
+        norm = _squared_norm(observed)
         if not np.isfinite(norm):
             raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
         return norm, int(missing.sum())
@@ -188,8 +192,10 @@ class Sources:
         return self._first(len(rows), kind, c, rows[0], columns[0])
 
     def _first(self, n: int, kind: str, c: int, row: int, column: int) -> str:
-        place = f"feature {self.feature_names[row]!r}, sample {self.sample_names[c][column]!r}"
-        return f"{n} {kind} {'entries, the first' if n > 1 else 'entry,'} at {place}"
+        return f"{n} {kind} {'entries, the first' if n > 1 else 'entry,'} at {self._place(c, row, column)}"
+
+    def _place(self, c: int, row: int, column: int) -> str:
+        return f"feature {self.feature_names[row]!r}, sample {self.sample_names[c][column]!r}"
 
     def _checked_labels(self, labels):
         _check_count(labels, len(self), "labels", "source")
@@ -203,8 +209,23 @@ class Sources:
         return [block.astype(bool) for block in labels]
 
 
+def missing_entries(x: Any) -> Any:
+    """Which entries of a matrix are missing, as a boolean matrix that is sparse (CSC) where the other is."""
+    if not scipy.sparse.issparse(x):
+        return np.isnan(x)
+    missing = scipy.sparse.csc_array((np.isnan(x.data), x.indices, x.indptr), shape=x.shape, copy=True)
+    missing.eliminate_zeros()
+    return missing
+
+
+def _squared_norm(values):
+    if values.dtype == np.float64:
+        return float(np.vdot(values, values))
+    return float(np.einsum("i,i->", values, values, dtype=float))
+
+
 def _matrix(x, name):
-    """A float64 matrix with at least one row and column; sparse stays sparse (CSC), nothing is copied without need."""
+    """A float64 or float32 matrix with at least one row and column; sparse stays sparse (CSC), no needless copies."""
     if scipy.sparse.issparse(x):
         require_sound_sparse(x, f"source {name!r}")
         matrix = _small_indices(scipy.sparse.csc_array(x)) if x.dtype.kind in "biuf" else x
@@ -220,16 +241,21 @@ def _matrix(x, name):
         raise InputError(f"source {name!r} is empty ({shape}); remove it or check its file")
     if isinstance(matrix, Streamed):
         return matrix
-    matrix = matrix.astype(np.float64, copy=False)
+    single = matrix.dtype.newbyteorder("=") == np.float32
+    matrix = matrix.astype(np.float32 if single else np.float64, copy=False)
     # one memory order for all, because BLAS rounds differently in the other and equal data should give equal bits
     return matrix if scipy.sparse.issparse(matrix) else np.ascontiguousarray(matrix)
 
 
 def require_sound_sparse(x: Any, what: str) -> None:
-    """Refuse a sparse matrix whose indices point outside it, for compiled code would follow them."""
+    """Refuse indices outside a sparse matrix, which compiled code would follow, and a size that would fill memory."""
     try:
+        if max(x.shape) >= 1_000_000 and 1000 * x.nnz < max(x.shape):
+            raise ValueError(f"its size is {x.shape[0]} x {x.shape[1]}, its entries are {x.nnz}")
         if x.format in ("csr", "csc", "bsr"):
             x.check_format(full_check=True)
+            if (np.diff(x.indptr) < 0).any():  # which SciPy overlooks where the last is not positive
+                raise ValueError("an index pointer falls")
         elif x.format == "coo" and x.nnz:
             for places, length in zip(x.coords, x.shape, strict=True):
                 if places.min() < 0 or places.max() >= length:

@@ -1,5 +1,7 @@
 """Sources larger than memory: memory-mapped files, and dask arrays whose chunks may lie on several machines.
 
+Matrices of AnnData files that stay on disk are in on_disk.py.
+
 An algorithm needs (X H')', W'X and ||X||^2 of a source and nothing else, so the source itself may stay where it is.
 Numbers of any real type are turned into float64 block by block before they are multiplied, so a source of float32
 gives the results it would give in memory, and no M x N array of float64 is ever made.
@@ -14,9 +16,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 import scipy.sparse
 
-from bjmd.data import dense
 from bjmd.errors import InputError
-from bjmd.numerics import threads
+from bjmd_numerics import threads
 
 BLOCK_ENTRIES = 2**23
 """Entries of a memory-mapped source that are read at once: 64 MB as float64."""
@@ -31,11 +32,13 @@ def streamed(x, name):
         return Chunked(x, name)
     if isinstance(x, np.ndarray) and _mapping(x)[0] is not None:
         return Mapped(x)
-    if getattr(x, "chunks", None) is not None:
-        raise InputError(
-            f"source {name!r} is a chunked {type(x).__module__}.{type(x).__name__}, which would be loaded as a whole; "
-            "wrap it as dask.array.from_array(x), or load it with numpy.asarray(x)"
-        )
+    if getattr(x, "chunks", None) is not None or type(x).__module__.startswith("h5py"):  # HDF5, zarr
+        try:
+            import dask.array
+        except ImportError:
+            kind = f"{type(x).__module__}.{type(x).__name__}"
+            raise InputError(f"source {name!r} is a {kind}, which needs dask: pip install 'bjmd[dask]'") from None
+        return Chunked(dask.array.from_array(x), name)
     return None
 
 
@@ -54,84 +57,87 @@ class Streamed(ABC):
         """W'X, given W' (K x M): K x N."""
 
     @abstractmethod
-    def squared_norm(self):
-        """||X||^2; not finite where an entry is not."""
-
-    @abstractmethod
     def squares_of_rows(self, base):
         """sum_j (x_ij - base_i)^2."""
 
+    def squared_norm(self):
+        """||X||^2; not finite where an entry is not."""
+        return float(self.squares_of_rows(np.zeros(self.shape[0])).sum())
+
     @abstractmethod
     def sums_of_rows(self):
-        """sum_j x_ij; not as a product, whose bits depend on how many threads a worker has."""
+        """sum_j x_ij; in dask not as a product, whose bits depend on how many threads a worker has."""
 
     @abstractmethod
     def columns(self, part):
         """A slice of the samples, in memory."""
 
-    @abstractmethod
     def not_finite(self):
-        """The number of NaN or infinite entries, and the feature and the sample of the first, row by row."""
+        """The number of samples with NaN or infinite entries, and the feature and the sample of the first."""
+        bad = np.flatnonzero(~np.isfinite(self.components_times_data(np.ones((1, self.shape[0])))[0]))
+        column = self.columns(slice(bad[0], bad[0] + 1)) if len(bad) else np.ones(1)
+        if np.isfinite(column).all():  # finite numbers may have an infinite sum
+            return 0, None
+        return len(bad), (int(np.isfinite(column).argmin()), int(bad[0]))
 
     def __array__(self, dtype=None, copy=None):
         # whatever would load the source by accident ends here
         raise InputError(
-            "a memory-mapped or chunked source was to be loaded as a whole; if it fits into memory, load it before "
-            "Sources is made: numpy.array(x), or x.compute() for dask"
+            "a source on disk or in chunks was to be loaded as a whole; if it fits into memory, load it first: without "
+            "--on-disk, with adata.to_memory(), numpy.array(x), or x.compute() for dask"
         )
 
 
-class Mapped(Streamed):
-    """A memory-mapped array, read from the beginning to the end of its file for every product."""
+class InBlocks(Streamed):
+    """A source that is read block by block, from its beginning to its end, for every product."""
+
+    @abstractmethod
+    def blocks(self):
+        """Rows and columns as slices, and values, dense or sparse, which the next block may overwrite."""
+
+    def views(self, base=None):
+        """Rows and columns as above, and the block from that base."""
+        from bjmd.data.view import View  # which knows this module
+
+        for rows, columns, block in self.blocks():
+            yield rows, columns, View(block, 0, origin=None if base is None else base[rows])
+
+    def data_times_memberships(self, h):
+        total = np.zeros((len(h), self.shape[0]))
+        for rows, columns, view in self.views():
+            total[:, rows] += view.times_memberships(h[:, columns])
+        return total
+
+    def components_times_data(self, wt):
+        total = np.zeros((len(wt), self.shape[1]))
+        for rows, columns, view in self.views():
+            total[:, columns] += view.times_components(wt[:, rows])
+        return total
+
+    def squares_of_rows(self, base):
+        total = np.zeros(self.shape[0])
+        for rows, _, view in self.views(base):
+            total[rows] += view.squares_of_rows()
+        return total
+
+    def sums_of_rows(self):
+        total = np.zeros(self.shape[0])
+        for rows, _, view in self.views():
+            total[rows] += view.sums_of_rows()
+        return total
+
+
+class Mapped(InBlocks):
+    """A memory-mapped array, read in the order of its file."""
 
     def __init__(self, array):
         super().__init__(array.shape, array.dtype)
         self.array = array.view(np.ndarray)
 
-    def data_times_memberships(self, h):
-        total = np.zeros((len(h), self.shape[0]))
-        for rows, columns, block in self._blocks():
-            total[:, rows] += dense.data_times_memberships(block, h[:, columns])
-        return total
-
-    def components_times_data(self, wt):
-        total = np.zeros((len(wt), self.shape[1]))
-        for rows, columns, block in self._blocks():
-            total[:, columns] += dense.components_times_data(wt[:, rows], block)
-        return total
-
-    def squared_norm(self):
-        return float(sum(np.einsum("ij,ij->", block, block) for *_, block in self._blocks()))
-
-    def squares_of_rows(self, base):
-        total = np.zeros(self.shape[0])
-        for rows, _, block in self._blocks():
-            step = max(1, 2**18 // len(block))  # a copy of the whole block would double the memory
-            for first in range(0, block.shape[1], step):
-                piece = block[:, first : first + step] - base[rows, None]
-                total[rows] += np.einsum("ij,ij->i", piece, piece)
-        return total
-
-    def sums_of_rows(self):
-        total = np.zeros(self.shape[0])
-        for rows, _, block in self._blocks():
-            total[rows] += block.sum(axis=1)
-        return total
-
     def columns(self, part):
         return self.array[:, part].astype(float)
 
-    def not_finite(self):
-        count, first = 0, None
-        for rows, columns, block in self._blocks():
-            bad = np.argwhere(~np.isfinite(block))
-            if len(bad):
-                place = (rows.start + int(bad[0, 0]), columns.start + int(bad[0, 1]))
-                count, first = count + len(bad), min(first or place, place)
-        return count, first
-
-    def _blocks(self):
-        """Rows, columns and float64 values of block after block; the values are overwritten by the next block's."""
+    def blocks(self):
         # runs are what lies together in the file: the rows in C order, the columns in Fortran order
         by_rows = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         runs = self.array if by_rows else self.array.T
@@ -162,23 +168,24 @@ class Chunked(Streamed):
         super().__init__(array.shape, array.dtype)
         if np.isnan(array.shape).any():
             raise InputError(f"source {name!r} has chunks of unknown size; call x.compute_chunk_sizes() first")
+        self.multiplied = array  # sparse chunks stay sparse in the products, which are most of the work
         if scipy.sparse.issparse(array._meta):
             array = array.map_blocks(lambda block: block.toarray(), meta=np.empty((0, 0), array.dtype))
-        self.array = array.astype(np.float64)  # when a chunk is computed, not now
+            self.array = array.astype(np.float64)
+        else:
+            self.array = self.multiplied = array.astype(np.float64)  # when a chunk is computed, not now
 
     def data_times_memberships(self, h):
-        return (self._chunked_alike(h, axis=1) @ self.array.T).compute()
+        return self._summed(lambda part, x: (part @ x.T)[:, :, None], "kij", h, "kj")
 
     def components_times_data(self, wt):
-        return (self._chunked_alike(wt, axis=0) @ self.array).compute()
-
-    def squared_norm(self):
-        import dask.array
-
-        return float(dask.array.einsum("ij,ij->", self.array, self.array).compute())
+        return self._summed(lambda part, x: (part @ x)[:, :, None], "kji", wt, "ki")
 
     def squares_of_rows(self, base):
-        return ((self.array - base[:, None]) ** 2).sum(axis=1).compute()
+        import dask.array
+
+        centred = self.array - base[:, None]
+        return dask.array.einsum("ij,ij->i", centred, centred).compute()
 
     def sums_of_rows(self):
         return self.array.sum(axis=1).compute()
@@ -186,19 +193,14 @@ class Chunked(Streamed):
     def columns(self, part):
         return self.array[:, part].compute()
 
-    def not_finite(self):
+    def _summed(self, product, places, factor, of_factor):
+        """A product of the factor (K x M or K x N, cut as the source is) with x_ij by chunks, added up."""
         import dask.array
 
-        bad = ~dask.array.isfinite(self.array)
-        counts = bad.sum(axis=1).compute()
-        row = int((counts > 0).argmax())
-        return int(counts.sum()), (row, int(bad[row].compute().argmax()))
-
-    def _chunked_alike(self, factor, axis):
-        """The K x M or K x N factor, cut as that axis of the source is."""
-        import dask.array
-
-        return dask.array.from_array(factor, chunks=(len(factor), self.array.chunks[axis]))
+        last, both = places[2], (self.multiplied, "ij")
+        cut = dask.array.from_array(factor, chunks=(len(factor), self.array.chunks["ij".index(last)]))
+        how = {"adjust_chunks": {last: 1}, "dtype": float, "meta": np.empty((0, 0, 0))}
+        return dask.array.blockwise(product, places, cut, of_factor, *both, **how).sum(axis=2).compute()
 
 
 class SideBySide(Streamed):
@@ -221,9 +223,6 @@ class SideBySide(Streamed):
     def components_times_data(self, wt):
         return np.hstack([part.components_times_data(wt) for part in self.parts])
 
-    def squared_norm(self):
-        return sum(part.squared_norm() for part in self.parts)
-
     def squares_of_rows(self, base):
         return sum(part.squares_of_rows(base) for part in self.parts)
 
@@ -235,12 +234,6 @@ class SideBySide(Streamed):
         starts = self.ends - [x.shape[1] for x in self.parts]
         cuts = [(max(first - at, 0), min(last - at, x.shape[1])) for at, x in zip(starts, self.parts, strict=True)]
         return np.hstack([x.columns(slice(a, b)) for x, (a, b) in zip(self.parts, cuts, strict=True) if a < b])
-
-    def not_finite(self):
-        starts = self.ends - [part.shape[1] for part in self.parts]
-        found = [(*part.not_finite(), start) for part, start in zip(self.parts, starts, strict=True)]
-        places = [(first[0], int(start) + first[1]) for count, first, start in found if count]
-        return sum(count for count, *_ in found), min(places, default=None)
 
 
 def _mapping(x):

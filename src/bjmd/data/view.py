@@ -18,13 +18,18 @@ import numpy as np
 import scipy.sparse
 
 from bjmd.data import products
+from bjmd.data.sources import missing_entries
 from bjmd.data.streamed import Streamed
 from bjmd.model import residual_sum_of_squares
-from bjmd.numerics import moments
-from bjmd.numerics.moments import Places
+from bjmd_numerics import moments
+from bjmd_numerics.moments import Places
 
-CANCELS, BLOCK = 1e-6, 2**20
+CANCELS, CANCELS_SINGLE, BLOCK = 1e-6, 1e-3, 2**20
 """The share of ||X||^2 below which a residual is computed entry by entry, and the numbers in a block of it."""
+
+SINGLE_FROM, FAR = 2**20, 4
+"""The entries from which on float32 data are multiplied in float32, for in few the rounding does not average out; and
+how many units from zero an origin is at which they are moved there first."""
 
 ROUNDING = 1e-28
 """The share of ||X||^2 around the means below which data are constant but for the rounding of their means."""
@@ -37,12 +42,22 @@ class View:
         self.shape, self.n_observed = x.shape, x.shape[0] * x.shape[1] - n_missing
         self.unit, self.origin, self.shift, self.constant = unit, origin, None, constant
         self.matrix: Any = x
-        self.missing: np.ndarray | None = None
+        self.missing: Any = None  # a boolean matrix, sparse where the data are
+        self._places: Any = None
+        self._at: Any = None
         if n_missing:
-            self.missing = np.isnan(x)
-            self.matrix = np.where(self.missing, 0.0, x)
+            self.missing = missing_entries(x)
             self.by_row, self.by_column = Places.of(self.missing), Places.of(self.missing.T)
-            self._places = np.nonzero(self.missing)
+            if scipy.sparse.issparse(x):
+                data = x.data.astype(float)
+                self.matrix = scipy.sparse.csc_array((data, x.indices, x.indptr), shape=x.shape)
+                self._values, self._at = self.matrix.data, np.flatnonzero(np.isnan(data))
+                columns = np.repeat(np.arange(x.shape[1]), np.diff(self.missing.indptr))
+                self._places = self.missing.indices.astype(np.int64), columns
+            else:
+                # without an origin nothing is known of cancellation, so products and what is filled in are float64
+                self.matrix = self._values = np.where(self.missing, 0.0, x if origin is not None else x.astype(float))
+                self._places = self._at = np.nonzero(self.missing)
         self._known: dict[str, np.ndarray] = {}
         self.move(None)
 
@@ -52,9 +67,14 @@ class View:
         self.base: np.ndarray | None = self.origin  # in units of x
         if shift is not None:
             self.base = self.unit * shift if self.origin is None else self.origin + self.unit * shift
+        self._near, self._rest = None, self.base  # what is taken off before a product, and what after it
+        single = isinstance(self.matrix, np.ndarray) and self.matrix.dtype == np.float32
+        if single and self.base is not None and self.matrix.size >= SINGLE_FROM:
+            far = np.abs(self.base).max() > FAR * self.unit
+            self._near = self.base.astype(np.float32)[:, None] if far else np.zeros((1, 1), dtype=np.float32)
+            self._rest = self.base - self._near[:, 0]
         if self.missing is not None:
-            rows, columns = self._places
-            self.matrix[rows, columns] = 0.0 if self.base is None else self.base[rows]
+            self._values[self._at] = 0.0 if self.base is None else self.base[self._places[0]]
 
     def fill(self, wt, h):
         """Set every missing z_ij to w_i'h_j, given W' (K x M) and H (K x N); the sum of their squares.
@@ -65,26 +85,34 @@ class View:
             return 0.0
         base = np.zeros(self.shape[0]) if self.base is None else self.base
         w, h = np.ascontiguousarray(wt.T), np.ascontiguousarray(h.T)
-        return moments.fill(w, h, self.unit, base, *self._places, self.matrix)
+        filled = np.empty(len(self._places[0]))
+        total = moments.fill(w, h, self.unit, base, *self._places, filled)
+        self._values[self._at] = filled
+        return total
 
     def times_memberships(self, h):
         """(Z H')': K x M."""
-        product = products.data_times_memberships(self.matrix, h)
-        if self.base is not None:
-            product -= np.outer(h.sum(axis=1), self.base)
-        return product if self.unit == 1 else product / self.unit
+        product = products.data_times_memberships(self.matrix, h, self._near)
+        if self._rest is not None:
+            product -= np.outer(h.sum(axis=1), self._rest)
+        if self.unit != 1:
+            product /= self.unit
+        return product
 
     def times_components(self, wt):
         """W'Z, given W' (K x M): K x N."""
-        product = products.components_times_data(wt, self.matrix)
-        if self.base is not None:
-            product -= (wt @ self.base)[:, None]
-        return product if self.unit == 1 else product / self.unit
+        product = products.components_times_data(wt, self.matrix, self._near)
+        if self._rest is not None:
+            product -= (wt @ self._rest)[:, None]
+        if self.unit != 1:
+            product /= self.unit
+        return product
 
     def residual_sum_of_squares(self, wt, h, squared_norm, gram, projection):
         """||Z - WH||^2 from its parts (model.py), or entry by entry where their difference would be mostly rounding."""
         rss = residual_sum_of_squares(squared_norm, gram, projection, h)
-        if rss > CANCELS * squared_norm or isinstance(self.matrix, Streamed):
+        least = CANCELS_SINGLE if self._near is not None else CANCELS
+        if rss > least * squared_norm or isinstance(self.matrix, Streamed):
             return rss
         base, rss = (0.0 if self.base is None else self.base[:, None]), 0.0
         width = max(1, BLOCK // self.shape[0])
@@ -171,7 +199,7 @@ class View:
 
     def observed(self):
         """1 where an entry is observed, else 0, features x samples."""
-        return np.ones(self.shape) if self.missing is None else 1.0 - self.missing
+        return np.ones(self.shape) if self.missing is None else np.ones(self.shape) - self.missing
 
     def counts_of_columns(self):
         """The number of observed entries of every column."""
@@ -187,8 +215,8 @@ def centre(sources, robust=False):
     is the root of the mean square around it.  `robust` takes medians instead, which wild entries do not move.
     """
     if robust:
-        origin = np.nanmedian(np.hstack(sources.matrices), axis=1)
-        spread = np.nanmedian(np.abs(np.hstack(sources.matrices) - origin[:, None]))
+        origin = np.nanmedian(everything := np.hstack(sources.matrices, dtype=float), axis=1)
+        spread = np.nanmedian(np.abs(everything - origin[:, None]))
         return float(1.4826 * spread) or 1.0, origin
 
     def views(origin=None):

@@ -1,8 +1,8 @@
 """AnnData and MuData: samples are obs, features are var, so their matrices are the transpose of ours.
 
-An .h5ad file is one source, or one for each value of a column of obs; an .h5mu file has one for each modality.  After
-a fit, `write_back` makes copies of the files with the result in the places where such files keep a decomposition;
-bjmd.tl puts it into an object in memory.
+An .h5ad file or an AnnData .zarr store is one source, or one for each value of a column of obs; an .h5mu file has one
+for each modality.  Matrices may stay on disk (data/on_disk.py).  After a fit, `write_back` makes copies of the files
+with the result in the places where such files keep a decomposition; bjmd.tl puts it into an object in memory.
 
 Needs the extra bjmd[anndata]; nothing else in the package imports these libraries.
 """
@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 
 from bjmd import __version__
+from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.readers import unique_stems
@@ -27,23 +28,31 @@ from bjmd.files.text_tables import problems_as_sentences
 from bjmd.fits import predictive, registry, variance
 from bjmd.fits.decomposition import Decomposition
 
+ENDINGS = (".h5ad", ".h5mu", ".zarr")
 
-def read(path: Path, split_by: str | None = None) -> list[Table]:
+
+def read(path: Path, split_by: str | None = None, on_disk: bool = False) -> list[Table]:
     """The sources of one file."""
-    data = _open(path)
+    data, file = _without_matrices(path) if on_disk else (_open(path), None)
     if path.suffix.lower() == ".h5mu":
-        found = [_table(str(path), modality, name, None) for name, modality in data.mod.items()]
+        stored = {name: file and file["mod"][name].get("X") for name in data.mod}
+        found = [_table(str(path), one, name, None, stored[name]) for name, one in data.mod.items()]
     else:
-        found = split(data, split_by, str(path))
+        found = split(data, split_by, str(path), stored=file and file.get("X"))
     return [replace(table, path=path) for table in found]
 
 
 def split(
-    data: Any, by: str | None, what: str, *, layer: str | None = None, features: Any = slice(None)
+    data: Any, by: str | None, what: str, *, layer: str | None = None, features: Any = slice(None), stored: Any = None
 ) -> list[Table]:
-    """An AnnData object as one table, or as one for each value of a column of obs; `what` is its name in messages."""
+    """An AnnData object as one table, or as one for each value of a column of obs; `what` is its name in messages.
+
+    The matrix of a backed object stays on disk, as does `stored`, that of one without.
+    """
+    if data.isbacked and not data.is_view and layer is None:
+        stored = getattr(data.X, "group", data.X)
     if by is None:
-        return [_table(what, data[:, features], None, layer)]
+        return [_table(what, data, None, layer, stored, features=features)]
     if by not in data.obs:
         raise InputError(f"{what} has no column {by!r} in obs; it has {', '.join(data.obs) or 'none'}")
     values = data.obs[by]
@@ -60,28 +69,32 @@ def split(
             "measurements; sources are split by a column of groups, such as cohorts"
         )
     values = values.astype(str)
-    return [_table(what, data[(values == value).to_numpy(), features], value, layer) for value in values.unique()]
+    parts = ((value, np.flatnonzero(values == value)) for value in values.unique())
+    return [_table(what, data, value, layer, stored, samples, features) for value, samples in parts]
 
 
 def write_back(folder: Path, tables: Sequence[Table], sources: Sources, result: Decomposition) -> None:
-    """Copies of the .h5ad and .h5mu files among the tables, with memberships, components and noise in them.
+    """Copies of the AnnData and MuData files among the tables, with memberships, components and noise in them.
+
+    Of a file that stays on disk, obs and var are copied, and its matrix is not.
 
     obsm["X_bjmd"] holds the memberships (samples x components), varm["bjmd"] the components (features x components,
     NaN where a feature was not in the fit), and uns["bjmd"] the rest.  Where the fit has them, varm["bjmd_offsets"]
     holds the offsets (features x sources), var["bjmd_precision"] and obs["bjmd_precision"] how precise features and
     samples are, and uns["bjmd"] the degrees of freedom.
     """
-    paths = [table.path for table in tables if table.path and table.path.suffix.lower() in (".h5ad", ".h5mu")]
+    paths = [table.path for table in tables if table.path and table.path.suffix.lower() in ENDINGS]
     for path, stem in unique_stems(paths).items():
-        data = _open(path)
         own = [c for c, table in enumerate(tables) if table.path == path]
-        if path.suffix.lower() == ".h5mu":
+        on_disk = isinstance(tables[own[0]].matrix, OnDisk)
+        data, ending = _without_matrices(path)[0] if on_disk else _open(path), path.suffix.lower()
+        if ending == ".h5mu":
             for c in own:
                 annotate(data.mod[tables[c].part], [c], tables, sources, result)
         else:
             annotate(data, own, tables, sources, result)
         with _quietly():
-            data.write(folder / (stem + path.suffix.lower()))
+            data.write(folder / (stem + ending.replace(".zarr", ".h5ad")))
 
 
 def annotate(
@@ -117,26 +130,51 @@ def annotate(
         data.uns[key]["degrees_of_freedom"] = known.degrees_of_freedom[own]
 
 
-def _open(path: Path) -> Any:
-    name, function = {".h5ad": ("anndata", "read_h5ad"), ".h5mu": ("mudata", "read_h5mu")}[path.suffix.lower()]
+def _library(path: Path, name: str | None = None) -> Any:
+    name = name or ("mudata" if path.suffix.lower() == ".h5mu" else "anndata")
     try:
         with _quietly():
-            module = importlib.import_module(name)
+            return importlib.import_module(name)
     except ImportError:
         raise InputError(f"{path} needs the package {name}; install it with: pip install 'bjmd[anndata]'") from None
-    with problems_as_sentences(path, f"a file of {name}"), _quietly():
-        return getattr(module, function)(path)
 
 
-def _table(what: str, data: Any, part: str | None, layer: str | None) -> Table:
+def _open(path: Path) -> Any:
+    library = _library(path)
+    with problems_as_sentences(path, f"a file of {library.__name__}"), _quietly():
+        return getattr(library, f"read_{path.suffix.lower()[1:]}")(path)
+
+
+def _without_matrices(path: Path) -> tuple[Any, Any]:
+    """The AnnData or MuData object with obs and var alone, and the open file, in which all else is left."""
+    library, anndata = _library(path), _library(path, "anndata")
+    file = _library(path, "zarr").open_group if path.is_dir() else _library(path, "h5py").File
+    with problems_as_sentences(path, f"a file of {library.__name__}"), _quietly():
+        file = file(path, mode="r")
+        mods = file["mod"].attrs.get("mod-order", [*file["mod"]]) if "mod" in file else []
+        parts = [
+            anndata.AnnData(**{name: anndata.io.read_elem(group[name]) for name in ("obs", "var")})
+            for group in ([file["mod"][name] for name in mods] or [file])
+        ]
+        return library.MuData(dict(zip(mods, parts, strict=True))) if mods else parts[0], file
+
+
+def _table(
+    what: str, data: Any, part: str | None, layer: str | None, stored: Any = None, samples: Any = slice(None),
+    features: Any = slice(None),
+) -> Table:  # fmt: skip
     if layer is not None and layer not in data.layers:
         raise InputError(f"{what} has no layer {layer!r}; it has {', '.join(data.layers) or 'none'}")
-    x = data.X if layer is None else data.layers[layer]
-    if x is None:
-        raise InputError(f"{what} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there")
-    matrix = x.T if scipy.sparse.issparse(x) or hasattr(x, "chunks") else np.ascontiguousarray(np.asarray(x).T)
-    names = [*map(str, data.var_names)], [*map(str, data.obs_names)]
-    return Table(matrix, *names, name=part or what, part=part, metadata=data.obs)
+    if stored is not None:
+        matrix: Any = OnDisk(stored, what, np.arange(data.n_obs)[samples])[features]
+    else:
+        chosen = data[samples, features]
+        x = chosen.X if layer is None else chosen.layers[layer]
+        if x is None:
+            raise InputError(f"{what} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there")
+        matrix = x.T if scipy.sparse.issparse(x) or hasattr(x, "chunks") else np.ascontiguousarray(np.asarray(x).T)
+    obs, names = data.obs.iloc[samples], [*map(str, data.var_names[features])]
+    return Table(matrix, names, [*map(str, obs.index)], name=part or what, part=part, metadata=obs)
 
 
 @contextmanager

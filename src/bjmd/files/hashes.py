@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bjmd.data.on_disk import OnDisk
 from bjmd.files.tables import Settings, Table
 from bjmd.fits.decomposition import Decomposition
 
@@ -16,7 +17,9 @@ from bjmd.fits.decomposition import Decomposition
 def of_table(table: Table) -> str:
     """Of the numbers and names of a source as its file has them; the format of the file does not matter."""
     digest = hashlib.sha256(_json([table.matrix.shape, table.feature_names, table.sample_names]))
-    if scipy.sparse.issparse(table.matrix):
+    if isinstance(table.matrix, OnDisk):
+        parts = table.matrix.hashable()
+    elif scipy.sparse.issparse(table.matrix):
         x = scipy.sparse.csc_array(table.matrix, copy=True)
         x.sum_duplicates()  # which also sorts, so that equal matrices have equal parts
         parts = [x.data.astype(float), x.indices.astype(np.int64), x.indptr.astype(np.int64)]

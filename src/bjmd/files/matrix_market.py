@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from bjmd.data.sources import require_sound_sparse
 from bjmd.errors import InputError
 from bjmd.files.text_tables import open_text
 
@@ -60,7 +61,9 @@ def read(path: Path) -> np.ndarray | scipy.sparse.csc_array:
         mirrored = places[:, 0] != places[:, 1]
         values = np.concatenate([values, (-1 if symmetry == "skew-symmetric" else 1) * values[mirrored]])
         places = np.concatenate([places, places[mirrored][:, ::-1]])
-    return scipy.sparse.coo_array((values, (places[:, 0], places[:, 1])), shape=shape).tocsc()
+    matrix = scipy.sparse.coo_array((values, (places[:, 0], places[:, 1])), shape=shape)
+    require_sound_sparse(matrix, str(path))
+    return matrix.tocsc()
 
 
 def _dense(shape: tuple[int, int], symmetry: str, values: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ It appears when it is complete, so a reader never sees half of one.  It has thes
 import json
 import re
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,39 +25,15 @@ from bjmd.fits import registry, restarts, storage, variance
 from bjmd.fits.check import Finding, check
 from bjmd.fits.consensus import Consensus
 from bjmd.fits.decomposition import Decomposition
-from bjmd.report import interactive, text
+from bjmd.report import interactive, pages, text
 from bjmd.report import tables as frames
 from bjmd.report.associations import associations
 
 FORMAT_VERSION = 1
 NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
 """What names.json has of the sources as it is."""
-FILES = {
-    "report.html": "what was found, on one page with all figures",
-    "summary.md": "the same text in Markdown",
-    "components.tsv": "the components, features x components",
-    "top_features.tsv": "the features that set each component apart, with 90 % credible intervals where known",
-    "components_sd.tsv": "posterior sd of the components, if the method has a posterior",
-    "memberships_<source>.tsv": "the memberships of one source, samples x components",
-    "noise.tsv": "noise sd of each source, with posterior sd, 90 % credible interval, degrees of freedom where known",
-    "offsets.tsv": "offset of each feature in each source and its posterior sd, if the fit has offsets",
-    "feature_noise.tsv": "how many times the noise of its source each feature has, with noise by feature",
-    "sample_noise.tsv": "how many times the noise of its source each sample has, with noise by sample",
-    "dirichlet.tsv": "the Dirichlet of the memberships of each source, if it was learned",
-    "variance_explained.tsv": "share of the variance of each source that each component explains, and their total",
-    "consensus.tsv": "the share of restarts that have each consensus component, its spread, likeness to the best",
-    "consensus_components.tsv": "the consensus components, features x components",
-    "consensus_memberships_<source>.tsv": "memberships in the consensus components, samples x components",
-    "associations.tsv": "columns of metadata that go along with components, if there are metadata",
-    "check.tsv": "what in the residuals contradicts the model, for methods that have its noise model",
-    "restarts.tsv": "seed, objective, outcome and time of each restart, best first",
-    "figures/": "every figure, as .png and .svg",
-    "fit.npz": "all restarts, best first, with everything that was estimated",
-    "names.json": "names of sources, features, samples and classes, and of all these files",
-    "settings.json": "the files that were read and how they were prepared, if the data came from files",
-    "hashes.json": "hashes of the data, the settings and all these files, for `bjmd verify`",
-    "<file>.h5ad, <file>.h5mu": "copies of AnnData and MuData files with the fit in them",
-}
+FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
+"""What each file holds."""
 MORE = ("variance_explained", "associations", "consensus")
 """Of these files, what the report is made of."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
@@ -139,7 +116,13 @@ def write(
         last = ["names.json", "hashes.json"] if settings is not None and tables else ["names.json"]
         _write_json(new / "names.json", _names(sources, [*_files(new), *last]))
         if settings is not None and tables:
-            _write_json(new / "hashes.json", _hashes(new, sources, tables, settings, ranked))
+            known = {
+                "data": {name: hashes.of_table(table) for name, table in zip(sources.names, tables, strict=True)},
+                "settings": hashes.of_settings(ranked, settings, storage.versions()),
+                "versions": storage.versions(),
+                "files": {name: hashes.of_file(new / name) for name in _files(new)},
+            }
+            _write_json(new / "hashes.json", known)
     return parts
 
 
@@ -148,10 +131,8 @@ def load(folder: str | Path) -> Output:
     folder = Path(folder)
     names = _read_names(folder)
     if names is None:
-        raise InputError(
-            f"{folder} is not a folder with the results of a fit (bjmd wrote no names.json there); give one that "
-            "`bjmd fit` wrote"
-        )
+        lacks = "is not a folder with the results of a fit (bjmd wrote no names.json there)"
+        raise InputError(f"{folder} {lacks}; give one that `bjmd fit` wrote")
     with storage.complete(folder):
         results = storage.load_decompositions(folder / "fit.npz")
         _require_names(names, results[0])
@@ -161,7 +142,7 @@ def load(folder: str | Path) -> Output:
             raise ValueError("settings are not text")
         return Output(
             results=results,
-            labels=None if labels is None else [_indicator(classes, len(names["class_names"])) for classes in labels],
+            labels=labels and [_indicator(classes, len(names["class_names"])) for classes in labels],
             findings=_findings(folder / "check.tsv"),
             more={name: pd.read_csv(path, sep="\t") for name in MORE if (path := folder / f"{name}.tsv").exists()},
             settings=made,
@@ -184,23 +165,14 @@ def load_hashes(folder: Path) -> dict:
         return kept
 
 
-def _hashes(folder: Path, sources: Sources, tables: Sequence[Table], settings: Settings, results: list) -> dict:
-    """What hashes.json holds."""
-    return {
-        "data": {name: hashes.of_table(table) for name, table in zip(sources.names, tables, strict=True)},
-        "settings": hashes.of_settings(results, settings, storage.versions()),
-        "versions": storage.versions(),
-        "files": {name: hashes.of_file(folder / name) for name in _files(folder)},
-    }
-
-
 def _require_names(names: dict, result: Decomposition) -> None:
     """Refuse names that are not those of the fit."""
     registry.get(result.method)
-    counts = [len(names["names"]), len(names["feature_names"]), *map(len, names["sample_names"])]
-    expected = [len(result.memberships), len(result.components), *(h.shape[1] for h in result.memberships)]
+    counts = [len(names[of]) for of in ("n_missing", "names", "feature_names")] + [*map(len, names["sample_names"])]
+    expected = [len(result.memberships)] * 2 + [len(result.components), *(h.shape[1] for h in result.memberships)]
     strings = [*names["names"], *names["feature_names"], *(name for block in names["sample_names"] for name in block)]
-    if counts != expected or not all(isinstance(name, str) for name in strings):
+    are_names = all(isinstance(name, str) for name in strings) and {*map(type, names["n_missing"])} == {int}
+    if counts != expected or not are_names:
         raise ValueError("names do not fit the result")
 
 
@@ -251,16 +223,16 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
             raise
 
 
-def _write(table: pd.DataFrame, path: Path, index: bool = False) -> None:
-    frames.harmless(table).to_csv(path, sep="\t", float_format="%.6g", index=index)
+def _write(table: pd.DataFrame, path: Path) -> None:
+    frames.harmless(table).to_csv(path, sep="\t", float_format="%.6g", index=table.index.name is not None)
 
 
 def _write_patterns(folder: Path, sources: Sources, result: Decomposition, prefix: str = "") -> None:
     each = zip(_membership_files(sources.names), result.memberships, sources.sample_names, strict=True)
     for name, h, samples in each:
-        _write(frames.by_component(h.T, samples, "sample"), folder / f"{prefix}{name}", index=True)
+        _write(frames.by_component(h.T, samples, "sample"), folder / f"{prefix}{name}")
     components = frames.by_component(result.components, sources.feature_names, "feature")
-    _write(components, folder / f"{prefix}components.tsv", index=True)
+    _write(components, folder / f"{prefix}components.tsv")
 
 
 def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) -> None:
@@ -269,7 +241,7 @@ def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) 
     _write(frames.top_features_table(sources, best), folder / "top_features.tsv")
     if best.posterior:
         sd = frames.by_component(best.posterior.components.sd, sources.feature_names, "feature")
-        _write(sd, folder / "components_sd.tsv", index=True)
+        _write(sd, folder / "components_sd.tsv")
     if best.noise is not None:
         _write(frames.noise(sources, best), folder / "noise.tsv")
     for name, table in frames.beyond_the_paper(sources, best).items():
@@ -302,8 +274,6 @@ def _draw(
     drawn = figures.of_fit(sources, results, more)
     drawn |= {text.figure_of(finding): check_figures.figure(finding) for finding in findings if finding.alarm}
     for name, figure in drawn.items():
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # both files have the layout of this one drawing, which is slow to find
         png = folder / f"{name}.png"
         style.save(figure, folder / f"{name}.svg", png)
         pngs[name] = png.read_bytes()
@@ -343,10 +313,9 @@ def _read_names(folder: Path) -> dict | None:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if names.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            f"{folder} has format version {names.get('format_version')} but {FORMAT_VERSION} is needed; fit again"
-        )
+    version = names.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(f"{folder} has format version {version!r} but {FORMAT_VERSION} is needed; fit again")
     return names
 
 

@@ -29,29 +29,31 @@ from bjmd.files.text_tables import open_text, problems_as_sentences
 
 
 def read_sources(
-    paths: str | Path | Iterable[str | Path], *, samples_in_rows: bool = False, split_by: str | None = None,
-    **assembly: Any,
+    paths: str | Path | Iterable[str | Path], *, names: list[str] | None = None, labels: str | Path | None = None,
+    join: str = "outer", **reading: Any,
 ) -> tuple[Sources, Alignment]:  # fmt: skip
     """The files as `Sources`, their features matched by name, and an `Alignment` that tells what did not match.
 
     `names`, `labels` and `join` are those of `tables.assemble`; the rest is that of `read_tables`.
     """
-    return assemble(read_tables(paths, samples_in_rows=samples_in_rows, split_by=split_by), **assembly)
+    return assemble(read_tables(paths, **reading), names=names, labels=labels, join=join)
 
 
 def read_tables(
-    paths: str | Path | Iterable[str | Path], *, samples_in_rows: bool = False, split_by: str | None = None
-) -> list[Table]:
+    paths: str | Path | Iterable[str | Path], *, samples_in_rows: bool = False, split_by: str | None = None,
+    on_disk: bool = False,
+) -> list[Table]:  # fmt: skip
     """Every source in the files, named after its file, not yet brought together.
 
     With `samples_in_rows`, text tables, Matrix Market and .npz have samples in rows and features in columns.
-    `split_by` names a column of an .h5ad file's obs; each of its values makes a source.
+    `split_by` names a column of an .h5ad file's obs; each of its values makes a source.  With `on_disk`, matrices
+    of AnnData and MuData files stay there (docs/large.md).
     """
     files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     for path, times in Counter(path.resolve() for path in files).items():
         if times > 1:
             raise InputError(f"{path} is given {times} times, perhaps by different paths; a source counts once")
-    found = {path: _read_file(path, samples_in_rows, split_by) for path in files}
+    found = {path: _read_file(path, samples_in_rows, split_by, on_disk) for path in files}
     for path, stem in unique_stems(files).items():
         for table in found[path]:
             _require_unique(path, table.sample_names, "sample")
@@ -90,13 +92,13 @@ def _split_ending(path: Path) -> tuple[str, str]:
     return name.stem, name.suffix.lower()
 
 
-def _read_file(path: Path, samples_in_rows: bool, split_by: str | None) -> list[Table]:
-    if path.is_dir():
+def _read_file(path: Path, samples_in_rows: bool, split_by: str | None, on_disk: bool) -> list[Table]:
+    if path.is_dir() and path.suffix.lower() != ".zarr":
         matrix = next((path / name for name in ("matrix.mtx.gz", "matrix.mtx") if (path / name).exists()), None)
         raise InputError(f"{path} is a folder; give {matrix or 'the files in it'}")
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
-    if not path.is_file():
+    if not path.is_file() and not path.is_dir():
         raise InputError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
     ending, zipped = _split_ending(path)[1], path.suffix.lower() == ".gz"
     if ending in _SPREADSHEETS:
@@ -104,13 +106,15 @@ def _read_file(path: Path, samples_in_rows: bool, split_by: str | None) -> list[
     if ending not in _READERS or (zipped and ending not in _MAY_BE_ZIPPED):
         known = f"{', '.join(_READERS)}, and with .gz {', '.join(_MAY_BE_ZIPPED)}"
         raise InputError(f"{path} is of an unknown kind; known are {known}")
-    if split_by is not None and ending != ".h5ad":
+    if split_by is not None and ending not in (".h5ad", ".zarr"):
         raise InputError(f"{path} cannot be split by {split_by!r}; only .h5ad files have columns about their samples")
     reader = _READERS[ending]
     if reader is None:
         from bjmd.files import anndata_files
 
-        return anndata_files.read(path, split_by)
+        return anndata_files.read(path, split_by, on_disk)
+    if on_disk:
+        raise InputError(f"{path} cannot stay on disk; that is for .h5ad, .h5mu and .zarr, so convert it, or load it")
     return reader(path, samples_in_rows)
 
 
@@ -141,7 +145,7 @@ def _read_npz(path: Path, samples_in_rows: bool) -> list[Table]:
             "hold the names 'features' and 'samples'"
         )
     with problems_as_sentences(path, "an .npz file of numbers and text only"), np.load(path) as arrays:
-        matrix = arrays[key]
+        matrix = np.asarray(arrays[key])  # the bytes of what is no array
         order = ("samples", "features") if samples_in_rows else ("features", "samples")
         rows, columns = ([str(name) for name in arrays[of].ravel()] if of in members else None for of in order)
     return [_table(path, matrix, rows, columns, samples_in_rows)]
@@ -168,6 +172,7 @@ _READERS = {
     ".npz": _read_npz,
     ".h5ad": None,  # anndata_files.py, which needs an extra
     ".h5mu": None,
+    ".zarr": None,
 }
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _MAY_BE_ZIPPED = (".csv", ".tsv", ".txt", ".mtx")

@@ -108,7 +108,7 @@ def _parse(path: Path, separator: str) -> tuple[list[str], Any]:
             raise InputError(f"{path} has one line only; below the names it must have lines of numbers") from None
         except pd.errors.ParserError as error:
             _find_fault(path, separator, [], look_at_cells=False)
-            raise InputError(f"{path} is not a table ({error}); check its quotation marks") from None
+            raise InputError(f"{path} is not a table ({str(error).strip()}); check its quotation marks") from None
     return head, frame
 
 

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.fits import held_out_entries, registry, restarts
@@ -48,7 +47,7 @@ class Choice:
 
     noise: str
     offsets: bool
-    table: pd.DataFrame
+    table: Any  # a DataFrame, which takes long to import
     sentence: str
 
     def __str__(self) -> str:
@@ -64,11 +63,13 @@ def resolved(
         return options, None
     registry.check_options(method, options)
     registry.require_sources(sources)
-    held_out_entries.require_dense(sources)
+    sources.require_in_memory("holding out entries")
     search = _Search(method, sources, n_components, {k: v for k, v in options.items() if k not in asked}, seed, jobs)
     given = {*(() if "noise" in asked else parsed(options.get("noise", "source")))}
     given |= {"offsets"} if "offsets" not in asked and options.get("offsets") else set()
     parts = [part for part in (*FACTORS, "offsets") if ("offsets" if part == "offsets" else "noise") in asked]
+    if any(sources.is_sparse):  # which robust noise, with a weight for every entry, would make dense
+        parts = [part for part in parts if part != "robust"]
     choice = search.choose(frozenset(given), parts)
     log.info(choice)
     return {**options, "noise": choice.noise, "offsets": choice.offsets}, choice
@@ -127,7 +128,9 @@ class _Search:
             below, standard_error = self.gain(chosen, model)
             heldout = density.sum() / self.count.sum()
             rows.append({**_options(model), "heldout": heldout, "below": below, "standard_error": standard_error})
-        return pd.DataFrame(rows)
+        from pandas import DataFrame  # takes long to import, and few fits choose
+
+        return DataFrame(rows)
 
     def sentence(self, chosen, given):
         if chosen == given:

@@ -20,9 +20,9 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.residuals import CUTS, Survey, log_scale, priors_of, row_covariance
+from bjmd.fits.residuals import CUTS, Survey, log_scale, priors_of, row_covariance, thinned
 from bjmd.inference.noise import parsed
-from bjmd.numerics import dirichlet
+from bjmd_numerics import dirichlet
 
 LEVEL = 0.01  #: the largest p that raises an alarm
 SPREAD = 0.15  #: sd of ln(noise sd) over features or samples; to ignore t costs about 4 t^2 of the information, a tenth
@@ -69,12 +69,13 @@ class Finding:
 
 
 def check(sources: Sources, result: Decomposition) -> list[Finding]:
-    """All findings about a fit of BJMD to its data, alarm or not; reads the data three times, block by block."""
+    """All findings about a fit of BJMD to its data, alarm or not; of large sources a part of the samples is asked."""
     require_checkable(result.method)
     with threadpool_limits(1):
         covariance = row_covariance(sources, result)
         squares = covariance + result.components[:, :, None] * result.components[:, None, :]
-        surveys = [Survey(sources, result, c, covariance, squares) for c in range(len(sources))]
+        asked, part = thinned(sources, result)
+        surveys = [Survey(asked, part, c, covariance, squares) for c in range(len(sources))]
         owned = _Ownership(surveys)
     (priors, origin), noise = priors_of(sources, result), parsed(result.options.get("noise", "source"))
     findings = [_unit(surveys, priors), _origin(surveys, priors, origin), _growing(surveys)]

@@ -1,5 +1,6 @@
 """The first fit after an installation waits for the compiler: say so, and do not count that as time of the fit."""
 
+import gc
 import logging
 import threading
 import time
@@ -15,7 +16,7 @@ class Compilation(event.Listener):
     said = False
 
     def __init__(self):
-        self.seconds, self._thread, self._begun = 0.0, threading.get_ident(), []
+        self.seconds, self._thread, self._begun, self._paused = 0.0, threading.get_ident(), [], False
 
     def installed(self):
         return event.install_listener("numba:compile", self)
@@ -25,12 +26,18 @@ class Compilation(event.Listener):
             if not Compilation.said:
                 log.info("compiling, once after an installation; this takes about 20 s")
             Compilation.said = True
+            if not self._begun and gc.isenabled():
+                gc.disable()  # the compiler makes millions of objects and hardly any garbage
+                self._paused = True
             self._begun.append(time.thread_time())
 
     def on_end(self, event):
         if self._is_ours(event):
             begun = self._begun.pop()
-            self.seconds += 0 if self._begun else time.thread_time() - begun  # one function compiles another
+            if not self._begun:  # one function compiles another
+                self.seconds += time.thread_time() - begun
+                if self._paused:
+                    gc.enable()
 
     def _is_ours(self, event):
         module = event.data["dispatcher"].py_func.__module__

@@ -16,8 +16,6 @@ from bjmd.fits import projection, restarts
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.matching import ALIKE, match, similarities
 
-ROUNDS = 100
-
 
 @dataclass(frozen=True)
 class Consensus:
@@ -36,7 +34,7 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
     (best,) = restarts.best(results, 1)
     centre = max(results, key=lambda result: similarities([result, *results]).mean())
     pairs = np.empty((0, 0), dtype=int)
-    for _ in range(ROUNDS):
+    for _ in range(100):  # at most
         found = [match(result, centre) for result in results]
         before, pairs, alike = pairs, np.array([p for p, _ in found]), np.array([s for _, s in found])
         members = (alike >= ALIKE) | (alike == alike.max(axis=0))

@@ -7,7 +7,7 @@ count draws, not sweeps, and have loops of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -21,8 +21,8 @@ from bjmd.fits.posterior import Posterior
 Watch = Callable[[list[np.ndarray]], Mapping[str, Any]]
 """Called with the memberships after every recorded iteration; what it returns is kept in the result's history."""
 
-ROUNDING = 1e-9
-"""The relative rise of an objective that is taken for rounding."""
+ROUNDING, ROUNDING_SINGLE = 1e-9, 1e-6
+"""The relative rise of an objective that is taken for rounding, with float64 data and with float32 (`single`)."""
 
 State = TypeVar("State")
 """What one sweep hands to the next.  With momentum it also has vector(), and at(vector), which gives a moved copy."""
@@ -54,9 +54,31 @@ class Algorithm(Protocol[State]):
     def finish(self, state: State) -> Found: ...
 
 
+@dataclass
+class Course:
+    """Where a fit stands between two sweeps, so that it can go on as if it had never stopped."""
+
+    state: Any = None
+    best: Any = None
+    momentum: Momentum = field(default_factory=Momentum)
+    extrapolated: bool = False
+    reached: float = np.inf
+    end: tuple[bool, str] | None = None  #: whether it converged, and the reason, where it cannot go on
+    trace: list[float] = field(default_factory=list)
+    undone: list[float] = field(default_factory=list)
+    changes: list[tuple[float, float]] = field(default_factory=list)
+    """Change of the objective, and what it is relative to, of every sweep that was not undone."""
+    needed: int = 1  #: so many small ones in a row end the fit
+
+    def is_settled(self, tol: float) -> bool:
+        last = self.changes[-self.needed :]
+        return len(last) == self.needed and all(change <= tol * size for change, size in last)
+
+
 def run(
     algorithm: Algorithm, *, tol: float, max_sweeps: int, watch: Watch | None = None, objective: str = "objective",
     wait: int = 0, patience: int = 1, momentum_from: int | None = None, per_entry: int | None = None,
+    single: bool = False, course: Course | None = None,
 ) -> Decomposition:  # fmt: skip
     """Sweep until the relative change of the objective is at most `tol` in `patience` sweeps in a row.
 
@@ -64,56 +86,64 @@ def run(
 
     Changes count after the first `wait` sweeps.  From sweep `momentum_from` on, each sweep starts beyond the end of the
     last (momentum.py), and the objective never rises: a sweep that raised it is undone, and the trace repeats the value
-    before it.  A plain sweep that raises it ends the fit, and is the last of the trace.  An extrapolated sweep may gain
-    little by chance, but hardly twice in a row, so there two small changes are asked for.  `objective` is its name in
-    messages.
+    before it; the value that was undone is in the history, under "undone", which is NaN elsewhere.  A plain sweep that
+    raises it ends the fit, and is the last of the trace.  An extrapolated sweep may gain little by chance, but hardly
+    twice in a row, so there two small changes are asked for.  `objective` is its name in messages.
+
+    With a `course`, where the fit ends is kept there, and another run with it and a smaller `tol` goes on from there to
+    what a single run would have given, to the bit.
     """
     positive_number("tol", tol, least=0)
     whole_number("max_sweeps", max_sweeps, least=1)
-    state = best = algorithm.start()
-    momentum, extrapolated, reached = Momentum(), False, np.inf
-    trace: list[float] = []
+    on = Course() if course is None else course
+    if on.state is None:
+        on.state = on.best = algorithm.start()
+    trace, undone = on.trace, on.undone
     seen: list[Mapping[str, Any]] = []
-    n_small = 0
-    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
-    for sweep in range(1, max_sweeps + 1):
-        after, value = algorithm.sweep(state)
+    converged, reason = on.end or (False, f"stopped at max_sweeps = {max_sweeps}")
+    for sweep in range(len(trace) + 1, 1 + (0 if on.end or on.is_settled(tol) else max_sweeps)):
+        after, value = algorithm.sweep(on.state)
         if not np.isfinite(value):
             raise FitError(f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors")
         if momentum_from is not None and trace and value > trace[-1]:
             rise = value - trace[-1]
             trace.append(trace[-1])
+            undone.append(value)
             seen += seen[-1:]
-            if not extrapolated:  # a plain sweep rises by rounding only, and would do so for ever
+            if not on.extrapolated:  # a plain sweep rises by rounding only, and would do so for ever
                 converged, reason = True, f"the {objective} changes by rounding only in sweep {sweep}"
-                if rise > ROUNDING * max(1.0, abs(value)):
+                if rise > (ROUNDING_SINGLE if single else ROUNDING) * max(1.0, abs(value), single * (per_entry or 0)):
                     converged, reason = (False, f"the {objective} rose by {rise:.2g} in sweep {sweep}")
                     trace[-1] = value  # the state goes back, but the trace shows what happened
+                on.end = converged, reason
                 break
-            state, extrapolated = best.at(momentum.undo()), False
+            on.state, on.extrapolated = on.best.at(on.momentum.undo()), False
             continue
-        best, reached = after, value
+        on.best, on.reached = after, value
         trace.append(value)
+        undone.append(np.nan)
         if watch is not None:
             seen.append(watch(algorithm.memberships(after)))
-        small = sweep > wait + 1 and abs(trace[-2] - value) <= tol * (per_entry or abs(trace[-2]))
-        n_small = n_small + 1 if small else 0
-        if n_small >= (max(2, patience) if extrapolated else patience):
-            change = f"change of the {objective} per entry" if per_entry else f"relative change of the {objective}"
-            converged, reason = True, f"{change} at most tol = {tol:g} in sweep {sweep}"
+        counts = sweep > wait + 1
+        on.changes.append((abs(trace[-2] - value), per_entry or abs(trace[-2])) if counts else (np.inf, 1.0))
+        on.needed = max(2, patience) if on.extrapolated else patience
+        on.extrapolated = momentum_from is not None and sweep >= momentum_from
+        on.state = after.at(on.momentum.beyond(after.vector())) if on.extrapolated else after
+        if on.is_settled(tol):
             break
-        extrapolated = momentum_from is not None and sweep >= momentum_from
-        state = after.at(momentum.beyond(after.vector())) if extrapolated else after
+    if on.is_settled(tol) and not on.end:
+        change = f"change of the {objective} per entry" if per_entry else f"relative change of the {objective}"
+        converged, reason = True, f"{change} at most tol = {tol:g} in sweep {len(trace)}"
 
-    found = algorithm.finish(best)
-    at_end = min(reached, found.objective)
-    trace[-1] = at_end if trace[-1] == reached else trace[-1]
+    found = algorithm.finish(on.best)
+    at_end = min(on.reached, found.objective)
+    last = at_end if trace[-1] == on.reached else trace[-1]
     if watch is not None:
         seen[-1] = watch(found.memberships)
     return Decomposition(
         components=found.components, memberships=found.memberships, noise=found.noise, posterior=found.posterior,
-        model=found.model, objective=at_end, trace=np.array(trace), converged=converged, reason=reason,
-        history=series(seen),
+        model=found.model, objective=at_end, trace=np.array([*trace[:-1], last]), converged=converged, reason=reason,
+        history=series(seen) | ({} if momentum_from is None else {"undone": np.array(undone)}),
     )  # fmt: skip
 
 

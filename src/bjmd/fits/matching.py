@@ -1,7 +1,6 @@
 """Which component of one run is which component of another: components come out in a random order."""
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 ALIKE = 0.9
 """Correlation of memberships from which on two components are called the same."""
@@ -14,6 +13,8 @@ def match(result, reference):
     sum.  Memberships are compared, not patterns: they have no offset that all components share and that would make
     any two of them look alike.
     """
+    from scipy.optimize import linear_sum_assignment  # most of what imports this file matches nothing
+
     similarity = _correlations(np.hstack(reference.memberships), np.hstack(result.memberships))
     rows, partner = linear_sum_assignment(similarity, maximize=True)
     return partner, similarity[rows, partner]

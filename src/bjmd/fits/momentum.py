@@ -8,6 +8,8 @@ ceiling become smaller.
 
 import numpy as np
 
+from bjmd_numerics import threads
+
 FIRST_SHARE, HIGHEST_SHARE = 0.5, 1.0
 GROWTH, GROWTH_OF_CEILING, SHRINKAGE = 1.05, 1.01, 1.5
 """By how much the share and its ceiling grow with every step, and the share shrinks after one that did harm."""
@@ -29,9 +31,34 @@ class Momentum:
         self._used = self._share
         self._ceiling = min(HIGHEST_SHARE, GROWTH_OF_CEILING * self._ceiling)
         self._share = min(self._ceiling, GROWTH * self._share)
-        return end + np.clip(self._used * (end - last), -LONGEST, LONGEST)
+        start = np.empty_like(end)
+
+        def part(a, b):
+            start[a:b] = end[a:b] + np.clip(self._used * (end[a:b] - last[a:b]), -LONGEST, LONGEST)
+
+        threads.each(part, _parts(end))
+        return start
 
     def undo(self):
         """The end of the last sweep, to go on from there; the share that did harm becomes the ceiling."""
         self._ceiling, self._share = self._used, self._used / SHRINKAGE
         return self._last
+
+
+def logarithms(arrays):
+    """Positive numbers as logarithms in one vector."""
+    vector = np.maximum(np.concatenate([array.ravel() for array in arrays]), np.finfo(float).tiny)
+    threads.each(lambda a, b: np.log(vector[a:b], out=vector[a:b]), _parts(vector))
+    return vector
+
+
+def exponentials(vector, shapes):
+    """The arrays of such shapes whose logarithms are in the vector."""
+    numbers = np.empty_like(vector)
+    threads.each(lambda a, b: np.exp(vector[a:b], out=numbers[a:b]), _parts(vector))
+    pieces = np.split(numbers, np.cumsum([np.prod(shape) for shape in shapes])[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+def _parts(vector):
+    return threads.parts(len(vector), 32 * len(vector))  # about what a logarithm costs

@@ -105,7 +105,7 @@ def select(
     Parameters
     ----------
     sources : Sources
-        The data; dense.
+        The data, in memory.
     ks : iterable of int
         The numbers of components to try, for example range(2, 11).
     method : str, default="cavi-bjmd"
@@ -113,7 +113,8 @@ def select(
     n_restarts : int, default=5
         Fits of all the data for each K, with the seeds seed, seed + 1, ..., and as many again in each repeat.
     held_out : float, default=0.1
-        Share of the entries of every source to hold out, between 0 and 0.5.
+        Share of the entries of every source to hold out, zeros among them, between 0 and 0.5; of a sparse source at
+        most as many as it stores.
     n_repeats : int, default=3
         How often to hold out other entries.
     seed : int, default=0
@@ -204,7 +205,7 @@ def _checked(sources: Sources, ks: Iterable[int], method: str, held_out: float, 
         raise InputError(f"ks is {ks}; give at least two different numbers of components, for example range(2, 11)")
     if isinstance(held_out, bool) or not isinstance(held_out, float) or not 0 < held_out < 0.5:
         raise InputError(f"held_out is {held_out!r}; it must be a share of the entries between 0 and 0.5")
-    held_out_entries.require_dense(sources)
+    sources.require_in_memory("holding out entries")
     return sorted(int(k) for k in ks)
 
 

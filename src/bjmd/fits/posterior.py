@@ -3,13 +3,13 @@
     result.posterior.noise.interval(0.9)         # also .components, and .memberships, a list by source
     result.posterior.components.mean, .sd
 
-Which family a factor is of depends on the method; a point estimate (MAP, most baselines) has no posterior.  Mean-field
-posteriors ignore that components and memberships can make up for each other, so their intervals are too narrow;
-docs/results.md has measured coverages.
+Which family a factor is of depends on the method; a point estimate (MAP, most baselines) has no posterior.  Factors are
+independent, so alone they ignore that components and memberships can make up for each other.  `widening` puts that
+back for the closed form (intervals.py); `plain()` leaves it out.  docs/trust.md has measured coverages.
 """
 
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import betaincinv, gammainccinv, gammaln, ndtri
@@ -20,6 +20,9 @@ from bjmd.errors import InputError
 @dataclass(frozen=True)
 class Factor:
     """Independent parts of the posterior, with marginals for every entry; its fields are arrays."""
+
+    widening: np.ndarray | None = field(default=None, kw_only=True)
+    """The sds of the marginals over those of the factor (intervals.py); None for 1."""
 
     def quantile(self, q: float) -> np.ndarray:
         """The q-quantile of every entry."""
@@ -33,16 +36,23 @@ class Factor:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The fields by name, for storage."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {part.name: x for part in fields(self) if (x := getattr(self, part.name)) is not None}
 
     def split(self, ends: np.ndarray) -> list[Self]:
         """The same columns in consecutive blocks."""
-        blocks = (np.split(array, ends, axis=1) for array in self.arrays().values())
-        return [type(self)(*parts) for parts in zip(*blocks, strict=True)]
+        blocks = {name: np.split(array, ends, axis=1) for name, array in self.arrays().items()}
+        return [type(self)(**{name: parts[c] for name, parts in blocks.items()}) for c in range(len(ends) + 1)]
 
     def repeated(self, n: int) -> Self:
         """The same for each of n sources, which are parts of one."""
-        return type(self)(*(np.repeat(array, n) for array in self.arrays().values()))
+        return type(self)(**{name: np.repeat(array, n) for name, array in self.arrays().items()})
+
+    def plain(self) -> Self:
+        """The factor of the fit itself, as if the others were known exactly."""
+        return replace(self, widening=None)
+
+    def _wider(self) -> Any:
+        return 1.0 if self.widening is None else self.widening
 
 
 @dataclass(frozen=True)
@@ -70,13 +80,13 @@ class NormalRows(Factor):
 
     @property
     def sd(self) -> np.ndarray:
-        return np.sqrt(np.diagonal(self.covariance(), axis1=1, axis2=2))
+        return self._wider() * np.sqrt(np.diagonal(self.covariance(), axis1=1, axis2=2))
 
     def quantile(self, q: float) -> np.ndarray:
         return self.mean + self.sd * ndtri(q)
 
     def covariance(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """The covariance of every row, or of some, rows x K x K."""
+        """The covariance of every row, or of some, given the memberships, rows x K x K."""
         return np.linalg.inv(self._precisions(rows))
 
     def sample(self, n_draws: int, rng) -> np.ndarray:
@@ -84,7 +94,7 @@ class NormalRows(Factor):
         # mu + L^-T z with L L' the precision of the row has its covariance
         factor = np.linalg.cholesky(self._precisions(slice(None)))
         standard = rng.standard_normal((*self.mean.shape, n_draws))
-        return self.mean + np.moveaxis(np.linalg.solve(np.swapaxes(factor, 1, 2), standard), 2, 0)
+        return self.mean + self._wider() * np.moveaxis(np.linalg.solve(np.swapaxes(factor, 1, 2), standard), 2, 0)
 
     def _precisions(self, rows):
         shared = self.precision if self.precision.ndim == 2 else self.precision[rows]
@@ -104,15 +114,21 @@ class DirichletColumns(Factor):
     @property
     def sd(self) -> np.ndarray:
         mean = self.mean
-        return np.sqrt(mean * (1 - mean) / (self.parameters.sum(axis=0) + 1))
+        return self._wider() * np.sqrt(mean * (1 - mean) / (self.parameters.sum(axis=0) + 1))
 
     def quantile(self, q: float) -> np.ndarray:
-        return betaincinv(self.parameters, self.parameters.sum(axis=0) - self.parameters, q)
+        marginal = self._marginal()
+        return betaincinv(marginal, marginal.sum(axis=0) - marginal, q)
 
     def sample(self, n_draws: int, rng) -> np.ndarray:
         """draws x K x samples."""
-        gammas = rng.standard_gamma(self.parameters, (n_draws, *self.parameters.shape))
+        gammas = rng.standard_gamma(self._marginal(), (n_draws, *self.parameters.shape))
         return gammas / gammas.sum(axis=1, keepdims=True)
+
+    def _marginal(self):
+        """The parameters of Dirichlets of the same means and wider sds."""
+        s = self.parameters.sum(axis=0)
+        return self.parameters if self.widening is None else self.mean * ((s + 1) / self.widening**2 - 1)
 
 
 @dataclass(frozen=True)
@@ -124,21 +140,29 @@ class InverseGamma(Factor):
 
     @property
     def mean(self) -> np.ndarray:
-        return np.exp(0.5 * np.log(self.rate) + gammaln(self.shape - 0.5) - gammaln(self.shape))
+        shape, rate = self._marginal()
+        return np.exp(0.5 * np.log(rate) + gammaln(shape - 0.5) - gammaln(shape))
 
     @property
     def sd(self) -> np.ndarray:
         # the root of E[s2] - E[sd]^2; by its series in 1/shape where the difference itself would lose too many digits
-        series = self.mean * np.sqrt((1 + 9 / (8 * self.shape)) / (4 * self.shape))
-        variance = np.where(self.shape > 1, self.rate / np.maximum(self.shape - 1, 1e-300), np.inf)
-        return np.where(self.shape > 1e4, series, np.sqrt(np.maximum(variance - self.mean**2, 0)))
+        shape, rate = self._marginal()
+        series = self.mean * np.sqrt((1 + 9 / (8 * shape)) / (4 * shape))
+        variance = np.where(shape > 1, rate / np.maximum(shape - 1, 1e-300), np.inf)
+        return np.where(shape > 1e4, series, np.sqrt(np.maximum(variance - self.mean**2, 0)))
 
     def quantile(self, q: float) -> np.ndarray:
-        return np.sqrt(self.rate / gammainccinv(self.shape, q))
+        shape, rate = self._marginal()
+        return np.sqrt(rate / gammainccinv(shape, q))
 
     def sample(self, n_draws: int, rng) -> np.ndarray:
         """draws x sources."""
-        return np.sqrt(self.rate / rng.standard_gamma(self.shape, (n_draws, len(self.shape))))
+        shape, rate = self._marginal()
+        return np.sqrt(rate / rng.standard_gamma(shape, (n_draws, len(shape))))
+
+    def _marginal(self):
+        """Shape and rate of the same E[1/s2] and a wider sd of ln s2."""
+        return self.shape / self._wider() ** 2, self.rate / self._wider() ** 2
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from bjmd.errors import FitError, InputError
 from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition, FittedModel
 from bjmd.inference.noise import Gammas, StudentT, weigh
-from bjmd.numerics import dirichlet, moments, simplex
+from bjmd_numerics import dirichlet, moments, simplex
 
 COLUMN_TOLERANCE, COLUMN_STEPS = 1e-16, 1000  #: gain in nats at which a Dirichlet column is done, most Newton steps
 SETTLED, NOISE_SETTLED, ROUNDS = 1e-9, 1e-8, 100_000
@@ -176,7 +176,7 @@ class _Columns:
         model = _known(result)
         self.phi = model.feature_precision
         shift = self.origin if model.offsets is None or source is None else self.origin + model.offsets[source]
-        x, n_missing = checked.matrices[0], 0
+        x, n_missing = checked.matrices[0], checked.n_missing[0]
         if missing is not None:
             x, n_missing = np.where(missing, np.nan, x), int(missing.sum())
         self.view = View(x, n_missing, origin=shift)

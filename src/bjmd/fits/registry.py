@@ -22,15 +22,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse
-from threadpoolctl import threadpool_limits
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.loop import Watch
+from bjmd.fits.loop import Course, Watch
 from bjmd.model import LEARNED
-from bjmd.numerics import threads
+from bjmd_numerics import blas, threads
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,8 @@ class Method:
 
     def options(self) -> dict[str, Any]:
         """The names of the options that the method takes, with their defaults."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in ("seed", "watch")}
+        parameters, others = inspect.signature(self.function).parameters.values(), ("seed", "watch", "course")
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in others}
 
 
 _MAP = Method("map-bjmd", "MAP-BJMD", "bjmd.inference.map", infers_bjmd=True, missing=True, streams=True, cost="sweeps")
@@ -137,7 +136,8 @@ def _check_kind(option, value, kind):
     if get_origin(kind) is Literal:
         one_of(option, value, get_args(kind))
     elif float in kinds and not isinstance(value, list | tuple | np.ndarray):
-        may_be = value == LEARNED or type(value) in kinds  # a word or None, where the method knows it
+        learnable = option in ("alpha0", "lambda_") and value == LEARNED  # of MAP too, which says what it cannot learn
+        may_be = learnable or type(value) in kinds  # a word or None, where the method knows it
         if not (isinstance(value, int | float | np.number) and value >= 0) and (isinstance(value, float) or not may_be):
             positive_number(option, value)
     elif kind is float or (int in kinds and not isinstance(value, Integral)):
@@ -154,7 +154,8 @@ def require_sources(sources: Sources) -> None:
 
 
 def fit(
-    name: str, sources: Sources, n_components: int, seed: int = 0, *, watch: Watch | None = None, **options: Any,
+    name: str, sources: Sources, n_components: int, seed: int = 0, *, watch: Watch | None = None,
+    course: Course | None = None, **options: Any,
 ) -> Decomposition:  # fmt: skip
     """Run one method once; the result depends on nothing but the arguments.
 
@@ -174,6 +175,8 @@ def fit(
     watch : callable, optional
         Called with the memberships (a list of K x samples arrays) after every recorded iteration; the numbers it
         returns by name become series in the result's `history`.
+    course : Course, optional
+        Where a fit by sweeps keeps its place, to go on from with a smaller `tol` (loop.py).
     **options
         Options of the method; docs/methods.md lists them.
 
@@ -193,15 +196,16 @@ def fit(
         sources.require_in_memory(f"method {name!r}", instead=f", or use one of {others}")
     if method.nonnegative:
         _require_nonnegative(method, sources)
-    watching: Mapping[str, Any] = {}
+    watching: dict[str, Any] = {}
     if watch is not None:
         if not method.watchable:
             raise InputError(f"method {name!r} cannot be watched while it runs; leave out watch")
         watching = {"watch": (lambda h: watch(sources.split(h[0]))) if method.concatenate else watch}
+    watching |= {} if course is None else {"course": course}
     from bjmd.fits.compilation import Compilation  # numba takes half a second to import
 
     started, compilation = threads.seconds(), Compilation()
-    with threadpool_limits(1), compilation.installed():
+    with blas.on_one_thread(), compilation.installed():
         given = sources.concatenated() if method.concatenate else sources
         result = method.function(given, n_components, seed=seed, **watching, **options)
     if method.concatenate:

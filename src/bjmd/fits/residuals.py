@@ -30,6 +30,10 @@ from bjmd.model import Priors
 SOFT = 0.05  # with this number y has no skewness under normal noise, so few samples are enough for the tests
 CUTS = np.array([4.0, 4.5, 5.0, 6.0, 8.0, 12.0])  # noise sds from the fit beyond which entries are counted
 BLOCK = 2**18  # entries that are looked at at once
+MOST_ENTRIES, N_RUNS = (
+    2**25,
+    20,
+)  # entries of a source that are looked at, in so many runs of samples; more say the same
 
 _LOG_SCALES = np.linspace(-8, 8, 321)
 _NORMAL = ndtri((np.arange(2000) + 0.5) / 2000)
@@ -44,6 +48,37 @@ def log_scale(y):
 def _rise(y):
     """dy / d(log scale), but for scales so small that SOFT hides them."""
     return np.maximum(np.interp(log_scale(y), _LOG_SCALES, np.gradient(_MEAN_Y, _LOG_SCALES)), 0.3)
+
+
+def thinned(sources, result):
+    """The same sources and fit; of a source of more than MOST_ENTRIES, runs of samples that are spread over all."""
+    runs, chosen = [], []
+    for n in sources.n_samples:
+        length = max(1, MOST_ENTRIES // sources.n_features // N_RUNS)
+        starts = np.linspace(0, n - length, N_RUNS).astype(int) if n > N_RUNS * length else [0]
+        runs.append([slice(first, min(first + length, n) if len(starts) > 1 else n) for first in starts])
+        chosen.append(np.concatenate([np.arange(n)[run] for run in runs[-1]]))
+    if [len(part) for part in chosen] == sources.n_samples:
+        return sources, result
+    names = [[own[j] for j in part] for own, part in zip(sources.sample_names, chosen, strict=True)]
+    each = zip(sources.matrices, runs, sources.n_samples, chosen, strict=True)
+    matrices = [x if len(part) == n else _side_by_side(x, own) for x, own, n, part in each]
+    posterior, model = result.posterior, result.model
+    if posterior is not None:
+        factors = zip(posterior.memberships, chosen, strict=True)
+        kept = [type(f)(**{name: a[:, part] for name, a in f.arrays().items()}) for f, part in factors]
+        posterior = replace(posterior, memberships=kept)
+    if model.sample_precision is not None:
+        by_source = zip(np.split(model.sample_precision, np.cumsum(sources.n_samples)[:-1]), chosen, strict=True)
+        model = replace(model, sample_precision=np.concatenate([u[part] for u, part in by_source]))
+    memberships = [h[:, part] for h, part in zip(result.memberships, chosen, strict=True)]
+    kept = replace(result, memberships=memberships, posterior=posterior, model=model)
+    return sources.replace(matrices=matrices, sample_names=names, labels=None, class_names=None), kept
+
+
+def _side_by_side(x, runs):
+    parts = [_columns(x, run) if isinstance(x, Streamed) else x[:, run] for run in runs]
+    return scipy.sparse.hstack(parts, format="csc") if scipy.sparse.issparse(x) else np.hstack(parts)
 
 
 class Survey:

@@ -6,15 +6,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.fits import intervals, registry
 from bjmd.fits.decomposition import Decomposition
-from bjmd.numerics import threads
+from bjmd_numerics import blas, threads
 
 log = logging.getLogger(__name__)
 
@@ -26,26 +25,45 @@ def run(
 ) -> list[Decomposition]:  # fmt: skip
     """Fit from n starts, with the seeds seed, seed + 1, ..., and return all results in that order.
 
+    The best has its intervals by linear response (intervals.py), the others as their factors have them.
+
     There are `jobs` threads (the compiled updates and BLAS release the GIL): one for every restart, and what is left
     over goes into the fits (threads.py).  The results do not depend on `jobs`.  `options` are those of `bjmd.fit`.  A
     progress bar is shown in a terminal, a log line per restart elsewhere.
     """
-    if whole_number("n_restarts", n_restarts, least=1) > MOST:
-        raise InputError(f"{MOST:,} restarts are the most that can be asked for; give fewer")
+    require_number(n_restarts)
     whole_number("jobs", jobs, least=1)
     whole_number("seed", seed, least=0)
     fits = [partial(registry.fit, name, sources, n_components, seed=seed + i, **options) for i in range(n_restarts)]
-    with progress_bar(n_restarts, name) as bar:
+    return best_widened(sources, reported(name, fits, jobs), jobs)
+
+
+def require_number(n_restarts):
+    """Refuse a number of restarts that cannot be meant."""
+    if whole_number("n_restarts", n_restarts, least=1) > MOST:
+        raise InputError(f"{MOST:,} restarts are the most that can be asked for; give fewer")
+
+
+def reported(name, fits, jobs):
+    """Run fits of one method, with a progress bar or a log line for each."""
+    with progress_bar(len(fits), name) as bar:
 
         def report(result, n_done):
             bar.update()
             if bar.disable:
                 log.info(
                     "%s: restart %d of %d (seed %d): objective %.8g after %.2f s; %s",
-                    name, n_done, n_restarts, result.seed, result.objective, result.seconds, result.reason,
+                    name, n_done, len(fits), result.seed, result.objective, result.seconds, result.reason,
                 )  # fmt: skip
 
         return in_threads(fits, jobs, report)
+
+
+def best_widened(sources, results, jobs):
+    """The same results, the best of them with intervals by linear response."""
+    (chosen,) = best(results, 1)
+    with threads.limited(jobs):
+        return [intervals.widened(sources, result) if result is chosen else result for result in results]
 
 
 def progress_bar(n_fits, name):
@@ -61,7 +79,7 @@ def in_threads(fits, jobs, report):
         with threads.limited(jobs // at_once):
             return fit()
 
-    with threadpool_limits(1), ThreadPoolExecutor(at_once) as pool:
+    with blas.on_one_thread(), ThreadPoolExecutor(at_once) as pool:
         futures = [pool.submit(run_one, fit) for fit in fits]
         try:
             for n_done, future in enumerate(as_completed(futures), start=1):

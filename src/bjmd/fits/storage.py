@@ -28,6 +28,11 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal bytes
 _OF_A_RUN = ("method", "seed", "options", "objective", "converged", "reason", "seconds", "trace_step")
 _OF_SOURCES = ("names", "feature_names", "sample_names", "class_names")
 """What metadata.json holds of a result and of a data set as it is; the rest are arrays."""
+_OF_A_MODEL = {
+    "alpha0": "ck", "noise_prior": "2", "offsets": "cm", "offsets_sd": "cm", "feature_precision": "m",
+    "sample_precision": "n", "sample_shape": "c", "degrees_of_freedom": "c", "component_scales": "k",
+}  # fmt: skip
+"""Shapes: c sources, k components, m features, n samples in all."""
 
 
 @contextmanager
@@ -95,8 +100,18 @@ def _is_sound(d):
         return False
     if any(h.ndim != 2 or len(h) != d.n_components for h in d.memberships):
         return False
+    sizes = {"c": len(d.memberships), "k": d.n_components, "m": len(d.components), "2": 2}
+    sizes["n"] = sum(h.shape[1] for h in d.memberships)
+    of_model = {name: array for name in _OF_A_MODEL if (array := getattr(d.model, name, None)) is not None}
+    if any(array.shape != tuple(map(sizes.get, _OF_A_MODEL[name])) for name, array in of_model.items()):
+        return False
     # the objective of a known truth is not a number
-    return (d.noise is None or len(d.noise) == len(d.memberships)) and dataclasses.replace(d, objective=0.0).is_finite()
+    noise = [d.noise] if d.noise is not None else []
+    noise += d.posterior.noise.arrays().values() if d.posterior and d.posterior.noise else []
+    return (
+        all(array.shape == (len(d.memberships),) for array in noise)
+        and dataclasses.replace(d, objective=0.0).is_finite()
+    )
 
 
 def unpacked(arrays, i, run):
@@ -132,8 +147,10 @@ def _posterior(arrays, place, run):
         return None
     factors: dict[str, Any] = {}
     for name, family in run["posterior"].items():
-        names = (field.name for field in dataclasses.fields(FACTORS[family]))
-        factors[name] = FACTORS[family](**{part: arrays[f"{place}/{name}/{part}"] for part in names})
+        start = f"{place}/{name}/"
+        factors[name] = FACTORS[family](
+            **{key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
+        )
     columns = [factors[f"memberships/{c}"] for c in range(run["n_sources"])]
     return Posterior(factors["components"], columns, factors.get("noise"))
 
@@ -203,7 +220,7 @@ def _read(path, kind):
         }
     if metadata["format_version"] != FORMAT_VERSION:
         raise InputError(
-            f"{path} has format version {metadata['format_version']} but {FORMAT_VERSION} is needed; write it again"
+            f"{path} has format version {metadata['format_version']!r} but {FORMAT_VERSION} is needed; write it again"
         )
     if metadata["kind"] != kind:
         raise InputError(f"{path} holds {metadata['kind']}, not {kind}; give the right file")

@@ -37,6 +37,7 @@ from bjmd.data.view import View, centre
 from bjmd.errors import InputError
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition, FittedModel
+from bjmd.fits.momentum import exponentials, logarithms
 from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 from bjmd.inference import noise as noise_models
 from bjmd.inference.noise import Gammas, StudentT, Weighed
@@ -44,7 +45,7 @@ from bjmd.inference.offsets import Offsets
 from bjmd.inference.rows import GaussianRows
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, learned_dirichlet
-from bjmd.numerics import dirichlet, moments
+from bjmd_numerics import dirichlet, moments
 
 START_STRENGTH = 20.0
 """How many samples' worth of belief the first, random memberships get."""
@@ -65,7 +66,7 @@ def fit(
     sources: Sources, n_components: int, *, seed: int, priors: Literal["data", "paper"] = "data", noise: str = "source",
     offsets: bool = False, alpha0: float | Sequence[float] | str = Priors.alpha0, lambda_: float | str | None = None,
     a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-6, max_sweeps: int = 2000,
-    watch: loop.Watch | None = None,
+    watch: loop.Watch | None = None, course: loop.Course | None = None,
 ) -> Decomposition:  # fmt: skip
     """Fit from one random start; the objective and the trace are minus the ELBO.
 
@@ -85,7 +86,7 @@ def fit(
     return loop.run(
         algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO",
         wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
-        momentum_from=PLAIN_SWEEPS, per_entry=per_entry,
+        momentum_from=PLAIN_SWEEPS, per_entry=per_entry, single=sources.is_single, course=course,
     )  # fmt: skip
 
 
@@ -125,16 +126,14 @@ class State:
 
     def vector(self):
         """All positive parameters that momentum moves, as logarithms in one vector."""
-        return np.log(np.concatenate([part.ravel() for part in self._positive()]))
+        return logarithms(self._positive())
 
     def _positive(self):
         return [*self.columns, self.ridge, self.rates, *([] if self.nus is None else [self.nus])]
 
     def at(self, vector):
         """A copy with other parameters, in the form of `vector`."""
-        parts = self._positive()
-        pieces = np.split(np.exp(vector), np.cumsum([part.size for part in parts])[:-1])
-        moved = [piece.reshape(part.shape) for piece, part in zip(pieces, parts, strict=True)]
+        moved = exponentials(vector, [part.shape for part in self._positive()])
         n = len(self.columns)
         nus = None if self.nus is None else np.clip(moved[n + 2], noise_models.LEAST_NU, noise_models.MOST_NU)
         return replace(self, columns=moved[:n], ridge=moved[n], rates=moved[n + 1], nus=nus)
@@ -165,7 +164,7 @@ class ClosedForm:
         self.has_gaps = any(sources.n_missing)
         if "robust" in factors:
             base = 0.0 if origin is None else origin[:, None]
-            self.standard = [(x - base) / unit for x in sources.matrices]
+            self.standard = [(x.astype(float, copy=False) - base) / unit for x in sources.matrices]
             each = zip(self.standard, sources.n_missing, strict=True)
             self.views = [View(x.copy(), n, constant=False) for x, n in each]
         else:

@@ -27,10 +27,11 @@ from bjmd.data.view import View, centre
 from bjmd.errors import InputError
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition, FittedModel
+from bjmd.fits.momentum import exponentials, logarithms
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
-from bjmd.numerics import simplex, threads
-from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
+from bjmd_numerics import simplex, threads
+from bjmd_numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
 
 Z_FLOOR = 1e-8
 """The smallest z, as a multiple of lambda; keeps the hierarchical objective bounded below."""
@@ -47,6 +48,7 @@ def fit(
     hold: int = 0, priors: Literal["data", "paper"] = "data", alpha0: float | Sequence[float] = Priors.alpha0,
     lambda_: float | None = None, a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-6,
     max_sweeps: int = 1000, momentum: bool = True, watch: loop.Watch | None = None,
+    course: loop.Course | None = None,
 ) -> Decomposition:  # fmt: skip
     """Fit from one random start.
 
@@ -71,7 +73,8 @@ def fit(
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
         algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry,
-        momentum_from=PLAIN_SWEEPS if momentum else None, patience=2 if momentum else 1,
+        momentum_from=PLAIN_SWEEPS if momentum else None, patience=2 if momentum else 1, single=sources.is_single,
+        course=course,
     )  # fmt: skip
 
 
@@ -91,19 +94,15 @@ class State:
 
     def vector(self):
         """What momentum moves, as logarithms in one vector: memberships, noise, ridge."""
-        parts = [*self.memberships, np.array(self.noise_variances), self.ridge_variance]
-        return np.log(np.maximum(np.concatenate([part.ravel() for part in parts]), np.finfo(float).tiny))
+        return logarithms([*self.memberships, np.array(self.noise_variances), self.ridge_variance])
 
     def at(self, vector):
         """A copy elsewhere, with memberships that sum to one again."""
-        shapes = [h.shape for h in self.memberships]
-        *moved, rest = np.split(np.exp(vector), np.cumsum([np.prod(shape) for shape in shapes]))
-        moved = [h.reshape(shape) for h, shape in zip(moved, shapes, strict=True)]
-        noise, ridge = np.split(rest, [len(shapes)])
-        return replace(
-            self, memberships=[h / h.sum(axis=0) for h in moved], noise_variances=list(noise),
-            ridge_variance=ridge.reshape(self.ridge_variance.shape),
-        )  # fmt: skip
+        shapes = [*(h.shape for h in self.memberships), (len(self.memberships),), self.ridge_variance.shape]
+        *memberships, noise, ridge = exponentials(vector, shapes)
+        for h in memberships:
+            h /= h.sum(axis=0)
+        return replace(self, memberships=memberships, noise_variances=list(noise), ridge_variance=ridge)
 
 
 class PosteriorMode:

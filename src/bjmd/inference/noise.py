@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammaln, psi
 
 from bjmd.errors import InputError
-from bjmd.numerics import moments
+from bjmd_numerics import moments
 
 FACTORS = ("feature", "sample", "robust")
 # how many times as precise as the rest a feature or sample can get: one without variance would else take the fit over
@@ -170,8 +169,12 @@ def _least_shape(counts):
 
 def top(value, slope, at, least, most):
     """Where a function of a positive number is largest, by its slope; `at`, if that should be no better."""
-    if slope(least) <= 0 or slope(most) >= 0:
-        found = least if slope(least) <= 0 else most
+    from scipy.optimize import brentq  # which the paper's noise model does without
+
+    ends = np.log(least), np.log(most)
+    first, last = (slope(np.exp(end)) for end in ends)  # as brentq asks, whose signs rounding must not change
+    if first <= 0 or last >= 0:
+        found = least if first <= 0 else most
     else:
-        found = float(np.exp(brentq(lambda log: slope(np.exp(log)), np.log(least), np.log(most), xtol=1e-12)))
+        found = float(np.exp(brentq(lambda log: slope(np.exp(log)), *ends, xtol=1e-12)))
     return found if value(found) >= value(at) else at

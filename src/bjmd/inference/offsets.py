@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from bjmd.inference.noise import top
-from bjmd.numerics import moments
+from bjmd_numerics import moments
 
 LEAST_TAU = 1e-12
 

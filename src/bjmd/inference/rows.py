@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bjmd.numerics import moments, threads
-from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, store, whiten
+from bjmd_numerics import moments, threads
+from bjmd_numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, part, store, whiten
 
 
 class GaussianRows:
@@ -118,7 +118,7 @@ def _gaussian_rows(begin, end, precision, linear, ridge, phi, lack, mean, second
     return total, covariance_sum
 
 
-@compiled
+@part
 def _whiten_each(precision, weight, gap, root, matrix):
     """matrix = I + D phi (P - gap) D in every lane; lower triangle."""
     size, lanes = root.shape
@@ -131,7 +131,7 @@ def _whiten_each(precision, weight, gap, root, matrix):
             matrix[k, k, lane] += 1.0
 
 
-@compiled
+@part
 def _covariance(inverse_factor, k, p, out):
     """S_kp of every lane; S is the square of the inverse factor."""
     size, lanes = inverse_factor.shape[0], len(out)

@@ -23,8 +23,6 @@ def associations(memberships: Sequence[np.ndarray], metadata: Sequence[pd.DataFr
 
     Columns that do not vary within a source, and text that differs in most samples, are left out.
     """
-    from scipy.stats import false_discovery_control  # takes a second to import
-
     counts, rows = [h.shape[1] for h in memberships], []
     frames = [pd.DataFrame(index=range(n)) if m is None else m for n, m in zip(counts, metadata, strict=True)]
     table, every = pd.concat(frames, ignore_index=True), pd.DataFrame(np.hstack(memberships).T)
@@ -51,5 +49,6 @@ def associations(memberships: Sequence[np.ndarray], metadata: Sequence[pd.DataFr
                 strength = np.sqrt(q / (len(of) - len(within)))
                 rows.append((f"C{k + 1}", str(name), len(of), strength, at, chdtrc(freedom, q)))
     result = pd.DataFrame(rows, columns=["component", "column", "n", "strength", "highest_at", "p_value"])
-    result["q_value"] = false_discovery_control(result["p_value"]) if rows else []
-    return result.sort_values(["p_value", "strength"], ascending=[True, False], kind="stable", ignore_index=True)
+    result = result.sort_values(["p_value", "strength"], ascending=[True, False], kind="stable", ignore_index=True)
+    raised = result["p_value"] * len(result) / (result.index + 1)
+    return result.assign(q_value=raised[::-1].cummin().clip(upper=1))

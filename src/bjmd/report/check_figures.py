@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from math import ceil
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.special import ndtr, ndtri
 
 from bjmd.fits.check import FAR, LARGE, SMALL
-from bjmd.report.figures import WIDTH, legend, panels, short
+from bjmd.report.figures import label_columns, legend, log_scale, panels, sheet, short
 from bjmd.report.style import COLOURS, MARKERS, styled
 
 BAND = "0.88"  # the grey of what chance, or the prior, allows
@@ -50,7 +48,7 @@ def wild(data):
     ax.plot(at[at <= 6], 2 * ndtr(-at[at <= 6]), color="black", linewidth=1, label="normal noise")
     for style, share in zip(_styles(data["sources"]), data["share"], strict=True):
         ax.plot(at, np.where(share > 0, share, np.nan), markevery=5, **style)
-    ax.set_yscale("log")
+    log_scale(ax)
     ax.set_ylim(bottom=1e-8 if min(share[share > 0].min() for share in data["share"]) < 1e-6 else 1e-6, top=2)
     ax.set(xlabel="Distance from the fit (noise sds)", ylabel="Share of entries beyond")
     return picture, [[ax]]
@@ -92,16 +90,14 @@ def private(data):
         ax.bar(places, gain[c], width, color=style["color"], label=style["label"])
     ax.set_yscale("symlog", linthresh=0.1)
     ax.axhline(0, color="black", linewidth=0.6)
-    step = ceil(gain.shape[1] / 20)
-    ax.set_xticks(np.arange(0, gain.shape[1], step), [f"C{k + 1}" for k in range(0, gain.shape[1], step)])
+    label_columns(ax, [f"C{k + 1}" for k in range(gain.shape[1])], 20)
     ax.set(xlabel="Component", ylabel="Gain (nats per sample,\nat equal noise)")
     return picture, [[ax]]
 
 
 def unit(data):
     """Spread of every source against the sizes that suit the prior (grey)."""
-    picture = Figure(figsize=(WIDTH, 0.25 * len(data["sources"]) + 1.2), layout="constrained")
-    ax = picture.subplots()
+    picture, ax = sheet(0.25 * len(data["sources"]) + 1.2)
     ax.axvspan(SMALL * data["lambda_"], LARGE * data["lambda_"], color=BAND, label="suits the prior")
     ax.axvline(data["lambda_"], color="black", linewidth=1, label="lambda_")
     ax.plot(data["size"], np.arange(len(data["sources"])), "o", color=COLOURS[0])

@@ -9,6 +9,7 @@ thinned out, long names are shortened, and what would be many small shapes is dr
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from bjmd.fits.matching import similarities
 from bjmd.fits.number_of_components import Selection
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, MARKERS, styled
-from bjmd.report.tables import LEVEL, Named, component_names, mean_of_others, shares, top_features
+from bjmd.report.tables import LEVEL, Named, component_names, mean_of_others, polygon, shares, top_features
 
 WIDTH = 7.6  # inches, of every figure
 MOST_SAMPLES = 1500  # of one source that a figure shows one by one: more have no pixel of their own
@@ -118,13 +119,14 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
     total = sum(h.sum(axis=1) for h in blocks)
     coloured = np.sort(np.argsort(-total, kind="stable")[: len(COLOURS)])
     rest = np.setdiff1d(np.arange(result.n_components), coloured)
+    others = f"C{rest[0] + 1}" if len(rest) == 1 else f"the other {len(rest)}"
     figure, axes = panels(data.names, [1.5], "Membership")
     for (ax,), h in zip(axes, blocks, strict=True):
         order, note = _shown(order_of_samples(h))
         h = h[:, order]
         layers = [(f"C{k + 1}", h[k], colour) for k, colour in zip(coloured, COLOURS, strict=False)]
         if len(rest):
-            layers.append((f"the other {len(rest)}", h[rest].sum(axis=0), OTHER))
+            layers.append((others, h[rest].sum(axis=0), OTHER))
         base = np.zeros(len(order))
         for label, height, colour in layers:
             ax.stairs(
@@ -172,8 +174,7 @@ def noise(data: Named, result: Decomposition) -> Figure:
     levels = tables.noise(data, result)
     known = levels["low"].notna().all()
     places = np.arange(len(data.names))
-    figure = Figure(figsize=(WIDTH, 0.28 * len(places) + 0.8), layout="constrained")
-    ax = figure.subplots()
+    figure, ax = sheet(0.28 * len(places) + 0.8)
     texts = [f"{sd:.4g}" for sd in levels["noise"]]
     if known:
         ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
@@ -198,12 +199,9 @@ def variance_explained(table: pd.DataFrame) -> Figure:
     """A heat map of the variance that each component explains, sources x components, beside the totals."""
     shares, total = 100 * table.set_index("source").drop(columns="total"), 100 * table["total"]
     height = np.clip(0.25 * len(table), 0.5, 5)
-    figure = Figure(figsize=(WIDTH, height + 0.8), layout="constrained")
-    each, bars = figure.subplots(1, 2, width_ratios=[3, 1], sharey=True)
-    least = 0 if shares.size <= 100 else 0.15 * shares.to_numpy().max()
-    _by_component(
-        each, shares, height, lambda share: f"{share:.{shares.shape[1] <= 14:d}f}" if abs(share) >= least else ""
-    )
+    figure, (each, bars) = sheet(height + 0.8, 1, 2, width_ratios=[3, 1], sharey=True)
+    least, digits = 0 if shares.size <= 100 else 0.15 * shares.to_numpy().max(), int(shares.shape[1] <= 14)
+    _by_component(each, shares, height, lambda share: f"{share:.{digits}f}" if abs(share) >= least else "")
     each.set_title("By component (%)", loc="left")
     bars.barh(np.arange(len(table)), total, color=COLOURS[5])
     bars.set_title("Total (%)", loc="left")
@@ -216,13 +214,15 @@ def variance_explained(table: pd.DataFrame) -> Figure:
 def associations(table: pd.DataFrame) -> Figure:
     """A heat map of how strongly columns of metadata go along with components, dots where that is significant."""
     columns, names = table["column"].unique()[:25], sorted(table["component"].unique(), key=lambda name: int(name[1:]))
-    strength = table.pivot(index="column", columns="component", values="strength").loc[columns, names]
-    q = table.pivot(index="column", columns="component", values="q_value").loc[columns, names]
+    strength, q = (
+        table.pivot(index="column", columns="component", values=values).loc[columns, names]
+        for values in ("strength", "q_value")
+    )
     height = np.clip(0.2 * len(columns), 0.5, 5)
-    figure = Figure(figsize=(WIDTH, height + 0.8), layout="constrained")
-    image = _by_component(figure.subplots(), strength, height, lambda _: "")
+    figure, ax = sheet(height + 0.8)
+    image = _by_component(ax, strength, height, lambda _: "")
     for row, k in np.argwhere(q < 0.05):
-        figure.axes[0].plot(k, row, "o", color="white", markeredgecolor="black", markersize=4)
+        ax.plot(k, row, "o", color="white", markeredgecolor="black", markersize=4)
     figure.colorbar(image, label="Strength", aspect=12, pad=0.015)
     return figure
 
@@ -231,8 +231,7 @@ def _by_component(ax: Axes, values: pd.DataFrame, height: float, label: Callable
     """A heat map with a column for each component, its cells labelled."""
     image = ax.imshow(values, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
     _label_rows(ax, short(values.index, 30), height)
-    step = ceil(values.shape[1] / 14)
-    ax.set_xticks(np.arange(0, values.shape[1], step), values.columns[::step])
+    label_columns(ax, values.columns, 14)
     for (row, k), value in np.ndenumerate(values):
         colour = "white" if value > 0.6 * np.nanmax(values) else "black"
         ax.text(k, row, label(value), ha="center", va="center", fontsize=7, color=colour)
@@ -244,8 +243,7 @@ def feature_noise(table: pd.DataFrame) -> Figure:
     """Over all features how many times the noise of its source each has, and the noisiest by name."""
     table = table.sort_values("times", ascending=False, kind="stable")
     top = table[:10]
-    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
-    every, noisiest = figure.subplots(1, 2)
+    figure, (every, noisiest) = sheet(2.6, 1, 2)
     every.plot(np.linspace(0, 100, len(table)), table["times"][::-1], ".", color=COLOURS[0])
     every.axhline(1, color="0.6", linewidth=0.8)
     every.set(xlabel="Percentile of features", ylabel="Noise sd over that of the source", ylim=(0, None))
@@ -274,8 +272,7 @@ def convergence(results: list[Decomposition]) -> Figure:
     what = registry.get(results[0].method).objective
     what = what[0].upper() + what[1:]
     lowest = min(result.trace.min(initial=result.objective) for result in results)
-    figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
-    course, final = figure.subplots(1, 2)
+    figure, (course, final) = sheet(3.1, 1, 2)
     for result in reversed(results):  # the best last, on top
         step = max(1, ceil(len(result.trace) / MOST_SAMPLES))
         iterations = result.trace_step * np.arange(1, len(result.trace) + 1)
@@ -283,33 +280,28 @@ def convergence(results: list[Decomposition]) -> Figure:
         style = {"color": COLOURS[0], "linewidth": 2} if result is results[0] else {"color": "0.6", "linewidth": 0.7}
         course.plot(iterations[::step], above[::step], **style)
     if max(len(result.trace) for result in results) < 3:
-        course.text(
-            0.5, 0.5, "This method reports\nits final value only", ha="center", va="center", transform=course.transAxes
-        )
+        note = "This method reports\nits final value only"
+        course.text(0.5, 0.5, note, ha="center", va="center", transform=course.transAxes)
         course.set(xticks=[], yticks=[])
     else:
-        course.set_yscale("log")
+        log_scale(course)
         course.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         course.xaxis.set_major_formatter("{x:,.0f}")
     sweep = "Sweep" if results[0].trace_step == 1 else "Iteration"
     course.set(xlabel=sweep, ylabel=f"{what}, above the lowest")
     course.set_title("During the fit (best restart in blue)", loc="left")
 
-    best = results[0].objective
-    for converged, looks in (
-        (True, {"color": COLOURS[0], "label": "converged"}),
-        (False, {"color": COLOURS[1], "markerfacecolor": "white", "marker": "s", "label": "not converged"}),
-    ):
-        ranks = [rank for rank, result in enumerate(results, start=1) if result.converged == converged]
-        if ranks:
-            gaps = [results[rank - 1].objective - best for rank in ranks]
-            final.plot(ranks, gaps, **{"linestyle": "", "marker": "o", **looks})
+    best, ranks = results[0].objective, np.arange(1, len(results) + 1)
+    gaps = np.array([result.objective - best for result in results])
+    ended = np.array([result.converged for result in results])
+    open_square = {"color": COLOURS[1], "markerfacecolor": "white", "marker": "s", "label": "not converged"}
+    for own, looks in ((ended, {"color": COLOURS[0], "marker": "o", "label": "converged"}), (~ended, open_square)):
+        if own.any():
+            final.plot(ranks[own], gaps[own], linestyle="", **looks)
+    reach = gaps.max() or 1
+    final.set(xlim=(0.4, len(ranks) + 0.6), ylim=(-0.05 * reach, 1.05 * reach), xticks=ranks[:: ceil(len(ranks) / 10)])
     final.set(xlabel="Restart, best first", ylabel=f"{what}, above the best")
     final.set_title(f"At the end (best: {best:,.6g})", loc="left")
-    final.set_xticks(np.arange(1, len(results) + 1, ceil(len(results) / 10)))
-    final.set_xlim(0.4, len(results) + 0.6)
-    gap = max(result.objective for result in results) - best
-    final.set_ylim(-0.05 * (gap or 1), 1.05 * (gap or 1))
     final.legend(loc="upper left", handlelength=1)
     return figure
 
@@ -345,8 +337,7 @@ def _draw_line(ax: Axes, h: np.ndarray, groups: list) -> None:
 
 
 def _draw_polygon(ax: Axes, h: np.ndarray, groups: list) -> None:
-    angles = np.pi / 2 - 2 * np.pi * np.arange(len(h)) / len(h)
-    corners = np.column_stack([np.cos(angles), np.sin(angles)])
+    corners = polygon(len(h))
     ax.fill(*corners.T, facecolor="none", edgecolor="0.6", linewidth=0.8)
     places = h.T @ corners
     n = h.shape[1]
@@ -383,16 +374,14 @@ def stability(results: list[Decomposition]) -> Figure:
     alike = similarities(results)
     n_runs, n_components = alike.shape
     height = np.clip(0.16 * n_runs, 0.5, 5)
-    figure = Figure(figsize=(WIDTH, height + 2.0), layout="constrained")
-    mean, each = figure.subplots(2, 1, sharex=True, height_ratios=[1.0, height])
+    figure, (mean, each) = sheet(height + 2.0, 2, 1, sharex=True, height_ratios=[1.0, height])
     mean.plot(np.arange(n_components), alike.mean(axis=0), "o", color=COLOURS[0])
     mean.set_ylim(min(0, alike.mean(axis=0).min() - 0.05), 1.08)
     mean.set_title("Mean over the other restarts", loc="left")
     mean.grid(axis="y", color="0.9")
     image = each.imshow(alike, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     _label_rows(each, [f"seed {result.seed}" for result in results[1:]], height)
-    step = ceil(n_components / 20)
-    each.set_xticks(np.arange(0, n_components, step), component_names(results[0])[::step])
+    label_columns(each, component_names(results[0]), 20)
     each.set_xlabel("Component of the best restart")
     each.set_title("Each of the other restarts, best first", loc="left")
     figure.colorbar(image, ax=[mean, each], label="Correlation of memberships", shrink=0.9, aspect=25, pad=0.015)
@@ -402,16 +391,13 @@ def stability(results: list[Decomposition]) -> Figure:
 @styled
 def consensus(table: pd.DataFrame) -> Figure:
     """For each consensus component the share of restarts that have it, and how far their versions lie apart."""
-    figure = Figure(figsize=(WIDTH, 3), layout="constrained")
-    places, step = np.arange(len(table)), ceil(len(table) / 20)
-    for ax, name, label in zip(
-        figure.subplots(2, 1, sharex=True), ("share", "spread"), ("Share", "Spread"), strict=True
-    ):
-        ax.bar(places, table[name], color=COLOURS[5])
-        ax.set(ylabel=label, ylim=(0, 1.05 if name == "share" else max(0.05, 1.1 * table[name].max())))
+    figure, axes = sheet(3, 2, 1, sharex=True)
+    for ax, name, top in zip(axes, ("share", "spread"), (1.05, max(0.05, 1.1 * table["spread"].max())), strict=True):
+        ax.bar(np.arange(len(table)), table[name], color=COLOURS[5])
+        ax.set(ylabel=name.capitalize(), ylim=(0, top))
         ax.grid(axis="y", color="0.9")
         ax.set_axisbelow(True)
-    ax.set_xticks(places[::step], table["component"][::step])
+    label_columns(ax, table["component"], 20)
     return figure
 
 
@@ -463,6 +449,12 @@ def _distances(ax: Axes, values: pd.Series) -> None:
     ax.set_ylim(1.6 * most, -0.2 * least)
 
 
+def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
+    """A figure of the common width, and its axes."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    return figure, figure.subplots(*shape, **how)
+
+
 def panels(titles: list[str], heights: list, label: str = "") -> tuple[Figure, list[list[Axes]]]:
     """A figure with a panel for each title, in rows of up to three; a panel is a list of axes under each other.
 
@@ -471,8 +463,8 @@ def panels(titles: list[str], heights: list, label: str = "") -> tuple[Figure, l
     count = len(titles)
     n_columns = min(3, count)
     n_rows = ceil(count / n_columns)
-    figure = Figure(figsize=(WIDTH, n_rows * (sum(heights) + 0.55) + 0.4), layout="constrained")
-    grid = figure.subplots(n_rows * len(heights), n_columns, squeeze=False, height_ratios=list(heights) * n_rows)
+    shape, each = (n_rows * len(heights), n_columns), list(heights) * n_rows
+    figure, grid = sheet(n_rows * (sum(heights) + 0.55) + 0.4, *shape, squeeze=False, height_ratios=each)
     made = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
     for ax in made[count:].ravel():
         ax.remove()
@@ -503,6 +495,19 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
     step = ceil(0.13 * len(labels) / height)
     ax.set_yticks(np.arange(0, len(labels), step), labels[::step], fontsize=7.5)
     ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
+
+
+def log_scale(ax: Axes) -> None:
+    """A logarithmic y axis with its powers of ten in plain text: matplotlib takes long to set them as formulas."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"10{f'{np.log10(value):.0f}'.translate(raised)}")
+
+
+def label_columns(ax: Axes, names: Sequence[str], most: int) -> None:
+    """Name the columns of an image or of bars, and so many of them at most."""
+    step = ceil(len(names) / most)
+    ax.set_xticks(np.arange(0, len(names), step), list(names)[::step])
 
 
 def legend(figure: Figure, axes: list[list[Axes]], n_columns: int) -> None:

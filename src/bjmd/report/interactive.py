@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bjmd.fits.decomposition import Decomposition
-from bjmd.report.tables import Named, component_names, mean_of_others, shares, top_features
+from bjmd.report.tables import Named, component_names, mean_of_others, polygon, shares, top_features
 
 MISSING = "For figures to hover over and to zoom in on, install bjmd[interactive] and fit again."
 MOST_SAMPLES = 4000  # in the page; of more, as many from every source, evenly out of their order
@@ -46,8 +46,7 @@ def simplex(data: Named, best: Decomposition) -> dict[str, Any]:
         levels = [", ".join(data.class_names[k] for k in classes) or "no class" for classes in code]
         groups.insert(0, ["Class", levels, [code[classes] for classes in told]])
     groups.append(["Strongest", component_names(best), h.argmax(axis=0).tolist()])
-    angles = np.pi / 2 - 2 * np.pi * np.arange(len(h)) / len(h)
-    corners = np.column_stack([np.cos(angles), np.sin(angles)])
+    corners = polygon(len(h))
     places = h.T @ corners
     return {
         "names": names, "axes": _axes(best, h, 3), "sd": None, "groups": groups,

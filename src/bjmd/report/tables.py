@@ -50,6 +50,12 @@ def shares(memberships: np.ndarray) -> np.ndarray:
     return memberships / np.where(total > 0, total, 1)
 
 
+def polygon(n: int) -> np.ndarray:
+    """The corners of a regular polygon around 0, the first at the top and the others clockwise, n x 2."""
+    angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
 def top_features(components: np.ndarray, component: int, n_features: int) -> np.ndarray:
     """The features that set a component apart, by their distance from the mean over the other components.
 

@@ -5,7 +5,6 @@ import textwrap
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from bjmd.report.tables import Named
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
-_ABOUT = tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
+_ABOUT = tomllib.loads(pages.ours("captions.toml"))
 FIGURES = {name: (about["shows"], about["caption"]) for name, about in _ABOUT.items()}
 """What each figure shows (read out to those who cannot see it), and its caption."""
 
@@ -54,8 +53,7 @@ def sections(
     `more` has the tables that the fit alone does not tell, by name.
     """
     best, more = results[0], more or {}
-    noise = [*_about_noise(best), *_beyond_the_paper(data, best)]
-    pictures = ("noise", "feature_noise", "offsets")
+    noise, pictures = [*_about_noise(data, best)], ("noise", "feature_noise", "offsets")
     return [
         Section("What was fitted", [*_fitted(data, results), *notes]),
         Section("Sources and noise", noise, tables.sources_as_text(data, best), pictures, brief=True),
@@ -156,27 +154,19 @@ def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
         "the features. Every sample is a mixture of the components, and its memberships are the shares of that mixture."
     ]
     if any(data.n_missing):
-        n_entries = n_samples * len(data.feature_names)
-        share = 100 * sum(data.n_missing) / n_entries
-        words.append(
-            f"{sum(data.n_missing):,} of {n_entries:,} entries ({share:.2g} %) are missing. The fit treats them as "
-            "unknown."
-        )
+        n_missing, n_entries = sum(data.n_missing), n_samples * len(data.feature_names)
+        share = f"{n_missing:,} of {n_entries:,} entries ({100 * n_missing / n_entries:.2g} %)"
+        words.append(f"{share} are missing. The fit treats them as unknown.")
     return words
 
 
-def _about_noise(best: Decomposition) -> list[str]:
-    method = registry.get(best.method)
+def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
+    """Sentences about noise, by feature and sample and robust, about offsets and a learned Dirichlet."""
+    method, found = registry.get(best.method), tables.beyond_the_paper(data, best)
     if best.noise is None:
-        return [f"{method.label} has no noise model."]
-    if method.concatenate:
-        return [f"{method.label} pools all samples into one source, so they share one noise level."]
-    return []
-
-
-def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
-    """Sentences about noise by feature and sample, robust noise, offsets and a learned Dirichlet."""
-    found = tables.beyond_the_paper(data, best)
+        yield f"{method.label} has no noise model."
+    elif method.concatenate:
+        yield f"{method.label} pools all samples into one source, so they share one noise level."
     for what in ("feature", "sample"):
         if f"{what}_noise" in found:
             table = found[f"{what}_noise"]
@@ -198,20 +188,16 @@ def _beyond_the_paper(data: Named, best: Decomposition) -> Iterator[str]:
         squares = (table["offset"] ** 2).groupby(table["source"], sort=False).mean()
         sizes = [f"{square**0.5:.2g} in {name}" for name, square in squares.items()]
         top = table.loc[table["offset"].abs().nlargest(5).index]
-        names = ", ".join(
-            f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})" for row in top.itertuples()
-        )
+        largest = (f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})" for row in top.itertuples())
         yield (
-            f"The offsets are of the size {', '.join(sizes)} (root mean square); the largest are {names}. Where a kind "
-            "of sample is found in one source only, its offsets take up part of what sets that kind apart."
+            f"The offsets are of the size {', '.join(sizes)} (root mean square); the largest are {', '.join(largest)}. "
+            "Where a kind of sample is found in one source only, its offsets take up part of what sets that kind apart."
         )
     if "dirichlet" in found:
         alpha = found["dirichlet"].set_index("source").to_numpy()
         expected = alpha / alpha.sum(axis=1, keepdims=True)
         rare = [f"{data.names[c]} hardly uses C{k + 1}" for c, k in np.argwhere(expected < RARE)]
-        yield "The Dirichlet of the memberships was learned for each source" + (
-            f": {', '.join(rare)}." if rare else "."
-        )
+        yield f"The Dirichlet of the memberships was learned for each source{': ' if rare else ''}{', '.join(rare)}."
 
 
 def _about_components(best: Decomposition) -> list[str]:
@@ -223,8 +209,8 @@ def _about_components(best: Decomposition) -> list[str]:
     ]
     if best.posterior:
         words.append(
-            "Credible intervals of single values are somewhat too narrow, because components and memberships can make "
-            "up for each other and the intervals ignore this."
+            "Credible intervals allow for components and memberships making up for each other, to first order; they "
+            "still are somewhat narrow, and take the model to be right."
         )
     return words
 
@@ -233,6 +219,7 @@ def _about_more(name: str, table: pd.DataFrame) -> Section:
     """A table of numbers with the picture of its name."""
     table = table[table["q_value"] < 0.05][:30] if name == "associations" else table
     cells = table.astype({table.columns[0]: str}).map(lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}")
+    cells = cells.rename(columns=lambda column: str(column).replace("_", " "))
     return Section(name.replace("_", " ").capitalize(), [_ABOUT[name]["text"]], cells, (name,))
 
 
@@ -247,12 +234,17 @@ def _about_restarts(results: list[Decomposition]) -> list[str]:
     best, others = results[0], results[1:]
     words = []
     if not best.converged:
-        words.append(
-            f"Take care: the best restart did not converge ({best.reason}). Let it run longer before you rely on it."
-        )
+        care = f"Take care: the best restart did not converge ({best.reason})"
+        words.append(f"{care}. Let it run longer before you rely on it.")
     if not others:
         how = "converged" if best.converged else "did not converge"
         return [*words, f"There was only one restart, and it {how}. Run several to see whether they agree."]
+    tolerances = [result.options.get("tol", 0.0) for result in results]
+    if n_further := sum(tol < max(tolerances) for tol in tolerances):  # a search
+        words.append(
+            f"The best {n_further} of {len(results)} starts were run further, and the best of them much further; "
+            "restarts.tsv says how far. All are counted here."
+        )
     words.append(f"{_of(sum(result.converged for result in results), len(results), 'restart')} converged.")
     alike = similarities(results)
     words.append(

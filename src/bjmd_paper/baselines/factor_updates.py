@@ -9,7 +9,7 @@ With P and L from least squares and rate 0, the modes max(q/p, 0) are a pass of 
 
 import numpy as np
 
-from bjmd.numerics.lanes import LANES, compiled
+from bjmd_numerics.lanes import LANES, compiled
 
 NEARLY_FLAT = 1e-300
 """The least p: for a component that the other factor leaves empty the density is exponential."""

@@ -8,7 +8,7 @@ As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bjmd.checks import whole_number
+from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
 from bjmd_paper.baselines.quiet import no_convergence_warnings
@@ -18,6 +18,8 @@ def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, ma
     """Fit from one k-means++ start; stop when the centres' squared move is at most `tol` of the mean variance."""
     (x,) = sources.matrices
     whole_number("max_sweeps", max_sweeps, least=1)
+    if tol != 0:  # until nothing moves
+        positive_number("tol", tol, least=0)
     model = KMeans(n_components, n_init=1, random_state=seed % 2**32, tol=tol, max_iter=max_sweeps)
     with no_convergence_warnings():  # too few distinct samples leave empty clusters, as H shows
         model.fit(x.T)

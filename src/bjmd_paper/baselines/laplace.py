@@ -46,8 +46,8 @@ from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.posterior import Normal, Posterior
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, residual_sum_of_squares
-from bjmd.numerics import simplex
-from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store
+from bjmd_numerics import simplex
+from bjmd_numerics.lanes import LANES, cholesky, compiled, load, solve, store
 
 NOISE_FLOOR = 1e-12
 """The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit is perfect."""

@@ -20,7 +20,7 @@ from bjmd.data.sources import Sources
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
-from bjmd.numerics.lanes import compiled
+from bjmd_numerics.lanes import compiled
 from bjmd_paper.baselines import kmeans
 
 START_OFFSET = 0.2

@@ -9,7 +9,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.fits import registry, restarts
 from bjmd.inference.starts import random_memberships
-from bjmd.numerics.simplex import minimise
+from bjmd_numerics.simplex import minimise
 from bjmd_paper.baselines import laplace
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bjmd.numerics import threads
-from bjmd.numerics.lanes import compiled
+from bjmd_numerics import threads
+from bjmd_numerics.lanes import compiled
 
 
 def pack(matrix):
@@ -37,13 +37,16 @@ def unpack(vectors, size):
 
 
 class Places(NamedTuple):
-    """Where the true entries of every row of a boolean matrix are."""
+    """Where the true entries of every row of a boolean matrix, dense or sparse, are."""
 
     starts: np.ndarray
     columns: np.ndarray
 
     @classmethod
     def of(cls, present):
+        if not isinstance(present, np.ndarray):
+            rows = present.tocsr()
+            return cls(rows.indptr.astype(np.int64), rows.indices.astype(np.int64))
         return cls(np.concatenate([[0], np.cumsum(present.sum(axis=1))]), np.nonzero(present)[1])
 
 
@@ -108,14 +111,14 @@ def _sums_over(starts, places, vectors):
 
 @compiled
 def fill(w, h, scale, base, rows, columns, out):
-    """out[i, j] = base_i + scale w_i'h_j at the given places; returns the sum of (w_i'h_j)^2."""
+    """out = base_i + scale w_i'h_j at the given places; returns the sum of (w_i'h_j)^2."""
     total = 0.0
     for place in range(len(rows)):
         i, j = rows[place], columns[place]
         value = 0.0
         for k in range(w.shape[1]):
             value += w[i, k] * h[j, k]
-        out[i, j] = base[i] + scale * value
+        out[place] = base[i] + scale * value
         total += value * value
     return total
 

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, psi
 
-from bjmd.numerics import threads
-from bjmd.numerics.lanes import LANES, cholesky, compiled, load, packed, solve, store
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd_numerics import threads
+from bjmd_numerics.lanes import LANES, cholesky, compiled, load, packed, part, solve, store
+from bjmd_numerics.polygamma import gamma_functions
 
 LONGEST = 2.0
 """The most by which one step may change any ln g_k."""
@@ -158,7 +158,7 @@ def _maximise(begin, end, gram, gaps, linear, precisions, alpha0, g, value, prom
         store(point[:size], g, first)
 
 
-@compiled
+@part
 def _evaluate(gram, gap, b, precision, alpha0, point, functions, state, f):
     """f in every lane; fills s, the gamma functions, and the state (2Gg + d, u, P)."""
     size, lanes = b.shape
@@ -195,13 +195,13 @@ def _evaluate(gram, gap, b, precision, alpha0, point, functions, state, f):
         f[lane] += precision[lane] * (u[lane] - 0.5 * big[lane] / (s[lane] + 1.0)) / s[lane]
 
 
-@compiled
+@part
 def _diagonal(gram, gap, k, lane):
     """G_kk of one lane."""
     return gram[k, k] - gap[packed(k, k), lane] if len(gap) else gram[k, k]
 
 
-@compiled
+@part
 def _gradient(b, precision, alpha0, point, functions, state, out):
     """out = f'(g)."""
     size, lanes = b.shape
@@ -219,7 +219,7 @@ def _gradient(b, precision, alpha0, point, functions, state, out):
             out[k, lane] = common[lane] + own + functions[2, k, lane] * (alpha0[k] - point[k, lane])
 
 
-@compiled
+@part
 def _newton_direction(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix, direction):
     """The step in ln g; natural gradient where -f'' in ln g is not positive definite."""
     size, lanes = b.shape
@@ -235,7 +235,7 @@ def _newton_direction(gram, gap, b, precision, alpha0, point, functions, state, 
     solve(matrix, direction)
 
 
-@compiled
+@part
 def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix):
     """matrix = -f'' in ln g, that is diag(g) (-f'') diag(g) - diag(g f'); lower triangle."""
     size, lanes = b.shape
@@ -267,7 +267,7 @@ def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradien
             matrix[k, k, lane] += point[k, lane] * (own * point[k, lane] - gradient[k, lane])
 
 
-@compiled
+@part
 def _natural_curvature(gram, gap, precision, point, functions, state, chosen, matrix):
     """Overwrite the chosen lanes of the matrix by the curvature F + 2 t c (G - 1v' - v1' + q 11'), in ln g."""
     size, lanes = gram.shape[0], point.shape[1]
@@ -288,7 +288,7 @@ def _natural_curvature(gram, gap, precision, point, functions, state, chosen, ma
                 matrix[k, k, lane] += functions[2, k, lane] * point[k, lane] ** 2
 
 
-@compiled
+@part
 def _measure(point, gradient, direction, gain, step):
     """The gain (f' . step) / 2 that the quadratic model promises, and the step length that LONGEST allows."""
     size, lanes = gradient.shape

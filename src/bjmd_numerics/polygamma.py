@@ -12,13 +12,13 @@ near the zeros of ln Gamma and psi).
 
 import numpy as np
 
-from bjmd.numerics.lanes import compiled
+from bjmd_numerics.lanes import part
 
 SHIFT = 8
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 
-@compiled
+@part
 def gamma_functions(x, out):
     """out[0..3] = ln Gamma, psi, psi', psi'' of x, which has shape (rows, lanes)."""
     rows, lanes = x.shape

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bjmd.numerics import threads
-from bjmd.numerics.lanes import LANES, cholesky, compiled, solve
+from bjmd_numerics import threads
+from bjmd_numerics.lanes import LANES, cholesky, compiled, part, solve
 
 CENTERING = 0.1
 """How far one step aims to shrink the mean of h_k s_k while that is still above alpha."""
@@ -141,7 +141,7 @@ def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_step
     return steps
 
 
-@compiled
+@part
 def _quadratic_gradient(gram, b, h, out):
     """out = G h - b for a block of columns."""
     size, lanes = h.shape
@@ -154,7 +154,7 @@ def _quadratic_gradient(gram, b, h, out):
                 out[k, lane] += weight * h[p, lane]
 
 
-@compiled
+@part
 def _residual(gradient, b, alpha, h, s, gram_scale, out):
     """The largest violation of the optimality conditions in each lane, relative to the problem's scale."""
     size, lanes = h.shape
@@ -175,7 +175,7 @@ def _residual(gradient, b, alpha, h, s, gram_scale, out):
             out[lane] = max(out[lane], max(dual, complementary) * scale[lane])
 
 
-@compiled
+@part
 def _newton_step(gram, gradient, alpha, h, s, matrix, work):
     """One primal-dual Newton step in every lane; overwrites h and s."""
     size, lanes = h.shape

@@ -16,6 +16,8 @@ from numba import njit
 LANES = 64
 
 compiled = njit(cache=True, nogil=True, error_model="numpy")
+part = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+"""For functions that one compiled function calls: the code of that one has theirs, so theirs alone is not kept."""
 
 
 @compiled

@@ -1,0 +1,101 @@
+"""The matrix of an AnnData file that stays on disk: samples x features there, dense or sparse, features x samples here.
+
+It is read in blocks of samples, which lie together in the file, and a source may be any of its samples: what lies
+between them is read and dropped.  Sparse blocks stay sparse, float32 stays float32 until it is multiplied, and every
+index is checked before it is followed.
+"""
+
+import copy
+
+import numpy as np
+import scipy.sparse
+
+from bjmd.data import streamed
+from bjmd.errors import InputError
+
+
+class OnDisk(streamed.InBlocks):
+    """Rows `samples` of what h5py or zarr has open: an array, or a group that holds a sparse matrix by rows."""
+
+    def __init__(self, stored, what, samples):
+        self.stored, self.what, self.samples, self.sparse = stored, what, samples, hasattr(stored, "keys")
+        if self.sparse:
+            shape, dtype, self.starts = self._checked()
+        else:
+            shape, dtype, self.starts = stored.shape, stored.dtype, stored.shape[1] * np.arange(stored.shape[0] + 1)
+        # starts has the number of entries before every row of the file
+        self.n_stored, self.features, self.divisor = shape[1], np.arange(shape[1]), np.float64(1)
+        super().__init__((shape[1], len(samples)), dtype)
+
+    def _checked(self):
+        """Shape, type and starts of a sparse matrix."""
+        kind = self.stored.attrs.get("encoding-type")
+        if kind != "csr_matrix":
+            raise InputError(
+                f"{self.what} is stored by features ({kind}), so blocks of samples cannot be read; write it by samples "
+                "(adata.X = adata.X.tocsr()), or load it"
+            )
+        try:
+            data, indices, starts = self.stored["data"], self.stored["indices"], self.stored["indptr"][:]
+            shape = tuple(map(int, self.stored.attrs["shape"]))
+        except (KeyError, OSError) as error:
+            raise self._damaged(error) from None
+        fits = len(starts) == shape[0] + 1 and starts[0] == 0 and starts[-1] == data.shape[0] == indices.shape[0]
+        if not fits or (np.diff(starts) < 0).any():
+            raise self._damaged(f"its row pointers do not fit its {data.shape[0]} entries")
+        return shape, data.dtype, starts
+
+    def _damaged(self, why):
+        return InputError(f"{self.what} holds a damaged matrix ({why}); write it again")
+
+    def __getitem__(self, features):
+        """The same samples with some of the features."""
+        part = copy.copy(self)
+        part.features = self.features[features]
+        part.shape = len(part.features), self.shape[1]
+        return part
+
+    def __truediv__(self, number):
+        part = copy.copy(self)
+        part.divisor = np.float64(self.divisor * number)
+        return part
+
+    def blocks(self, first=0, last=None):
+        everything, last = slice(0, self.shape[0]), self.shape[1] if last is None else last
+        # entries with indices take more memory and more work, and fresh memory is slower than memory used before
+        most = streamed.BLOCK_ENTRIES // (4 if self.sparse else 1)
+        while first < last:
+            begin = int(self.samples[first])
+            limit = np.searchsorted(self.starts, self.starts[begin] + most, side="right") - 1
+            stop = min(last, int(np.searchsorted(self.samples, max(begin + 1, limit))))
+            end = int(self.samples[stop - 1]) + 1
+            try:
+                block = self.read(begin, end)
+            except OSError as error:
+                raise self._damaged(error) from None
+            if end - begin > stop - first:
+                block = block[:, self.samples[first:stop] - begin]
+            if not np.array_equal(self.features, np.arange(self.n_stored)):
+                block = block[self.features]
+            yield everything, slice(first, stop), block if self.divisor == 1 else block / self.divisor
+            first = stop
+
+    def read(self, first, last):
+        """Rows of the file, turned: features x samples."""
+        if not self.sparse:
+            return self.stored[first:last].T.astype(float)
+        begin, end = int(self.starts[first]), int(self.starts[last])
+        data, indices = (self.stored[name][begin:end] for name in ("data", "indices"))
+        if end > begin and not 0 <= indices.min() <= indices.max() < self.n_stored:
+            raise self._damaged("an index lies outside it")
+        parts = data, indices, self.starts[first : last + 1] - begin
+        return scipy.sparse.csc_array(parts, shape=(self.n_stored, last - first))
+
+    def columns(self, part):
+        blocks = (block for *_, block in self.blocks(*part.indices(self.shape[1])[:2]))
+        return np.hstack([(block.toarray() if self.sparse else block).astype(float) for block in blocks])
+
+    def hashable(self):
+        """All numbers of the source, in pieces."""
+        for *_, block in self.blocks():
+            yield from (block.data, block.indices, np.diff(block.indptr)) if self.sparse else (block.T,)

@@ -1,0 +1,48 @@
+"""What a script of the workflow says when it cannot go on."""
+
+import errno
+import fcntl
+import logging
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from bjmd.errors import FitError, InputError
+from bjmd_paper import frame
+
+PROBLEMS = {
+    "a full disk": (
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npz"),
+        "x.npz cannot be used (No space left on ",
+    ),
+    "a full pipe": (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "a file cannot be used (No space left on device"),
+    "too little memory": (MemoryError(), "the data and what is computed from them do not fit into memory"),
+    "a mistake": (InputError("no such file"), "no such file"),
+    "a breakdown": (FitError("not finite"), "not finite"),
+}
+
+
+@pytest.mark.parametrize(("problem", "sentence"), PROBLEMS.values(), ids=PROBLEMS)
+def test_a_problem_ends_a_script_with_one_sentence(problem, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(frame, "_end_with_snakemake", lambda: None)
+    monkeypatch.setattr(logging, "FileHandler", lambda *_, **__: logging.NullHandler())
+
+    def main(_):
+        raise problem
+
+    with pytest.raises(SystemExit) as end:
+        frame.run_script(main, SimpleNamespace(log=[tmp_path / "log"], rule="fit"))
+    assert end.value.code == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"fit: {sentence}") and said.count("\n") == 1
+
+
+def test_where_there_are_no_locks_that_is_said(tmp_path, monkeypatch, caplog):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    frame.hold_lock(tmp_path / "folder/lock")
+    frame._HELD.pop().close()
+    assert "cannot be locked" in caplog.text
