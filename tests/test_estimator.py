@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -254,6 +255,15 @@ def test_a_fit_that_did_not_converge_says_so(data):
     with pytest.warns(ConvergenceWarning, match="max_sweeps = 2.*raise max_iter or tol"):
         fitted = model(max_iter=2).fit(data)
     assert not fitted.converged_
+
+
+def test_a_fit_that_explains_nothing_says_so():
+    rng = np.random.default_rng(0)
+    noise = [rng.standard_normal((15, 20)), 3 * rng.standard_normal((15, 20))]
+    with pytest.warns(UserWarning, match="all components have vanished.*give lambda_ a number"):
+        model(n_components=2, alpha0="learned").fit(noise)
+    with warnings.catch_warnings(action="error"):
+        model(n_components=2).fit(noise)
 
 
 # Features matched by name

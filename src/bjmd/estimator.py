@@ -28,7 +28,7 @@ from bjmd.files.tables import Table, assemble
 from bjmd.fits import automatic, predictive, projection, registry, restarts, search, variance
 from bjmd.fits.check import Finding, check
 from bjmd.fits.consensus import consensus
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import ALL_VANISHED, Decomposition
 from bjmd.model import Priors
 
 
@@ -224,6 +224,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if not best.converged:
             message = f"the best of {len(results)} starts has not converged ({best.reason}); raise max_iter or tol"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        if len(best.vanished()) == best.n_components:
+            warnings.warn(ALL_VANISHED, stacklevel=3)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]

@@ -9,6 +9,12 @@ import numpy as np
 
 from bjmd.fits.posterior import Posterior
 
+VANISHED = 0.01  # of the smallest noise sd: a component with a smaller learned scale explains nothing
+ALL_VANISHED = (
+    "all components have vanished, so the memberships mean nothing: the data are too few or too noisy for learned "
+    "scales; give lambda_ a number, or leave it and alpha0 at their defaults"
+)
+
 
 @dataclass(frozen=True)
 class FittedModel:
@@ -89,6 +95,11 @@ class Decomposition:
     @property
     def n_components(self) -> int:
         return self.components.shape[1]
+
+    def vanished(self) -> np.ndarray:
+        """The components whose learned scale went to zero, by number from 0; none where scales are not learned."""
+        scales = None if self.model is None else self.model.component_scales
+        return np.flatnonzero([] if scales is None else scales < VANISHED * np.min(np.asarray(self.noise)))
 
     def is_finite(self) -> bool:
         """Whether every number that was estimated is one."""

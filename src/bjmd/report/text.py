@@ -13,7 +13,7 @@ from bjmd import __version__
 from bjmd.checks import count
 from bjmd.fits import registry
 from bjmd.fits.check import Finding
-from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.decomposition import ALL_VANISHED, Decomposition
 from bjmd.fits.matching import ALIKE, similarities
 from bjmd.report import interactive, pages, tables
 from bjmd.report.tables import Named
@@ -198,6 +198,12 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         expected = alpha / alpha.sum(axis=1, keepdims=True)
         rare = [f"{data.names[c]} hardly uses C{k + 1}" for c, k in np.argwhere(expected < RARE)]
         yield f"The Dirichlet of the memberships was learned for each source{': ' if rare else ''}{', '.join(rare)}."
+    vanished = best.vanished()
+    if len(vanished) == best.n_components:
+        yield f"Take care: {ALL_VANISHED}"
+    elif len(vanished):
+        names = ", ".join(tables.component_names(best)[k] for k in vanished)
+        yield f"The data do not need {names}: their learned scale is zero, and they explain nothing."
 
 
 def _about_components(best: Decomposition) -> list[str]:
