@@ -94,6 +94,7 @@ def test_given_numbers_are_in_the_unit_of_the_data(matrices, method):
     plain = fit(method, matrices, {"lambda_": 0.7, "b0": 0.2})
     scaled = fit(method, [10 * x for x in matrices], {"lambda_": 7.0, "b0": 20.0})
     assert_equal_but_for(scaled, plain, 10.0)
+    np.testing.assert_allclose(scaled.model.noise_prior, [Priors.a0, 20.0])
     other = fit(method, matrices, {"lambda_": 0.05, "b0": 0.2})
     assert np.abs(other.components - plain.components).max() > 1e-3
 
