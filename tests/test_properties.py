@@ -38,6 +38,13 @@ def test_a_fit_that_once_ended_in_a_traceback():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [1212, 26846])
+def test_fits_whose_objective_once_rose_without_a_word(number):
+    """A source of one sample has less than 1e-15 of the other's noise variance, and no float64 holds their sum."""
+    assert fits.check(number)[1] == []
+
+
+@pytest.mark.filterwarnings("ignore")
 @settings(fixed, max_examples=200)
 @given(number=st.integers(0, 10**9))
 def test_damaged_inputs_are_refused_in_a_sentence(number):

@@ -33,13 +33,19 @@ def test_moments_are_those_of_draws(fits):
     noise = result.noise[1] / np.sqrt(model.feature_precision[:, None] * model.sample_precision[20:])
     x = w @ h + offsets + noise * rng.standard_normal((n, 15, 14))
     np.testing.assert_allclose(predictive.mean(result, 1, EVERYTHING), x.mean(axis=0), atol=0.02)
-    np.testing.assert_allclose(predictive.noise_variance(result, 1, EVERYTHING), noise**2)
     # the density gives its own mean and variance away
     at = np.zeros((15, 14))
     value = [predictive.log_density(result, 1, EVERYTHING, at + shift) for shift in (-1.0, 0.0, 1.0)]
     variance = -1 / (value[0] - 2 * value[1] + value[2])
     np.testing.assert_allclose(variance, x.var(axis=0), rtol=0.06)
     np.testing.assert_allclose((value[2] - value[0]) / 2 * variance, predictive.mean(result, 1, EVERYTHING), atol=1e-8)
+
+
+def test_the_noise_of_an_entry_is_that_of_its_source_feature_and_sample(fits):
+    _, result, _ = fits
+    phi, u = result.model.feature_precision, result.model.sample_precision[20:]
+    expected = [[result.noise[1] ** 2 / (phi[i] * u[j]) for j in range(3, 9)] for i in range(15)]
+    np.testing.assert_allclose(predictive.noise_variance(result, 1, slice(3, 9)), expected)
 
 
 def test_a_robust_fit_predicts_by_students_t(fits):

@@ -16,6 +16,7 @@ from scipy.stats import gamma, invgamma, multivariate_normal, norm, t
 from bjmd.data.sources import Sources
 from bjmd.fits import registry
 from bjmd.inference import cavi, noise
+from bjmd.inference.offsets import LEAST_TAU
 from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
 from bjmd_numerics import dirichlet, moments
 
@@ -451,6 +452,8 @@ def test_gammas_and_their_shape_are_the_best_together(spread):
     others = np.geomspace(least, noise.LARGEST_SHAPE, 300)
     assert elbo(q.a) >= max(elbo(a) for a in others) - 1e-6
     assert (q.a == noise.LARGEST_SHAPE) == (spread == 0)
+    if spread:
+        _at_the_top_or_bound(elbo, q.a, least, noise.LARGEST_SHAPE)
     np.testing.assert_allclose(q.mean, (q.a + 0.5 * counts) / (q.a + 0.5 * errors))
 
 
@@ -476,6 +479,16 @@ def test_offsets_and_their_scale_are_the_best_together(make_sources, shift):
 
         found = state.offsets.tau[c]
         assert elbo(found) >= max(elbo(tau) for tau in np.geomspace(1e-12, 1e3, 300)) - 1e-9
+        _at_the_top_or_bound(elbo, found, LEAST_TAU, np.inf)
+
+
+@pytest.mark.parametrize("at", [0.5, 3.0, 30.0])
+@pytest.mark.parametrize("tails", [1.0, 4.0, 15.0])
+def test_degrees_of_freedom_are_the_best(at, tails):
+    """Given q(v) at the old ones, for residuals with tails of all kinds."""
+    squares = np.random.default_rng(0).standard_t(tails, 500) ** 2 / (at + 1)
+    q = noise.StudentT(at, np.mean(1 / (1 + squares)), np.log1p(squares).mean(), 500)
+    assert from_the_top(lambda log: q.elbo(np.exp(log[0])), [np.log(q.learned())]) < 1e-5
 
 
 def test_the_robust_prior_is_students_t():

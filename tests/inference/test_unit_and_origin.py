@@ -94,6 +94,7 @@ def test_given_numbers_are_in_the_unit_of_the_data(matrices, method):
     plain = fit(method, matrices, {"lambda_": 0.7, "b0": 0.2})
     scaled = fit(method, [10 * x for x in matrices], {"lambda_": 7.0, "b0": 20.0})
     assert_equal_but_for(scaled, plain, 10.0)
+    np.testing.assert_allclose(scaled.model.noise_prior, [Priors.a0, 20.0])
     other = fit(method, matrices, {"lambda_": 0.05, "b0": 0.2})
     assert np.abs(other.components - plain.components).max() > 1e-3
 
@@ -122,6 +123,17 @@ def test_samples_that_are_all_the_same_have_no_unit_of_rounding(method):
     result = registry.fit(method, Sources([x]), 3, a0=78.0)
     assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace).max()).all()
     np.testing.assert_allclose(result.components @ result.memberships[0], np.repeat(column, 3, axis=1), atol=0.05)
+
+
+def test_a_source_that_is_its_own_origin_has_a_residual(rng):
+    """A source without any spread is the origin of all.  It has no norm, and a fit to it is all cancellation."""
+    h, left = np.array([[0.7], [0.3]]), 1e-10 * np.arange(6)
+    view = View(np.full((6, 1), 7.0), 0, 2.0, np.full(6, 7.0))
+    for _ in range(20):  # in half of them rounding is below zero, which was noticed
+        w = rng.standard_normal((6, 1)) * np.array([1.0, -7 / 3])  # times h it is zero but for rounding
+        w[:, 0] += left / 0.7
+        rss = view.residual_sum_of_squares(w.T.copy(), h, 0.0, w.T @ w, view.times_components(w.T))
+        np.testing.assert_allclose(rss, left @ left, rtol=1e-4)
 
 
 def test_wild_entries_do_not_move_the_robust_unit_and_origin(matrices):

@@ -156,5 +156,9 @@ def test_a_start_is_never_left_for_a_higher_value():
 
 
 def test_running_out_of_steps_shows_in_the_residual():
-    gram, linear, alpha = problem(5, 50, 0.1)
-    assert minimise(gram, linear, alpha, max_steps=2).residual.max() > 1e-6
+    """Which is relative to the largest of all that the column sees, also if that is one entry of alpha."""
+    gram, linear, even = problem(5, 50, 0.1)
+    for alpha in (even, np.array([1e4, 1.0, 1.0, 1.0, 1.0])):
+        solution = minimise(gram, linear, alpha, max_steps=2)
+        assert solution.residual.max() > 1e-6
+        np.testing.assert_allclose(solution.residual, kkt_residual(gram, linear, alpha, solution), rtol=1e-6)

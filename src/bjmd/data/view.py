@@ -25,7 +25,7 @@ from bjmd_numerics import moments
 from bjmd_numerics.moments import Places
 
 CANCELS, CANCELS_SINGLE, BLOCK = 1e-6, 1e-3, 2**20
-"""The share of ||X||^2 below which a residual is computed entry by entry, and the numbers in a block of it."""
+"""The share of its parts below which a residual is computed entry by entry, and the numbers in a block of it."""
 
 SINGLE_FROM, FAR = 2**20, 4
 """The entries from which on float32 data are multiplied in float32, for in few the rounding does not average out; and
@@ -112,7 +112,8 @@ class View:
         """||Z - WH||^2 from its parts (model.py), or entry by entry where their difference would be mostly rounding."""
         rss = residual_sum_of_squares(squared_norm, gram, projection, h)
         least = CANCELS_SINGLE if self._near is not None else CANCELS
-        if rss > least * squared_norm or isinstance(self.matrix, Streamed):
+        parts = squared_norm + np.vdot(np.abs(gram), h @ h.T)  # a source that is its own origin has no norm, but these
+        if rss > least * parts or isinstance(self.matrix, Streamed):
             return rss
         base, rss = (0.0 if self.base is None else self.base[:, None]), 0.0
         width = max(1, BLOCK // self.shape[0])

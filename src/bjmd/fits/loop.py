@@ -78,17 +78,18 @@ class Course:
 def run(
     algorithm: Algorithm, *, tol: float, max_sweeps: int, watch: Watch | None = None, objective: str = "objective",
     wait: int = 0, patience: int = 1, momentum_from: int | None = None, per_entry: int | None = None,
-    single: bool = False, course: Course | None = None,
+    single: bool = False, monotone: bool = True, course: Course | None = None,
 ) -> Decomposition:  # fmt: skip
     """Sweep until the relative change of the objective is at most `tol` in `patience` sweeps in a row.
 
     With `per_entry`, the number of entries, it is the change per entry instead, which does not depend on the unit.
 
     Changes count after the first `wait` sweeps.  From sweep `momentum_from` on, each sweep starts beyond the end of the
-    last (momentum.py), and the objective never rises: a sweep that raised it is undone, and the trace repeats the value
-    before it; the value that was undone is in the history, under "undone", which is NaN elsewhere.  A plain sweep that
-    raises it ends the fit, and is the last of the trace.  An extrapolated sweep may gain little by chance, but hardly
-    twice in a row, so there two small changes are asked for.  `objective` is its name in messages.
+    last (momentum.py).  Unless the method says that its objective is not `monotone`, it never rises: an extrapolated
+    sweep that raised it is undone, and the trace repeats the value before it; the value that was undone is in the
+    history, under "undone", which is NaN elsewhere.  A plain sweep that raises it, which only rounding can do, ends the
+    fit, and is the last of the trace.  An extrapolated sweep may gain little by chance, but hardly twice in a row, so
+    there two small changes are asked for.  `objective` is its name in messages.
 
     With a `course`, where the fit ends is kept there, and another run with it and a smaller `tol` goes on from there to
     what a single run would have given, to the bit.
@@ -105,15 +106,17 @@ def run(
         after, value = algorithm.sweep(on.state)
         if not np.isfinite(value):
             raise FitError(f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors")
-        if momentum_from is not None and trace and value > trace[-1]:
-            rise = value - trace[-1]
+        rise = value - trace[-1] if monotone and trace else 0.0
+        rounding = (ROUNDING_SINGLE if single else ROUNDING) * max(1.0, abs(value), single * (per_entry or 0))
+        if rise > (0.0 if sweep > wait + 1 else rounding):
             trace.append(trace[-1])
             undone.append(value)
             seen += seen[-1:]
-            if not on.extrapolated:  # a plain sweep rises by rounding only, and would do so for ever
+            if not on.extrapolated:  # it would do so for ever
                 converged, reason = True, f"the {objective} changes by rounding only in sweep {sweep}"
-                if rise > (ROUNDING_SINGLE if single else ROUNDING) * max(1.0, abs(value), single * (per_entry or 0)):
-                    converged, reason = (False, f"the {objective} rose by {rise:.2g} in sweep {sweep}")
+                if rise > rounding:
+                    said = f"the {objective} rose by {rise:.2g} in sweep {sweep}, which only rounding can do"
+                    converged, reason = False, said
                     trace[-1] = value  # the state goes back, but the trace shows what happened
                 on.end = converged, reason
                 break
@@ -143,7 +146,7 @@ def run(
     return Decomposition(
         components=found.components, memberships=found.memberships, noise=found.noise, posterior=found.posterior,
         model=found.model, objective=at_end, trace=np.array([*trace[:-1], last]), converged=converged, reason=reason,
-        history=series(seen) | ({} if momentum_from is None else {"undone": np.array(undone)}),
+        history=series(seen) | ({"undone": np.array(undone)} if monotone else {}),
     )  # fmt: skip
 
 

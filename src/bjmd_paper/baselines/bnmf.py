@@ -18,6 +18,7 @@ The objective is the negative log joint up to terms that no unknown enters,
 Under gibbs the trace holds it at every draw, and at the end, as the objective, at the posterior means.
 """
 
+from copy import copy
 from typing import Literal
 
 import numpy as np
@@ -78,7 +79,7 @@ def gibbs(chain, burn_in, n_draws):
 
 
 class ConditionalModes:
-    """icm (loop.Algorithm); the chain moves in place and is its own state."""
+    """icm (loop.Algorithm); the chain is its own state."""
 
     def __init__(self, chain):
         self.chain = chain
@@ -87,7 +88,9 @@ class ConditionalModes:
         return self.chain
 
     def sweep(self, chain):
-        return chain, chain.sweep(draw=False)
+        after = copy(chain)  # which moves in place
+        after.wt, after.h = chain.wt.copy(), chain.h.copy()
+        return after, after.sweep(draw=False)
 
     def memberships(self, chain):
         return [chain.h]

@@ -67,7 +67,9 @@ def fit(
     """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself twice in a row."""
     positive_number("smoothing", smoothing)
     algorithm = LaplaceApproximation(sources, Priors(alpha0, lambda_), n_components, smoothing, seed)
-    return loop.run(algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2)
+    return loop.run(
+        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2, monotone=False
+    )
 
 
 @dataclass(frozen=True)

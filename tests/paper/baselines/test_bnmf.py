@@ -45,6 +45,16 @@ def test_without_data_the_draws_are_the_exponential_prior():
     assert stats.kstest(draws, stats.expon(scale=2).cdf).pvalue > 1e-3
 
 
+def test_a_sweep_of_modes_leaves_the_one_before_as_it_was(nonnegative, rng):
+    """The loop goes back to it where rounding raised the objective."""
+    modes = bnmf.ConditionalModes(bnmf.Chain(nonnegative.concatenated(), 3, rng, Priors(), 1.0, 1.0))
+    before, _ = modes.sweep(modes.start())
+    kept = before.wt.copy(), before.h.copy(), before.s2
+    after, _ = modes.sweep(before)
+    assert np.array_equal(before.wt, kept[0]) and np.array_equal(before.h, kept[1]) and before.s2 == kept[2]
+    assert not np.array_equal(after.wt, before.wt)
+
+
 def test_modes_against_the_literal_loop(rng):
     """Entries in turn, each at the maximum of its conditional given the newest of the others; 70 fill two blocks."""
     half = rng.random((3, 10))

@@ -1,0 +1,87 @@
+"""When should MAP stop?  Rules for it, on small, awkward data sets that are fitted far beyond any of them.
+
+    python benchmarks/stops.py --number 420
+
+A rule stops too early if a membership moves by more than 0.1 between there and the end of the long fit, in which the
+objective changes by at most 1e-10 nats per entry twice in a row, or 4,000 sweeps are done.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from prove.fits import _sources
+
+from bjmd.errors import FitError
+from bjmd.fits import registry
+
+MOST, MOVED = 1000, 0.1
+"""Sweeps that a rule may take, and the move of a membership that makes its stop too early."""
+RULES = {
+    "change per entry <= 1e-5, twice": (1e-5, 2, np.inf),
+    "change per entry <= 1e-6, twice (the rule)": (1e-6, 2, np.inf),
+    "change per entry <= 1e-7, twice": (1e-7, 2, np.inf),
+    "change per entry <= 1e-8, twice": (1e-8, 2, np.inf),
+    "change per entry <= 1e-6, 5 times": (1e-6, 5, np.inf),
+    "change per entry <= 1e-6, 10 times": (1e-6, 10, np.inf),
+    "change per entry <= 1e-6 and memberships <= 1e-3, twice": (1e-6, 2, 1e-3),
+    "change per entry <= 1e-6 and memberships <= 1e-4, twice": (1e-6, 2, 1e-4),
+    "change per entry <= 1e-6 and memberships <= 1e-5, twice": (1e-6, 2, 1e-5),
+}
+"""The most that the objective and a membership may change, and in how many sweeps in a row."""
+
+
+def long_fit(number):
+    """Of every sweep that was not undone: its number, both changes, how far it is from the end, and from the bottom."""
+    rng = np.random.default_rng((99, number))
+    sources, n_components, memberships = _sources(rng, may_be_sparse=True), int(rng.integers(2, 6)), []
+    if sum(sources.n_samples) < n_components:
+        return None
+    try:
+        result = registry.fit(
+            "map-bjmd", sources, n_components, number % 1000, tol=1e-10, max_sweeps=4000,
+            watch=lambda parts: memberships.append(np.hstack(parts)) or {},
+        )  # fmt: skip
+    except FitError:
+        return None
+    kept = np.isnan(result.history["undone"])
+    trace, columns = result.trace[kept], np.array(memberships[: kept.sum()])
+    change = np.abs(np.diff(trace, prepend=np.inf)) / sum(sources.n_observed)
+    move = np.abs(np.diff(columns, axis=0, prepend=np.inf)).max(axis=(1, 2))
+    left = np.abs(columns - columns[-1]).max(axis=(1, 2))
+    return np.flatnonzero(kept) + 1, change, move, left, trace - trace[-1]
+
+
+def stop(fit, tol, times, most_moved):
+    """The place among those sweeps at which a rule stops, or None."""
+    sweeps, change, move, *_ = fit
+    small = (change <= tol) & (move <= most_moved)
+    for i in range(times - 1, len(small)):
+        if small[i - times + 1 : i + 1].all():
+            return i if sweeps[i] <= MOST else None
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--number", type=int, default=420)
+    with threadpool_limits(1):
+        fits = [fit for fit in map(long_fit, range(parser.parse_args().number)) if fit is not None]
+    print(f"{len(fits)} data sets\n\n| rule | stops within {MOST:,} sweeps | too early | sweeps, mean | gain missed |")
+    print("|---|---:|---:|---:|---:|")
+    for name, rule in RULES.items():
+        places = [stop(fit, *rule) for fit in fits]
+        sweeps = [MOST if i is None else fit[0][i] for fit, i in zip(fits, places, strict=True)]
+        gains = [fit[4][i] for fit, i in zip(fits, places, strict=True) if i is not None and fit[3][i] > MOVED]
+        stops = sum(i is not None for i in places)
+        missed = f"{np.median(gains):.2g}, at most {max(gains):.2g} nats" if gains else ""
+        print(f"| {name} | {stops} | {len(gains)} ({len(gains) / stops:.1%}) | {np.mean(sweeps):.0f} | {missed} |")
+
+
+if __name__ == "__main__":
+    main()
