@@ -19,6 +19,7 @@ Under gibbs the trace holds it at every draw, and at the end, as the objective, 
 """
 
 from copy import copy
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import Priors, noise_terms, residual_sum_of_squares
 from bjmd_paper.baselines import joint_nmf
-from bjmd_paper.baselines.factor_updates import update_factor
+from bjmd_paper.baselines.factor_updates import draw_factor, improve_factor
 
 MIXED = 1.1
 """The draws count as mixed when the split R-hat of the noise is below this."""
@@ -120,10 +121,11 @@ class Chain:
 
     def sweep(self, draw):
         """Draw W, H and s2 in turn, or take their conditional modes; returns the objective."""
+        update = partial(draw_factor, rng=self.rng) if draw else partial(improve_factor, passes=1)
         products = data_times_memberships(self.x, self.h)
-        update_factor(self.h @ self.h.T / self.s2, products / self.s2, self.rate_w, self.wt, self.rng, draw)
+        update(self.h @ self.h.T / self.s2, products / self.s2, self.rate_w, self.wt)
         gram, projection = self.wt @ self.wt.T, components_times_data(self.wt, self.x)
-        update_factor(gram / self.s2, projection / self.s2, self.rate_h, self.h, self.rng, draw)
+        update(gram / self.s2, projection / self.s2, self.rate_h, self.h)
         rss = residual_sum_of_squares(self.squared_norm, gram, projection, self.h)
         shape, rate = self.priors.a0 + 0.5 * self.n_entries, self.priors.b0 + 0.5 * rss
         self.s2 = rate / (self.rng.standard_gamma(shape) if draw else shape + 1)

@@ -5,40 +5,60 @@ The columns of a are independent of each other, and one entry has, given the res
     exp(-p a^2 / 2 + q a),  a >= 0,      p = P_kk,      q = L_k - sum_{m != k} P_km a_m - rate.
 
 With P and L from least squares and rate 0, the modes max(q/p, 0) are a pass of hierarchical alternating least squares.
+Columns go in blocks of lanes, so that q is one vector operation a component.
 """
 
 import numpy as np
 
-from bjmd_numerics.lanes import LANES, compiled
+from bjmd_numerics.lanes import LANES, compiled, load, store
 
 NEARLY_FLAT = 1e-300
 """The least p: for a component that the other factor leaves empty the density is exponential."""
 
 
 @compiled
-def update_factor(precision, linear, rate, a, rng, draw):
-    """One pass over the entries of a (K x n), each given the others; in place.
-
-    Columns go in blocks, whose q is one vector operation a component.
-    """
+def improve_factor(precision, linear, rate, a, passes):
+    """Passes over the entries of a (K x n), each of which goes to its mode given the others; in place."""
     size, n_columns = a.shape
-    q = np.empty(LANES)
+    block, b, q = np.empty((size, LANES)), np.empty((size, LANES)), np.empty(LANES)
     for first in range(0, n_columns, LANES):
-        n_block = min(LANES, n_columns - first)
+        load(a, first, block)
+        load(linear, first, b)
+        for _ in range(passes):
+            for k in range(size):
+                p = _conditional(precision, b, rate, block, k, q)
+                for lane in range(LANES):
+                    block[k, lane] = max(q[lane] / p, 0.0)
+        store(block, a, first)
+
+
+@compiled
+def draw_factor(precision, linear, rate, a, rng):
+    """One pass over the entries of a (K x n), each drawn given the others; in place."""
+    size, n_columns = a.shape
+    block, b, q = np.empty((size, LANES)), np.empty((size, LANES)), np.empty(LANES)
+    for first in range(0, n_columns, LANES):
+        n_block = load(a, first, block)
+        load(linear, first, b)
         for k in range(size):
-            p = max(precision[k, k], NEARLY_FLAT)
+            p = _conditional(precision, b, rate, block, k, q)
             for lane in range(n_block):
-                q[lane] = linear[k, first + lane] - rate
-            for m in range(size):
-                if m != k:
-                    for lane in range(n_block):
-                        q[lane] -= precision[k, m] * a[m, first + lane]
-            if draw:
-                for lane in range(n_block):
-                    a[k, first + lane] = rectified_gaussian(p, q[lane], rng)
-            else:
-                for lane in range(n_block):
-                    a[k, first + lane] = max(q[lane] / p, 0.0)
+                block[k, lane] = rectified_gaussian(p, q[lane], rng)
+        store(block, a, first)
+
+
+@compiled
+def _conditional(precision, b, rate, block, k, q):
+    """q of component k in every lane, and p."""
+    size, lanes = block.shape
+    for lane in range(lanes):
+        q[lane] = b[k, lane] - rate
+    for m in range(size):
+        if m != k:
+            weight = precision[k, m]
+            for lane in range(lanes):
+                q[lane] -= weight * block[m, lane]
+    return max(precision[k, k], NEARLY_FLAT)
 
 
 @compiled

@@ -22,7 +22,7 @@ from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
 from bjmd_paper.baselines import semi_nmf
-from bjmd_paper.baselines.factor_updates import update_factor
+from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.joint_nmf import PASSES, PATIENCE
 
 
@@ -63,20 +63,16 @@ class IntegrativeNMF:
         grams = [h @ h.T for h in hs]
         products = [data_times_memberships(x, h) for x, h in zip(self.sources.matrices, hs, strict=True)]
         for vt, gram, product in zip(vts, grams, products, strict=True):
-            self.improve((1 + self.lambda_) * gram, product - gram @ wt, vt)
+            improve_factor((1 + self.lambda_) * gram, product - gram @ wt, 0.0, vt, PASSES)
         left = sum(product - gram @ vt for vt, gram, product in zip(vts, grams, products, strict=True))
-        self.improve(sum(grams), left, wt)
+        improve_factor(sum(grams), left, 0.0, wt, PASSES)
         error = 0.0
         for x, squared_norm, vt, h in zip(self.sources.matrices, self.sources.squared_norms, vts, hs, strict=True):
             gram = (wt + vt) @ (wt + vt).T + self.lambda_ * (vt @ vt.T)
             projection = components_times_data(wt + vt, x)
-            self.improve(gram, projection, h)
+            improve_factor(gram, projection, 0.0, h, PASSES)
             error += residual_sum_of_squares(squared_norm, gram, projection, h)
         return State(np.hstack(hs), wt, tuple(vts)), error
-
-    def improve(self, gram, products, factor):
-        for _ in range(PASSES):
-            update_factor(gram, products, 0.0, factor, self.rng, False)
 
     def memberships(self, state):
         return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]

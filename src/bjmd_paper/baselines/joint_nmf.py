@@ -14,7 +14,7 @@ from bjmd.data.sources import Sources
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
-from bjmd_paper.baselines.factor_updates import update_factor
+from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.semi_nmf import SemiNMF, State
 
 PASSES, PATIENCE = 5, 5
@@ -36,7 +36,7 @@ class JointNMF(SemiNMF):
     """W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, n_components, rng):
-        (x,), self.rng = sources.matrices, rng
+        (x,) = sources.matrices
         scale = np.sqrt(x.sum() / (x.shape[0] * x.shape[1] * n_components))  # W and H share the mean of the data evenly
         self.wt, h = (scale * np.abs(rng.standard_normal((n_components, n))) for n in x.shape)
         super().__init__(sources, h)
@@ -46,11 +46,7 @@ class JointNMF(SemiNMF):
 
     def sweep(self, state):
         wt, h = state.wt.copy(), state.h.copy()
-        self.improve(h @ h.T, data_times_memberships(self.x, h), wt)
+        improve_factor(h @ h.T, data_times_memberships(self.x, h), 0.0, wt, PASSES)
         gram, projection = wt @ wt.T, components_times_data(wt, self.x)
-        self.improve(gram, projection, h)
+        improve_factor(gram, projection, 0.0, h, PASSES)
         return State(h, wt), residual_sum_of_squares(self.squared_norm, gram, projection, h)
-
-    def improve(self, gram, products, factor):
-        for _ in range(PASSES):
-            update_factor(gram, products, 0.0, factor, self.rng, False)

@@ -47,7 +47,7 @@ from bjmd.fits.posterior import Normal, Posterior
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, residual_sum_of_squares
 from bjmd_numerics import simplex
-from bjmd_numerics.lanes import LANES, cholesky, compiled, load, solve, store
+from bjmd_numerics.lanes import LANES, cholesky, compiled, invert_factor, load, solve, store
 
 NOISE_FLOOR = 1e-12
 """The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit is perfect."""
@@ -179,7 +179,6 @@ def _approximate_rows(precision, linear, wt, lambda_, eps):
     w = np.empty((size, lanes))
     y = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
-    unit = np.empty((size, lanes))
     terms = 0.0
     failed = 0
     for first in range(0, n_rows, lanes):
@@ -194,15 +193,15 @@ def _approximate_rows(precision, linear, wt, lambda_, eps):
         for k in range(size):
             for lane in range(n_block):
                 terms += np.sqrt(w[k, lane] ** 2 + eps**2) / lambda_ - np.log(matrix[k, k, lane])
-            unit[:] = 0.0
-            unit[k] = 1.0
-            solve(matrix, unit)
+        _invert(matrix)
+        for k in range(size):
             for lane in range(n_block):
-                deviation[k, first + lane] = np.sqrt(unit[k, lane])
-                terms += 0.5 * unit[k, lane] * curvature[k, lane]
-            for p in range(size):
+                deviation[k, first + lane] = np.sqrt(matrix[k, k, lane])
+                terms += 0.5 * matrix[k, k, lane] * curvature[k, lane]
+            for p in range(k + 1):
                 for lane in range(n_block):
-                    spread[k, p] += unit[p, lane]
+                    spread[k, p] += matrix[k, p, lane]
+    _mirror(spread)
     return spread, deviation, terms, failed
 
 
@@ -219,7 +218,7 @@ def _climb_rows(precision, y, w, lambda_, eps, matrix):
     it raises f by a fair part of what it promises is safeguard enough.
     """
     size, lanes = w.shape
-    u = np.zeros((size, lanes))
+    u = w / np.sqrt(w * w + eps * eps)
     promise = np.empty(lanes)
     gain = np.empty(lanes)
     left = lanes
@@ -301,8 +300,8 @@ def approximate_columns(scaled_gram, alpha0, h):
     total = alpha0.sum()
     block = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
-    gram_h = np.empty((size, lanes))
-    inner = np.empty(lanes)
+    gram_h, through = np.empty((size, lanes)), np.empty((size, lanes))
+    inner, moved = np.empty(lanes), np.empty(lanes)
     terms = 0.0
     for first in range(0, n_columns, lanes):
         n_block = load(h, first, block)
@@ -328,18 +327,51 @@ def approximate_columns(scaled_gram, alpha0, h):
             matrix[k, k] += alpha0[k]
         cholesky(matrix)
         for k in range(size):
-            x = -block * block[k]
-            x[k] += block[k]
-            solve(matrix, x)
             for lane in range(n_block):
-                terms -= alpha0[k] * np.log(block[k, lane]) - 0.5 * total * x[k, lane] + np.log(matrix[k, k, lane])
-            inner[:] = 0.0
+                terms -= alpha0[k] * np.log(block[k, lane]) + np.log(matrix[k, k, lane])
+        _invert(matrix)
+        # With S the inverse and t = Sh:  V_kp = h_k h_p (S_kp - t_k - t_p + h't),  tr(S J) = sum_k h_k (S_kk - t_k)
+        inner[:] = 0.0
+        for k in range(size):
+            through[k] = 0.0
             for p in range(size):
-                inner += block[p] * x[p]
-            moved = block * (x - inner)
-            for lane in range(n_block):
-                deviation[k, first + lane] = np.sqrt(max(moved[k, lane], 0.0))
-            for p in range(size):
+                row, column = max(k, p), min(k, p)
+                for lane in range(lanes):
+                    through[k, lane] += matrix[row, column, lane] * block[p, lane]
+            for lane in range(lanes):
+                inner[lane] += block[k, lane] * through[k, lane]
+        for k in range(size):
+            for p in range(k + 1):
+                for lane in range(lanes):
+                    bend = matrix[k, p, lane] - through[k, lane] - through[p, lane] + inner[lane]
+                    moved[lane] = block[k, lane] * block[p, lane] * bend
                 for lane in range(n_block):
-                    spread[k, p] += moved[p, lane]
+                    spread[k, p] += moved[lane]
+            for lane in range(n_block):
+                deviation[k, first + lane] = np.sqrt(max(moved[lane], 0.0))
+                terms += 0.5 * total * block[k, lane] * (matrix[k, k, lane] - through[k, lane])
+    _mirror(spread)
     return spread, deviation, terms
+
+
+@compiled
+def _invert(factor):
+    """Overwrite the lower triangle that `cholesky` left by that of the inverse matrix."""
+    size, lanes = factor.shape[0], factor.shape[2]
+    invert_factor(factor)
+    entry = np.empty(lanes)
+    for k in range(size):
+        for p in range(k + 1):  # (k, k) last, for the others need it
+            entry[:] = 0.0
+            for i in range(k, size):
+                for lane in range(lanes):
+                    entry[lane] += factor[i, k, lane] * factor[i, p, lane]
+            factor[k, p] = entry
+
+
+@compiled
+def _mirror(matrix):
+    """Copy the lower triangle to the upper one."""
+    for k in range(len(matrix)):
+        for p in range(k):
+            matrix[p, k] = matrix[k, p]
