@@ -33,6 +33,8 @@ from bjmd_numerics.polygamma import gamma_functions
 LONGEST = 2.0
 """The most by which one step may change any ln g_k."""
 MAX_HALVINGS = 8
+LEAST_PIVOT = 1e-10
+"""Of a curvature that is taken for positive definite, relative to its diagonal."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     g = start.copy()
     n_columns = g.shape[1]
     value, promise = np.empty(n_columns), np.empty(n_columns)
-    precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (n_columns,)))
+    precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (1, n_columns)))
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
     # with one component f is constant: steps would follow its rounding, and momentum would follow them to infinity
     steps = max_steps if len(g) > 1 else 0
@@ -115,43 +117,66 @@ def _maximise(begin, end, gram, gaps, linear, precisions, alpha0, g, value, prom
     gradient, direction = np.empty((size, lanes)), np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
     f, f_trial, gain, step = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    pivots = np.empty(lanes)
     finished = np.empty(lanes, dtype=np.bool_)
     for first in range(begin, end, lanes):
-        load(g, first, point[:size])
+        load(g, first, trial[:size])
         load(gaps, first, gap)
-        load(precisions.reshape(1, n_columns), first, precision)
+        load(precisions, first, precision)
         n_block = load(linear, first, b)
-        _evaluate(gram, gap, b, precision[0], alpha0, point, functions, state, f)
-        finished[:] = False
-        for _ in range(max_steps):
-            _gradient(b, precision[0], alpha0, point, functions, state, gradient)
-            _newton_direction(gram, gap, b, precision[0], alpha0, point, functions, state, gradient, matrix, direction)
-            _measure(point, gradient, direction, gain, step)
+        for lane in range(lanes):
+            step[lane] = 0.0
+            finished[lane] = False
+        n_steps = n_halvings = 0
+        while True:  # each function is called in one place only: the compiler takes its time for every copy
+            _sum_up(b, trial, trial_state)
+            gamma_functions(trial, trial_functions)
+            _evaluate(gram, gap, precision[0], alpha0, trial, trial_functions, trial_state, f_trial)
+            fell = False
             for lane in range(lanes):
-                finished[lane] |= gain[lane] <= tol
-                if finished[lane]:
-                    step[lane] = 0.0
-            if finished.all():
-                break
-            for halving in range(MAX_HALVINGS + 1):
+                if step[lane] > 0.0 and not f_trial[lane] >= f[lane]:
+                    step[lane] *= 0.5
+                    fell = True
+                    if n_halvings == MAX_HALVINGS - 1:
+                        step[lane] = 0.0  # rounding is all that is left; evaluate once more where we were
+                        finished[lane] = True
+            n_halvings += 1
+            if not fell:
+                point, trial = trial, point
+                functions, trial_functions = trial_functions, functions
+                state, trial_state = trial_state, state
+                f, f_trial = f_trial, f
+                if n_steps == max_steps:
+                    break
+                _gradient(b, precision[0], alpha0, point, functions, state, gradient)
+                for attempt in range(2):
+                    _curvature(gram, gap, b, precision[0], alpha0, point, functions, state, gradient, matrix)
+                    if attempt == 1:
+                        _natural_curvature(gram, gap, precision[0], point, functions, state, pivots, matrix)
+                    pivots = cholesky(matrix)
+                    concave = True
+                    for lane in range(lanes):
+                        concave &= pivots[lane] > LEAST_PIVOT
+                    if concave:
+                        break
                 for k in range(size):
                     for lane in range(lanes):
-                        trial[k, lane] = point[k, lane] * np.exp(step[lane] * direction[k, lane])
-                _evaluate(gram, gap, b, precision[0], alpha0, trial, trial_functions, trial_state, f_trial)
-                fell = False
+                        direction[k, lane] = point[k, lane] * gradient[k, lane]
+                solve(matrix, direction)
+                _measure(point, gradient, direction, gain, step)
+                n_finished = 0
                 for lane in range(lanes):
-                    if step[lane] > 0.0 and not f_trial[lane] >= f[lane]:
-                        step[lane] *= 0.5
-                        fell = True
-                        if halving == MAX_HALVINGS - 1:
-                            step[lane] = 0.0  # rounding is all that is left; evaluate once more where we were
-                            finished[lane] = True
-                if not fell:
+                    finished[lane] |= gain[lane] <= tol
+                    if finished[lane]:
+                        step[lane] = 0.0
+                        n_finished += 1
+                if n_finished == lanes:
                     break
-            point, trial = trial, point
-            functions, trial_functions = trial_functions, functions
-            state, trial_state = trial_state, state
-            f, f_trial = f_trial, f
+                n_steps += 1
+                n_halvings = 0
+            for k in range(size):
+                for lane in range(lanes):
+                    trial[k, lane] = point[k, lane] * np.exp(step[lane] * direction[k, lane])
         for lane in range(n_block):
             value[first + lane] = f[lane]
             promise[first + lane] = gain[lane]
@@ -159,22 +184,28 @@ def _maximise(begin, end, gram, gaps, linear, precisions, alpha0, g, value, prom
 
 
 @part
-def _evaluate(gram, gap, b, precision, alpha0, point, functions, state, f):
-    """f in every lane; fills s, the gamma functions, and the state (2Gg + d, u, P)."""
+def _sum_up(b, point, state):
+    """Fills s and u."""
     size, lanes = b.shape
-    total_alpha0 = alpha0.sum()
-    s, u, big = point[size], state[size], state[size + 1]
+    s, u = point[size], state[size]
     for lane in range(lanes):
         s[lane] = 0.0
         u[lane] = 0.0
-        big[lane] = 0.0
     for k in range(size):
         for lane in range(lanes):
             s[lane] += point[k, lane]
             u[lane] += b[k, lane] * point[k, lane]
-    gamma_functions(point, functions)
+
+
+@part
+def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
+    """f in every lane; fills what is left of the state: 2Gg + d and P."""
+    size, lanes = len(gram), len(f)
+    total_alpha0 = alpha0.sum()
+    s, u, big = point[size], state[size], state[size + 1]
     for lane in range(lanes):
         f[lane] = (s[lane] - total_alpha0) * functions[1, size, lane] - functions[0, size, lane]
+        big[lane] = 0.0
     for k in range(size):
         for lane in range(lanes):
             state[k, lane] = 0.0
@@ -220,22 +251,6 @@ def _gradient(b, precision, alpha0, point, functions, state, out):
 
 
 @part
-def _newton_direction(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix, direction):
-    """The step in ln g; natural gradient where -f'' in ln g is not positive definite."""
-    size, lanes = b.shape
-    _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix)
-    indefinite = ~(cholesky(matrix) > 1e-10)
-    if indefinite.any():
-        _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix)
-        _natural_curvature(gram, gap, precision, point, functions, state, indefinite, matrix)
-        cholesky(matrix)
-    for k in range(size):
-        for lane in range(lanes):
-            direction[k, lane] = point[k, lane] * gradient[k, lane]
-    solve(matrix, direction)
-
-
-@part
 def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix):
     """matrix = -f'' in ln g, that is diag(g) (-f'') diag(g) - diag(g f'); lower triangle."""
     size, lanes = b.shape
@@ -268,11 +283,11 @@ def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradien
 
 
 @part
-def _natural_curvature(gram, gap, precision, point, functions, state, chosen, matrix):
-    """Overwrite the chosen lanes of the matrix by the curvature F + 2 t c (G - 1v' - v1' + q 11'), in ln g."""
+def _natural_curvature(gram, gap, precision, point, functions, state, pivots, matrix):
+    """In lanes whose pivots are too small, matrix = F + 2 t c (G - 1v' - v1' + q 11') in ln g."""
     size, lanes = gram.shape[0], point.shape[1]
     for lane in range(lanes):
-        if chosen[lane]:
+        if not pivots[lane] > LEAST_PIVOT:
             s = point[size, lane]
             weight = precision[lane] / (s * (s + 1.0))
             quadratic = 0.0

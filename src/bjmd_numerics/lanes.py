@@ -4,7 +4,10 @@ A fit solves one K x K system for every column and every row of the data, a few 
 for LAPACK to be worth a call.  Here LANES of them go side by side: the last axis of every array is the lane, every
 inner loop runs over it, and the compiler turns that loop into vector instructions.
 
-All functions are compiled, work in place and release the GIL, so restarts can run in threads.
+All work in place.  What Python calls is `compiled`: it releases the GIL, so restarts can run in threads, and is kept on
+disk.  What that calls is a `part`, which has no code of its own; from Python it is plain Python.  The first fit after an
+installation waits for the compiler, which takes its time for every function of NumPy (hence loops that fill arrays), for
+every place that calls a part, and for every level of calls below another.
 
 numba keeps compiled code beside each file and renews it when that file changes.  What it inlined from another file it
 does not renew: after editing this file, remove the __pycache__ folders.
@@ -12,15 +15,15 @@ does not renew: after editing this file, remove the __pycache__ folders.
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 LANES = 64
 
 compiled = njit(cache=True, nogil=True, error_model="numpy")
-part = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
-"""For functions that one compiled function calls: the code of that one has theirs, so theirs alone is not kept."""
+part = register_jitable(error_model="numpy")
 
 
-@compiled
+@part
 def load(columns, first, block):
     """Fill the lanes of a block with the columns from `first` on; returns how many there were.
 
@@ -34,7 +37,7 @@ def load(columns, first, block):
     return n_block
 
 
-@compiled
+@part
 def store(block, columns, first):
     """Write the lanes of a block back to the columns from `first` on."""
     size, lanes = block.shape
@@ -43,13 +46,13 @@ def store(block, columns, first):
             columns[k, first + lane] = block[k, lane]
 
 
-@compiled
+@part
 def packed(k, p):
     """The place of entry (k, p) of a symmetric matrix among its K(K+1)/2 packed ones."""
     return k * (k + 1) // 2 + p if p <= k else p * (p + 1) // 2 + k
 
 
-@compiled
+@part
 def whiten(precision, root, matrix):
     """matrix = I + D P D in every lane, with D = diag(root); lower triangle.
 
@@ -64,7 +67,7 @@ def whiten(precision, root, matrix):
             matrix[k, k, lane] += 1.0
 
 
-@compiled
+@part
 def cholesky(a):
     """Factor a[:, :, lane] = L L' in place (lower triangle); the diagonal holds 1 / L_jj.
 
@@ -74,8 +77,9 @@ def cholesky(a):
     """
     size = a.shape[0]
     lanes = a.shape[2]
-    diagonal = np.empty(lanes)
-    smallest = np.ones(lanes)
+    diagonal, smallest = np.empty(lanes), np.empty(lanes)
+    for lane in range(lanes):
+        smallest[lane] = 1.0
     for j in range(size):
         for lane in range(lanes):
             diagonal[lane] = abs(a[j, j, lane]) + 1e-300
@@ -92,7 +96,7 @@ def cholesky(a):
     return smallest
 
 
-@compiled
+@part
 def solve(factor, x):
     """Overwrite x[:, lane] by the solution of (L L') y = x, with the factor that `cholesky` left."""
     size, lanes = x.shape
@@ -110,7 +114,7 @@ def solve(factor, x):
             x[i, lane] *= factor[i, i, lane]
 
 
-@compiled
+@part
 def invert_factor(factor):
     """Overwrite the lower triangle that `cholesky` left by L^-1, so that the inverse of the matrix is L^-1' L^-1."""
     size, lanes = factor.shape[0], factor.shape[2]

@@ -137,8 +137,9 @@ def weighted_squares(z, shift, of_rows, of_columns):
 @compiled
 def _weighted_squares(begin, end, z, shift, of_rows, of_columns, columns):
     """The rows' sums over the columns from `begin` to `end`; adds to those columns."""
-    rows = np.zeros(z.shape[0])
-    for i in range(z.shape[0]):
+    rows = np.empty(len(z))
+    for i in range(len(z)):
+        rows[i] = 0.0
         for j in range(begin, end):
             difference = z[i, j] - shift[i]
             square = difference * difference

@@ -55,13 +55,15 @@ def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE, max_steps=MAX_ST
     size, n_columns = linear.shape
     alpha = np.broadcast_to(np.asarray(alpha, dtype=float), (size,))
     # Far below any tolerance, this keeps repeated warm starts of a plain quadratic programme off the boundary.
-    alpha = np.maximum(alpha, 1e-13 * np.abs(gram).max())
+    gram_scale = np.abs(gram).max()
+    alpha = np.maximum(alpha, 1e-13 * gram_scale)
     if start is None:
         h, slack = _centre(gram, linear, alpha)
     else:
         h, slack = start.h.copy(), start.slack.copy()
     residual = np.empty(n_columns)
-    shared = gram, linear, alpha, h, slack, residual, tol, max_steps, start is not None
+    scale = max(gram_scale, alpha.max())
+    shared = gram, linear, alpha, h, slack, residual, tol, max_steps, start is not None, scale
     ranges = threads.parts(n_columns, 2 * n_columns * size**3, LANES)
     steps = max(threads.each(lambda *ends: _minimise(*ends, *shared), ranges))
     stuck = np.flatnonzero(residual > tol)
@@ -84,20 +86,22 @@ def _centre(gram, linear, alpha):
 
 
 @compiled
-def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_steps, monotone):
+def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_steps, monotone, scale):
     """Newton steps on the columns from `begin` to `end` that still need one; overwrites h, slack and residual.
 
     Returns the steps taken.
     """
     size, n_columns = linear.shape
-    gram_scale = max(np.abs(gram).max(), alpha.max())
-    active = np.arange(begin, end)
     n_active = end - begin
+    active = np.empty(n_active, dtype=np.int64)
+    for i in range(n_active):
+        active[i] = begin + i
     lanes = min(LANES, n_columns)
     block_h = np.empty((size, lanes))
     block_s = np.empty((size, lanes))
     block_b = np.empty((size, lanes))
-    work = np.empty((6, size, lanes))
+    gradient, target = np.empty((size, lanes)), np.empty((size, lanes))
+    dh, ones, ds = np.empty((size, lanes)), np.empty((size, lanes)), np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
     column = np.empty(lanes, dtype=np.int64)
     block_residual = np.empty(lanes)
@@ -115,16 +119,19 @@ def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_step
                     block_h[k, lane] = h[k, column[lane]]
                     block_s[k, lane] = slack[k, column[lane]]
                     block_b[k, lane] = linear[k, column[lane]]
-            gradient = work[0]
             _quadratic_gradient(gram, block_b, block_h, gradient)
-            _residual(gradient, block_b, alpha, block_h, block_s, gram_scale, block_residual)
+            _residual(gradient, block_b, alpha, block_h, block_s, scale, block_residual)
             worst = 0.0
             for lane in range(n_block):
                 residual[column[lane]] = block_residual[lane]
                 worst = max(worst, block_residual[lane])
             if worst <= tol or steps == max_steps:
                 continue
-            _newton_step(gram, gradient, alpha, block_h, block_s, matrix, work)
+            _newton_system(gram, gradient, alpha, block_h, block_s, matrix, target, dh, ones)
+            cholesky(matrix)
+            solve(matrix, dh)
+            solve(matrix, ones)
+            _newton_step(block_h, block_s, target, dh, ones, ds)
             for lane in range(n_block):
                 if block_residual[lane] > tol:
                     for k in range(size):
@@ -158,7 +165,10 @@ def _quadratic_gradient(gram, b, h, out):
 def _residual(gradient, b, alpha, h, s, gram_scale, out):
     """The largest violation of the optimality conditions in each lane, relative to the problem's scale."""
     size, lanes = h.shape
-    mu, total, scale = np.zeros(lanes), np.zeros(lanes), np.full(lanes, gram_scale)
+    mu, total, scale = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    for lane in range(lanes):
+        mu[lane] = total[lane] = 0.0
+        scale[lane] = gram_scale
     for k in range(size):
         for lane in range(lanes):
             mu[lane] += h[k, lane] * (gradient[k, lane] - s[k, lane])
@@ -176,11 +186,12 @@ def _residual(gradient, b, alpha, h, s, gram_scale, out):
 
 
 @part
-def _newton_step(gram, gradient, alpha, h, s, matrix, work):
-    """One primal-dual Newton step in every lane; overwrites h and s."""
+def _newton_system(gram, gradient, alpha, h, s, matrix, target, dh, ones):
+    """Fills A, the targets t, and the two right-hand sides of Newton's step in every lane."""
     size, lanes = h.shape
-    target, dh, ones, ds = work[1], work[2], work[3], work[4]
-    gap = np.zeros(lanes)
+    gap = np.empty(lanes)
+    for lane in range(lanes):
+        gap[lane] = 0.0
     for k in range(size):
         for lane in range(lanes):
             gap[lane] += h[k, lane] * s[k, lane]
@@ -190,20 +201,25 @@ def _newton_step(gram, gradient, alpha, h, s, matrix, work):
             dh[k, lane] = target[k, lane] / h[k, lane] - gradient[k, lane]
             ones[k, lane] = 1.0
         for p in range(k + 1):
-            matrix[k, p] = gram[k, p]
+            for lane in range(lanes):
+                matrix[k, p, lane] = gram[k, p]
         for lane in range(lanes):
             matrix[k, k, lane] += s[k, lane] / h[k, lane]
-    cholesky(matrix)
-    solve(matrix, dh)
-    solve(matrix, ones)
 
-    short = np.ones(lanes)  # what the sum lacks, first before and then after the step along dh alone
-    reach = np.zeros(lanes)
+
+@part
+def _newton_step(h, s, target, dh, ones, ds):
+    """One primal-dual Newton step in every lane, from the solutions for both right-hand sides; overwrites h and s."""
+    size, lanes = h.shape
+    short, reach, step, total = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    for lane in range(lanes):
+        short[lane] = 1.0  # what the sum lacks, first before and then after the step along dh alone
+        reach[lane] = total[lane] = 0.0
+        step[lane] = 1.0 / BOUNDARY
     for k in range(size):
         for lane in range(lanes):
             short[lane] -= h[k, lane] + dh[k, lane]
             reach[lane] += ones[k, lane]
-    step = np.full(lanes, 1.0 / BOUNDARY)
     for k in range(size):
         for lane in range(lanes):
             dh[k, lane] += short[lane] / reach[lane] * ones[k, lane]
@@ -213,13 +229,14 @@ def _newton_step(gram, gradient, alpha, h, s, matrix, work):
                 step[lane] = -h[k, lane] / dh[k, lane]
             if s[k, lane] + step[lane] * ds[k, lane] < 0.0:
                 step[lane] = -s[k, lane] / ds[k, lane]
-    total = np.zeros(lanes)
     for k in range(size):
         for lane in range(lanes):
             h[k, lane] += BOUNDARY * step[lane] * dh[k, lane]
             s[k, lane] += BOUNDARY * step[lane] * ds[k, lane]
             total[lane] += h[k, lane]
-    h /= total  # the sum is right but for cancellation in dh, which grows with b / G
+    for k in range(size):
+        for lane in range(lanes):
+            h[k, lane] /= total[lane]  # the sum is right but for cancellation in dh, which grows with b / G
 
 
 @compiled
@@ -233,7 +250,8 @@ def _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, after):
     change, slope = np.empty(lanes), np.empty(lanes)
     for first in range(begin, end, lanes):
         n_block = min(lanes, end - first)
-        change[:] = 0.0
+        for lane in range(lanes):
+            change[lane] = 0.0
         for k in range(size):
             for lane in range(n_block):
                 slope[lane] = -linear[k, first + lane]

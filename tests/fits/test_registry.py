@@ -76,7 +76,8 @@ def test_more_components_than_features(make_sources):
     assert np.sqrt(np.mean((sources.matrices[0] - fit.components @ fit.memberships[0]) ** 2)) < 0.05
 
 
-def test_compiling_is_said_once_and_not_counted(make_sources, monkeypatch, caplog):
+@pytest.mark.parametrize("package", compilation.OURS)
+def test_compiling_is_said_once_and_not_counted(package, make_sources, monkeypatch, caplog):
     """A fit that waits for the compiler says so, and its seconds are those of a fit that does not."""
     registry.fit("map-bjmd", make_sources(), 2)  # so that nothing else has to be compiled or loaded below
     caplog.set_level("INFO", "bjmd")
@@ -86,7 +87,7 @@ def test_compiling_is_said_once_and_not_counted(make_sources, monkeypatch, caplo
     def waiting(*arguments, **options):
         if len(spent) < n_waits:
             before = time.thread_time()
-            namespace = {"__name__": "bjmd.new"}
+            namespace = {"__name__": f"{package}.new"}
             exec("def inner(x):\n    return x + 1\ndef outer(x):\n    return inner(x).sum()", namespace)
             namespace["inner"] = numba.njit(namespace["inner"])
             numba.njit(namespace["outer"])(np.ones(3))

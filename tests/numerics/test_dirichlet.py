@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
 from bjmd_numerics import dirichlet
+from bjmd_numerics.polygamma import gamma_functions
 
 
 def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):
@@ -29,18 +30,19 @@ def f(g, gram, b, precision, alpha0):
 
 
 def derivatives(gram, linear, precision, alpha0, g, gaps=None):
-    """f, its gradient and its curvature in ln g from the compiled pieces, for every column of g."""
+    """f, its gradient and its curvature in ln g from the parts of the compiled function, for every column of g."""
     size, n = g.shape
     precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (n,)))
     gaps = np.empty((0, n)) if gaps is None else gaps
     point, functions, state = np.vstack([g, np.empty(n)]), np.empty((4, size + 1, n)), np.empty((size + 2, n))
     value, gradient, matrix = np.empty(n), np.empty((size, n)), np.empty((size, size, n))
-    dirichlet._evaluate(gram, gaps, linear, precision, alpha0, point, functions, state, value)
+    dirichlet._sum_up(linear, point, state)
+    gamma_functions(point, functions)
+    dirichlet._evaluate(gram, gaps, precision, alpha0, point, functions, state, value)
     dirichlet._gradient(linear, precision, alpha0, point, functions, state, gradient)
     dirichlet._curvature(gram, gaps, linear, precision, alpha0, point, functions, state, gradient, matrix)
     natural = np.empty_like(matrix)
-    everywhere = np.ones(n, dtype=bool)
-    dirichlet._natural_curvature(gram, gaps, precision, point, functions, state, everywhere, natural)
+    dirichlet._natural_curvature(gram, gaps, precision, point, functions, state, np.zeros(n), natural)
     return value, gradient, symmetric(matrix), symmetric(natural)
 
 

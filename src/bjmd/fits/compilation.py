@@ -9,6 +9,8 @@ from numba.core import event
 
 log = logging.getLogger(__name__)
 
+OURS = ("bjmd", "bjmd_numerics", "bjmd_paper")
+
 
 class Compilation(event.Listener):
     """Counts the processor time that compiling our code takes in this thread, while it is installed."""
@@ -24,7 +26,7 @@ class Compilation(event.Listener):
     def on_start(self, event):
         if self._is_ours(event):
             if not Compilation.said:
-                log.info("compiling, once after an installation; this takes about 20 s")
+                log.info("compiling, once after an installation; this takes about 10 s")
             Compilation.said = True
             if not self._begun and gc.isenabled():
                 gc.disable()  # the compiler makes millions of objects and hardly any garbage
@@ -41,4 +43,4 @@ class Compilation(event.Listener):
 
     def _is_ours(self, event):
         module = event.data["dispatcher"].py_func.__module__
-        return threading.get_ident() == self._thread and module.startswith(("bjmd.", "bjmd_paper."))
+        return threading.get_ident() == self._thread and module.split(".")[0] in OURS

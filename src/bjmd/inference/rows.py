@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bjmd_numerics import moments, threads
-from bjmd_numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, part, store, whiten
+from bjmd_numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, part, store
 
 
 class GaussianRows:
@@ -59,9 +59,14 @@ def _gaussian_rows(begin, end, precision, linear, ridge, phi, lack, mean, second
     root, whitened, x = np.empty((size, lanes)), np.empty((size, lanes)), np.empty((size, lanes))
     kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
     each = phi.shape[1] > 0
-    weight, gap, covariance = np.ones((1, lanes)), np.empty((len(lack), lanes)), np.empty(lanes)
-    sums = np.zeros((size, size, lanes))
+    weight, gap, covariance = np.empty((1, lanes)), np.empty((len(lack), lanes)), np.empty(lanes)
+    sums = np.empty((size, size, lanes))
     total = 0.0
+    for lane in range(lanes):
+        weight[0, lane] = 1.0
+        for k in range(size):
+            for p in range(k + 1):
+                sums[k, p, lane] = 0.0
     for first in range(begin, end, lanes):
         load(ridge, first, root)
         n_block = load(linear, first, x)
@@ -74,9 +79,7 @@ def _gaussian_rows(begin, end, precision, linear, ridge, phi, lack, mean, second
         if each:
             load(phi, first, weight)
             load(lack, first, gap)
-            _whiten_each(precision, weight[0], gap, root, matrix)
-        else:
-            whiten(precision, root, matrix)
+        _whiten(precision, weight[0], gap, root, matrix)
         cholesky(matrix)
         invert_factor(matrix)
         for k in range(size):
@@ -114,12 +117,15 @@ def _gaussian_rows(begin, end, precision, linear, ridge, phi, lack, mean, second
     covariance_sum = np.empty((size, size))
     for k in range(size):
         for p in range(k + 1):
-            covariance_sum[k, p] = covariance_sum[p, k] = sums[k, p].sum()
+            covariance_sum[k, p] = 0.0
+            for lane in range(lanes):
+                covariance_sum[k, p] += sums[k, p, lane]
+            covariance_sum[p, k] = covariance_sum[k, p]
     return total, covariance_sum
 
 
 @part
-def _whiten_each(precision, weight, gap, root, matrix):
+def _whiten(precision, weight, gap, root, matrix):
     """matrix = I + D phi (P - gap) D in every lane; lower triangle."""
     size, lanes = root.shape
     for k in range(size):
