@@ -130,7 +130,8 @@ def dirichlet_terms(h, alpha0):
     if not weight.any():
         return 0.0
     ranges = threads.parts(h.shape[1], 32 * h.size)  # about what logarithms cost
-    return -float(weight @ sum(threads.each(lambda a, b: np.log(h[:, a:b]).sum(axis=1), ranges)))
+    sums = threads.each(lambda a, b: np.array([np.log(row[a:b]).sum() for row in h]), ranges)
+    return -float(weight @ sum(sums))
 
 
 def laplace_terms(w, lambda_):

@@ -39,10 +39,11 @@ LEAST_PIVOT = 1e-10
 
 @dataclass(frozen=True)
 class Solution:
-    """Dirichlet parameters g of every column, f(g), and the gain that the last step promised beforehand."""
+    """Dirichlet parameters g of every column, f(g), L(g), and the gain that the last step promised beforehand."""
 
     g: np.ndarray
     value: np.ndarray
+    explained: np.ndarray
     promise: np.ndarray
 
 
@@ -53,16 +54,16 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     """
     g = start.copy()
     n_columns = g.shape[1]
-    value, promise = np.empty(n_columns), np.empty(n_columns)
+    value, explained, promise = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
     precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (1, n_columns)))
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
     # with one component f is constant: steps would follow its rounding, and momentum would follow them to infinity
     steps = max_steps if len(g) > 1 else 0
-    shared = np.ascontiguousarray(gram), gaps, linear, precision, alpha0, g, value, promise, tol, steps
+    shared = np.ascontiguousarray(gram), gaps, linear, precision, alpha0, g, value, explained, promise, tol, steps
     threads.each(lambda *ends: _maximise(*ends, *shared), column_parts(g))
     if not steps:
         promise[:] = 0.0
-    return Solution(g, value, promise)
+    return Solution(g, value, explained, promise)
 
 
 def column_parts(columns):
@@ -74,6 +75,12 @@ def column_parts(columns):
 def mean(g):
     """E[h] of every column."""
     return g / g.sum(axis=0)
+
+
+def move(g, before):
+    """The largest difference between the E[h] of two sets of columns."""
+    ranges = threads.parts(g.shape[1], 4 * g.size)
+    return max(threads.each(lambda a, b: np.abs(mean(g[:, a:b]) - mean(before[:, a:b])).max(), ranges))
 
 
 def second_moment(g, weights=None):
@@ -105,8 +112,8 @@ def log_normaliser(alpha0):
 
 
 @compiled
-def _maximise(begin, end, gram, gaps, linear, precisions, alpha0, g, value, promise, tol, max_steps):
-    """Overwrites g, value and promise of the columns from `begin` to `end`, block by block."""
+def _maximise(begin, end, gram, gaps, linear, precisions, alpha0, g, value, explained, promise, tol, max_steps):
+    """Overwrites g, value, explained and promise of the columns from `begin` to `end`, block by block."""
     size, n_columns = linear.shape
     lanes = min(LANES, n_columns)
     b, gap, precision = np.empty((size, lanes)), np.empty((len(gaps), lanes)), np.empty((1, lanes))
@@ -179,6 +186,7 @@ def _maximise(begin, end, gram, gaps, linear, precisions, alpha0, g, value, prom
                     trial[k, lane] = point[k, lane] * np.exp(step[lane] * direction[k, lane])
         for lane in range(n_block):
             value[first + lane] = f[lane]
+            explained[first + lane] = _explained(point, state, lane)
             promise[first + lane] = gain[lane]
         store(point[:size], g, first)
 
@@ -223,7 +231,14 @@ def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
             state[k, lane] = 2.0 * state[k, lane] + d
             f[lane] += (alpha0[k] - point[k, lane]) * functions[1, k, lane] + functions[0, k, lane]
     for lane in range(lanes):
-        f[lane] += precision[lane] * (u[lane] - 0.5 * big[lane] / (s[lane] + 1.0)) / s[lane]
+        f[lane] += precision[lane] * _explained(point, state, lane)
+
+
+@part
+def _explained(point, state, lane):
+    """L(g) of one lane, from s, u and P."""
+    s, u, big = point[-1, lane], state[-2, lane], state[-1, lane]
+    return (u - 0.5 * big / (s + 1.0)) / s
 
 
 @part

@@ -13,6 +13,7 @@ near the zeros of ln Gamma and psi).
 import numpy as np
 
 from bjmd_numerics.lanes import part
+from bjmd_numerics.logarithm import logarithms
 
 SHIFT = 8
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
@@ -23,6 +24,7 @@ def gamma_functions(x, out):
     """out[0..3] = ln Gamma, psi, psi', psi'' of x, which has shape (rows, lanes)."""
     rows, lanes = x.shape
     value, first, second, third = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    shifted, log_value, work = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     for k in range(rows):
         for lane in range(lanes):
             value[lane] = x[k, lane]
@@ -37,20 +39,21 @@ def gamma_functions(x, out):
                 first[lane] = first[lane] * factor + value[lane]
                 value[lane] = value[lane] * factor
         for lane in range(lanes):
-            out[0, k, lane] = -np.log(value[lane])
-            out[1, k, lane] = np.log(x[k, lane] + SHIFT)
+            shifted[lane] = x[k, lane] + SHIFT
+        logarithms(value, log_value, work)
+        logarithms(shifted, out[1, k], work)
         for lane in range(lanes):
-            y = x[k, lane] + SHIFT
+            y = shifted[lane]
             r = 1.0 / y
             q = r * r
             log_y = out[1, k, lane]
             inverse = 1.0 / value[lane]
             r1, r2, r3 = first[lane] * inverse, second[lane] * inverse, third[lane] * inverse
-            series = 1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188 - q * 691 / 360360))))
-            out[0, k, lane] += (y - 0.5) * log_y - y + _HALF_LOG_2PI + r * series
-            series = 1 / 12 - q * (1 / 120 - q * (1 / 252 - q * (1 / 240 - q * (1 / 132 - q * 691 / 32760))))
+            series = 1 / 12 - q * (1 / 360 - q * (1 / 1260 - q * (1 / 1680 - q * (1 / 1188 - q * (691 / 360360)))))
+            out[0, k, lane] = -log_value[lane] + (y - 0.5) * log_y - y + _HALF_LOG_2PI + r * series
+            series = 1 / 12 - q * (1 / 120 - q * (1 / 252 - q * (1 / 240 - q * (1 / 132 - q * (691 / 32760)))))
             out[1, k, lane] = log_y - r1 - 0.5 * r - q * series
-            series = 1 / 6 - q * (1 / 30 - q * (1 / 42 - q * (1 / 30 - q * (5 / 66 - q * 691 / 2730))))
+            series = 1 / 6 - q * (1 / 30 - q * (1 / 42 - q * (1 / 30 - q * (5 / 66 - q * (691 / 2730)))))
             out[2, k, lane] = r1 * r1 - r2 + r + 0.5 * q + r * q * series
-            series = 1 / 2 - q * (1 / 6 - q * (1 / 6 - q * (3 / 10 - q * (5 / 6 - q * 691 / 210))))
+            series = 1 / 2 - q * (1 / 6 - q * (1 / 6 - q * (3 / 10 - q * (5 / 6 - q * (691 / 210)))))
             out[3, k, lane] = -r3 + 3.0 * r1 * r2 - 2.0 * r1 * r1 * r1 - q - r * q - q * q * series

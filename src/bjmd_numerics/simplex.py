@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bjmd_numerics import threads
-from bjmd_numerics.lanes import LANES, cholesky, compiled, part, solve
+from bjmd_numerics.lanes import LANES, cholesky, compiled, load, part, solve
+from bjmd_numerics.logarithm import logarithms
 
 CENTERING = 0.1
 """How far one step aims to shrink the mean of h_k s_k while that is still above alpha."""
@@ -62,15 +63,15 @@ def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE, max_steps=MAX_ST
     else:
         h, slack = start.h.copy(), start.slack.copy()
     residual = np.empty(n_columns)
-    scale = max(gram_scale, alpha.max())
-    shared = gram, linear, alpha, h, slack, residual, tol, max_steps, start is not None, scale
+    before, scale = h if start is None else start.h, max(gram_scale, alpha.max())
+    shared = gram, linear, alpha, before, h, slack, residual, tol, max_steps, scale
     ranges = threads.parts(n_columns, 2 * n_columns * size**3, LANES)
     steps = max(threads.each(lambda *ends: _minimise(*ends, *shared), ranges))
     stuck = np.flatnonzero(residual > tol)
     if start is not None and len(stuck):  # near a face of the simplex that another problem left it at; begin anew
         again = minimise(gram, linear[:, stuck], alpha, tol=tol, max_steps=max_steps)
         h[:, stuck], slack[:, stuck], residual[stuck] = again.h, again.slack, again.residual
-        _keep_what_did_not_fall(0, n_columns, gram, linear, alpha, start.h, h)
+        _keep_what_did_not_fall(0, n_columns, gram, linear, alpha, before, h)
     return Solution(h, slack, residual, steps)
 
 
@@ -86,10 +87,10 @@ def _centre(gram, linear, alpha):
 
 
 @compiled
-def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_steps, monotone, scale):
+def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, max_steps, scale):
     """Newton steps on the columns from `begin` to `end` that still need one; overwrites h, slack and residual.
 
-    Returns the steps taken.
+    A column that would rise goes back to `before`, if that is not h itself.  Returns the steps taken.
     """
     size, n_columns = linear.shape
     n_active = end - begin
@@ -106,7 +107,6 @@ def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_step
     column = np.empty(lanes, dtype=np.int64)
     block_residual = np.empty(lanes)
     steps = 0
-    before = h[:, begin:end].copy() if monotone else h
     while True:
         n_left = 0
         for first in range(0, n_active, lanes):
@@ -143,7 +143,7 @@ def _minimise(begin, end, gram, linear, alpha, h, slack, residual, tol, max_step
             break
         n_active = n_left
         steps += 1
-    if monotone:
+    if before is not h:
         _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, h)
     return steps
 
@@ -241,28 +241,30 @@ def _newton_step(h, s, target, dh, ones, ds):
 
 @compiled
 def _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, after):
-    """Put a column of `before` back where phi(after) > phi(before), comparing through the difference of the two.
-
-    `before` has the columns from `begin` to `end` only.
-    """
+    """Put a column of `before` back where phi(after) > phi(before), comparing through the difference of the two."""
     size, n_columns = linear.shape
     lanes = min(LANES, n_columns)
-    change, slope = np.empty(lanes), np.empty(lanes)
+    b, old, new = np.empty((size, lanes)), np.empty((size, lanes)), np.empty((size, lanes))
+    middle, slope = np.empty((size, lanes)), np.empty((size, lanes))
+    change, ratio, log, work = np.empty(lanes), np.empty(lanes), np.empty(lanes), np.empty(lanes)
     for first in range(begin, end, lanes):
         n_block = min(lanes, end - first)
+        load(linear, first, b)
+        load(before, first, old)
+        load(after, first, new)
+        for k in range(size):
+            for lane in range(lanes):
+                middle[k, lane] = 0.5 * (old[k, lane] + new[k, lane])
+        _quadratic_gradient(gram, b, middle, slope)
         for lane in range(lanes):
             change[lane] = 0.0
         for k in range(size):
-            for lane in range(n_block):
-                slope[lane] = -linear[k, first + lane]
-            for p in range(size):
-                weight = 0.5 * gram[k, p]
-                for lane in range(n_block):
-                    slope[lane] += weight * (before[p, first - begin + lane] + after[p, first + lane])
-            for lane in range(n_block):
-                old, new = before[k, first - begin + lane], after[k, first + lane]
-                change[lane] += slope[lane] * (new - old) - alpha[k] * np.log(new / old)
+            for lane in range(lanes):
+                ratio[lane] = new[k, lane] / old[k, lane]
+            logarithms(ratio, log, work)
+            for lane in range(lanes):
+                change[lane] += slope[k, lane] * (new[k, lane] - old[k, lane]) - alpha[k] * log[lane]
         for lane in range(n_block):
             if not change[lane] <= 0.0:
                 for k in range(size):
-                    after[k, first + lane] = before[k, first - begin + lane]
+                    after[k, first + lane] = old[k, lane]

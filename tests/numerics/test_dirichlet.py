@@ -6,7 +6,7 @@ import scipy.stats
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
-from bjmd_numerics import dirichlet
+from bjmd_numerics import dirichlet, moments
 from bjmd_numerics.polygamma import gamma_functions
 
 
@@ -110,6 +110,18 @@ def test_natural_curvature_is_the_formula():
         data = gram - np.outer(ones, v) - np.outer(v, ones) + m @ v
         full = np.diag(trigamma(g[:, j])) - trigamma(s) + precision / (s * (s + 1)) * data
         np.testing.assert_allclose(natural[j], full * np.outer(g[:, j], g[:, j]), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_a_column_explains_and_how_far_it_moved(missing):
+    """L(g) = b.E[h] - <G - gap, E[hh']> / 2, whatever the precision; and the largest change of an E[h]."""
+    gram, linear, _, alpha0 = problem(3, 150)
+    start, precision = np.ones((3, 150)), np.linspace(0.1, 2, 150)
+    gaps = 0.2 * moments.column_moments(np.ones((3, 150))).T.copy() if missing else None
+    best = dirichlet.maximise(gram, linear, precision, alpha0, start, tol=1e-4, max_steps=1, gaps=gaps)
+    m, s = dirichlet.mean(best.g), best.g.sum(axis=0)
+    np.testing.assert_allclose(best.explained, moments.explained(linear, gram, gaps, m, s / (s + 1)), rtol=1e-12)
+    assert dirichlet.move(best.g, start) == np.abs(m - 1 / 3).max() > 0.01
 
 
 @pytest.mark.parametrize("alpha0", [1.0, 1.1, 3.0])

@@ -131,13 +131,17 @@ def run(
         on.changes.append((abs(trace[-2] - value), per_entry or abs(trace[-2])) if counts else (np.inf, 1.0))
         on.needed = max(2, patience) if on.extrapolated else patience
         on.extrapolated = momentum_from is not None and sweep >= momentum_from
-        on.state = after.at(on.momentum.beyond(after.vector())) if on.extrapolated else after
+        on.state = after  # the state before need not stay in memory while the next one is made
+        if on.extrapolated:
+            on.state = after.at(on.momentum.beyond(after.vector()))
         if on.is_settled(tol):
             break
     if on.is_settled(tol) and not on.end:
         change = f"change of the {objective} per entry" if per_entry else f"relative change of the {objective}"
         converged, reason = True, f"{change} at most tol = {tol:g} in sweep {len(trace)}"
 
+    if course is None:  # nobody goes on from here
+        on.state, on.momentum = None, Momentum()
     found = algorithm.finish(on.best)
     at_end = min(on.reached, found.objective)
     last = at_end if trace[-1] == on.reached else trace[-1]

@@ -24,20 +24,19 @@ class Momentum:
         self._ceiling = HIGHEST_SHARE
 
     def beyond(self, end):
-        """The point to start the next sweep from, given where a sweep ended."""
+        """The point to start the next sweep from, given where a sweep ended; it takes the place of the end before."""
         last, self._last = self._last, end
         if last is None:
             return end
         self._used = self._share
         self._ceiling = min(HIGHEST_SHARE, GROWTH_OF_CEILING * self._ceiling)
         self._share = min(self._ceiling, GROWTH * self._share)
-        start = np.empty_like(end)
 
         def part(a, b):
-            start[a:b] = end[a:b] + np.clip(self._used * (end[a:b] - last[a:b]), -LONGEST, LONGEST)
+            last[a:b] = end[a:b] + np.clip(self._used * (end[a:b] - last[a:b]), -LONGEST, LONGEST)
 
         threads.each(part, _parts(end))
-        return start
+        return last
 
     def undo(self):
         """The end of the last sweep, to go on from there; the share that did harm becomes the ceiling."""

@@ -308,15 +308,9 @@ class ClosedForm:
         precision, options = t if u is None else t * u, {"tol": tol, "max_steps": max_steps, "gaps": gaps}
         best = dirichlet.maximise(gram, projection, precision, alpha, state.columns[c], **options)
         state.columns[c] = g = best.g
-        mean, s = dirichlet.mean(g), g.sum(axis=0)
         # E[(z_j - W h_j)^2] = squares_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
-        if u is None and gaps is None:
-            explained = np.vdot(projection, mean) - 0.5 * np.vdot(gram, dirichlet.second_moment(g))
-            inside = t * explained
-        else:
-            explained = moments.explained(projection, gram, gaps, mean, s / (s + 1))
-            inside = t * (explained.sum() if u is None else u @ explained)
-            explained = explained if by_sample else explained.sum()
+        explained = best.explained if by_sample else best.explained.sum()
+        inside = t * (u @ explained if by_sample else explained)
         errors = self.squares(view, c, weighed, phi, by_sample) - 2 * explained
         if offsets is not None:
             spread = _weighted(offsets.variance[c], phi)
@@ -328,7 +322,7 @@ class ClosedForm:
             errors = u @ errors
             terms.append(state.sample[c].elbo(counts).sum())
         if offsets is not None:
-            errors += offsets.update(c, view, state.rows.mean, mean, u, phi, t)
+            errors += offsets.update(c, view, state.rows.mean, dirichlet.mean(g), u, phi, t)
             terms.append(offsets.elbo(c))
         state.rates[c] = self.priors.b0 + max(0.5 * errors, 0.0)
         if state.alphas is not None:
@@ -367,11 +361,9 @@ class ClosedForm:
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
         settled = SETTLED_WEIGHTS if self.factors or self.priors.learns_alpha else SETTLED
         for _ in range(SETTLING_ROUNDS):
-            before = state.memberships()
-            seen = self.look(state)
+            before, seen = state.columns, self.look(state)
             state, elbo = self.update_columns(state, seen, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS)
-            moved = max(np.abs(m - was).max() for m, was in zip(state.memberships(), before, strict=True))
-            if moved <= settled:
+            if max(dirichlet.move(g, was) for g, was in zip(state.columns, before, strict=True)) <= settled:
                 break
         return state, elbo
 
