@@ -5,7 +5,7 @@ import yaml
 
 from bjmd.errors import InputError
 from bjmd.fits import registry
-from bjmd_paper import resources
+from bjmd_paper import exhibits, resources
 from bjmd_paper.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +108,16 @@ def test_a_config_can_leave_out_a_fit_of_the_one_below(config):
     plan = Plan(overlaid(config, {"fits": {"jmd": None}}), SCHEMA)
     assert set(config["fits"]) - set(plan.fits) == {"jmd"}
     assert "jmd" not in plan.fits_on("small-4.0")
+
+
+@pytest.mark.parametrize("name", ["config", "reference", "paper"])
+def test_any_run_can_leave_out_advi(config, name):
+    for file in (name, "without-advi"):
+        config = overlaid(config, yaml.safe_load((ROOT / f"config/{file}.yaml").read_text()))
+    plan = Plan(config, SCHEMA)
+    assert not plan.advi_draws() and not any("advi" in fit["method"] for fit in plan.fits.values())
+    assert len(plan.fits) == len(config["fits"]) - 2
+    assert not any("advi" in path for exhibit in exhibits.of(plan) for path in exhibit.files())
 
 
 def test_families_and_what_is_shown_of_them(config):

@@ -6,16 +6,18 @@ As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One
 """
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.fits.decomposition import Decomposition
-from bjmd_paper.baselines.quiet import no_convergence_warnings
 
 
 def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, max_sweeps: int = 300) -> Decomposition:
     """Fit from one k-means++ start; stop when the centres' squared move is at most `tol` of the mean variance."""
+    from sklearn.cluster import KMeans  # a second or more, which other methods of this folder do without
+
+    from bjmd_paper.baselines.quiet import no_convergence_warnings
+
     (x,) = sources.matrices
     whole_number("max_sweeps", max_sweeps, least=1)
     if tol != 0:  # until nothing moves

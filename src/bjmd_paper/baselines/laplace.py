@@ -30,10 +30,14 @@ Noise.  s2_c = E||X - WH||^2 / (M N_c), where E||X - WH||^2 = ||X||^2 - 2 <E[W]'
 
 The objective is the negative ELBO with these moments.  It is an approximation, so it may rise between sweeps, and
 where it turns it hardly changes: hence the stopping rule asks for two small changes in a row.
+
+Sweeps creep, so they have momentum in ln h as long as the objective falls (bjmd/fits/momentum.py).  Where a plain sweep
+raises it, or momentum gains little, plain sweeps go on from there until the stopping rule holds for them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -43,6 +47,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.fits import loop
 from bjmd.fits.decomposition import Decomposition
+from bjmd.fits.momentum import exponentials, logarithms
 from bjmd.fits.posterior import Normal, Posterior
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, residual_sum_of_squares
@@ -67,9 +72,19 @@ def fit(
     """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself twice in a row."""
     positive_number("smoothing", smoothing)
     algorithm = LaplaceApproximation(sources, Priors(alpha0, lambda_), n_components, smoothing, seed)
-    return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2, monotone=False
+    sweep_on = partial(
+        loop.run, algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2
     )
+    course = loop.Course()
+    approach = sweep_on(momentum_from=1, course=course)
+    if len(approach.trace) == max_sweeps:
+        return approach
+    n = len(approach.trace) - bool(course.end)  # the rise that ended it is the first of the plain sweeps
+    course = loop.Course(course.best, course.best, trace=course.trace[:n], undone=course.undone[:n])
+    result = sweep_on(course=course, monotone=False)
+    watched = {name: np.concatenate([approach.history[name][:n], later]) for name, later in result.history.items()}
+    result.history = watched | {"undone": np.array(course.undone)}
+    return result
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,13 @@ class State:
     """The modes of the rows of W, K x M."""
     deviations: list[np.ndarray]
     """Standard deviations of W' and of the memberships of every source."""
+
+    def vector(self):
+        return logarithms(self.memberships)
+
+    def at(self, vector):
+        columns = exponentials(vector, [h.shape for h in self.memberships])
+        return replace(self, memberships=[h / h.sum(axis=0) for h in columns])
 
 
 class LaplaceApproximation:

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -72,3 +75,10 @@ def test_a_seed_may_be_larger_than_scikit_learn_allows(make_sources):
 def test_a_number_of_sweeps_below_one_is_refused(make_sources):
     with pytest.raises(InputError, match="max_sweeps is -1; it must be a whole number of at least 1"):
         registry.fit("kmeans", make_sources(), 2, max_sweeps=-1)
+
+
+def test_methods_that_do_without_scikit_learn_do_not_import_it():
+    code = (
+        "from bjmd_paper.baselines import bnmf, controls, inmf, intnmf; import sys; assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
