@@ -469,6 +469,13 @@ def imported(line):
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.split())
 
 
+def test_no_garbage_is_looked_for_at_the_end():
+    """It takes longer than many a command; what is frozen is not looked at."""
+    code = "atexit.register(lambda: print(gc.get_freeze_count()))\nfrom bjmd import cli\ncli.main(['show', 'nowhere'])"
+    done = subprocess.run([sys.executable, "-c", f"import atexit, gc\n{code}"], capture_output=True, text=True)
+    assert int(done.stdout) > 10_000
+
+
 def test_commands_import_no_more_than_they_need(files, run):
     run(FIT)
     for line in ("show out", "transform out a.csv --source a"):

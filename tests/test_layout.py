@@ -92,13 +92,19 @@ def test_a_fit_needs_no_plots_and_no_scipy_stats():
     assert not {"matplotlib", "scipy.stats", "pandas"} & loaded_after(statement)
 
 
+def test_what_only_ranks_restarts_needs_no_compiler():
+    """Hundreds of jobs of the workflow rank restarts; numba would add half again to their start."""
+    loaded = loaded_after("from bjmd.fits import registry, restarts, storage")
+    assert "bjmd.fits.restarts" in loaded and not {"numba", "pandas", "scipy.optimize"} & loaded
+
+
 def test_a_report_is_drawn_and_written_without_scipy_stats_and_scikit_learn(tmp_path):
     """They take longer to import than the example takes to fit."""
     data = Path(__file__).parent.parent / "config/example/lab-a.tsv"
     fit = ["fit", str(data), "-k", "2", "--restarts", "2", "-o", str(tmp_path / "out")]
     modules = loaded_after(f"from bjmd import cli; cli.main({fit!r})")
     assert {"matplotlib", "pandas"} <= modules
-    assert not {"scipy.stats", "sklearn", "joblib", "matplotlib.pyplot"} & modules
+    assert not {"scipy.stats", "scipy.optimize", "sklearn", "joblib", "matplotlib.pyplot"} & modules
 
 
 def test_jobs_of_the_workflow_import_no_more_than_they_need():

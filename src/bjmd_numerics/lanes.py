@@ -5,9 +5,9 @@ for LAPACK to be worth a call.  Here LANES of them go side by side: the last axi
 inner loop runs over it, and the compiler turns that loop into vector instructions.
 
 All work in place.  What Python calls is `compiled`: it releases the GIL, so restarts can run in threads, and is kept on
-disk.  What that calls is a `part`, which has no code of its own; from Python it is plain Python.  The first fit after an
-installation waits for the compiler, which takes its time for every function of NumPy (hence loops that fill arrays), for
-every place that calls a part, and for every level of calls below another.
+disk.  What that calls is a `part`, compiled into it; called from Python, a part is plain Python.  The first fit after
+an installation waits for the compiler, which takes its time for every function of NumPy (hence loops that fill arrays),
+for every place that calls a part, and for every level of calls below another.
 
 numba keeps compiled code beside each file and renews it when that file changes.  What it inlined from another file it
 does not renew: after editing this file, remove the __pycache__ folders.

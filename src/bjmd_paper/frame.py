@@ -1,6 +1,8 @@
 """The frame of every run and of every script of the Snakemake workflow."""
 
+import atexit
 import fcntl
+import gc
 import logging
 import os
 import sys
@@ -15,6 +17,7 @@ from bjmd.errors import FitError, InputError
 def run_script(main, snakemake):
     """Run the body of a workflow script: log to its log file, and turn a known problem into one sentence and exit 1."""
     _end_with_snakemake()
+    atexit.register(gc.freeze)  # else Python looks for garbage among all it imported on its way out
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", handlers=[logging.FileHandler(snakemake.log[0], mode="w")]
     )

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import intervals, registry
+from bjmd.fits import registry
 from bjmd.fits.decomposition import Decomposition
 from bjmd_numerics import blas, threads
 
@@ -61,6 +61,8 @@ def reported(name, fits, jobs):
 
 def best_widened(sources, results, jobs):
     """The same results, the best of them with intervals by linear response."""
+    from bjmd.fits import intervals  # which imports numba; to rank restarts nobody needs it
+
     (chosen,) = best(results, 1)
     with threads.limited(jobs):
         return [intervals.widened(sources, result) if result is chosen else result for result in results]
