@@ -85,6 +85,15 @@ def test_noise_of_few_entries(shape):
     np.testing.assert_allclose(noise.sd, math.sqrt(7 * (Fraction(1, n) - pi * root**2)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [50.0, 1e3, 1e6])
+def test_wider_noise_has_the_same_precision_and_a_wider_logarithm(shape):
+    """E[1/s2] = shape / rate, and Var[ln s2] = psi'(shape), which is 1 / shape where that is large."""
+    plain, wider = (InverseGamma(np.array([shape]), np.array([4 * shape]), widening=w) for w in (None, np.array([1.5])))
+    np.testing.assert_allclose(wider._marginal()[0] / wider._marginal()[1], 0.25)
+    spreads = [np.log(q.quantile(0.95) / q.quantile(0.05)) for q in (plain, wider)]
+    np.testing.assert_allclose(spreads[1], 1.5 * spreads[0], rtol=1 / shape)
+
+
 def test_the_noise_of_a_single_entry_has_no_variance():
     assert InverseGamma(np.array([0.51, 1.0]), np.ones(2)).sd.tolist() == [np.inf, np.inf]
 

@@ -423,6 +423,16 @@ def test_a_robust_elbo_bounds_that_of_its_factors(make_sources):
     assert 0 < cost < 0.1 * abs(bound)
 
 
+@pytest.mark.parametrize("residual", [0.1, 1e3, 1e15, 1e25])
+def test_logarithms_of_many_factors_at_once_do_not_overflow(residual):
+    """sum_i ln(1 + w r_i^2 / nu) of every column, however wild its entries are."""
+    n_rows, columns = 400, np.zeros((3, 2))
+    x, fit = np.outer(np.linspace(0.5, 1.5, n_rows), [residual, -2 * residual]), np.zeros((n_rows, 2))
+    shift, rows, ones = np.zeros(n_rows), np.linspace(1, 2, n_rows), np.ones(2)
+    moments.downweighted(x, shift, fit, 3.0, rows, ones, 5.0, np.empty_like(x), np.zeros(0), columns)
+    np.testing.assert_allclose(columns[2], np.log1p(3.0 * rows[:, None] * x**2 / 5.0).sum(axis=0), rtol=1e-10)
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-3, 1.0, 1e6])
 def test_nothing_gets_more_precise_than_the_bound(scale):
     """Whatever the errors are, none included, and however often a is learned from them."""

@@ -175,6 +175,14 @@ def test_a_column_that_gains_nothing_stays_where_it_is():
     np.testing.assert_array_equal(again.g, best.g)
 
 
+def test_near_the_top_a_step_gains_what_it_promises(rng):
+    gram, linear, precision, alpha0 = problem(4, 100)
+    best = dirichlet.maximise(gram, linear, precision, alpha0, np.ones((4, 100)), tol=1e-13, max_steps=200)
+    near = best.g * np.exp(0.003 * rng.standard_normal((4, 100)))
+    there = dirichlet.maximise(gram, linear, precision, alpha0, near, tol=np.inf, max_steps=1)  # takes no step
+    np.testing.assert_allclose(there.promise, best.value - there.value, rtol=0.05)
+
+
 def test_the_start_is_not_overwritten():
     gram, linear, precision, alpha0 = problem(4, 10)
     start = np.ones((4, 10))

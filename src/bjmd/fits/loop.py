@@ -85,11 +85,10 @@ def run(
     With `per_entry`, the number of entries, it is the change per entry instead, which does not depend on the unit.
 
     Changes count after the first `wait` sweeps.  From sweep `momentum_from` on, each sweep starts beyond the end of the
-    last (momentum.py).  Unless the method says that its objective is not `monotone`, it never rises: an extrapolated
-    sweep that raised it is undone, and the trace repeats the value before it; the value that was undone is in the
-    history, under "undone", which is NaN elsewhere.  A plain sweep that raises it, which only rounding can do, ends the
-    fit, and is the last of the trace.  An extrapolated sweep may gain little by chance, but hardly twice in a row, so
-    there two small changes are asked for.  `objective` is its name in messages.
+    last (momentum.py).  What is `monotone` never rises: an extrapolated sweep that raised it is undone, and the trace
+    repeats the value before it; the value that was undone is in the history, under "undone", which is NaN elsewhere.  A
+    plain sweep that raises it, which only rounding can do, ends the fit, and is the last of the trace.  An extrapolated
+    sweep may gain little by chance, but hardly twice in a row, so there two small changes are asked for.
 
     With a `course`, where the fit ends is kept there, and another run with it and a smaller `tol` goes on from there to
     what a single run would have given, to the bit.
@@ -113,12 +112,10 @@ def run(
             undone.append(value)
             seen += seen[-1:]
             if not on.extrapolated:  # it would do so for ever
-                converged, reason = True, f"the {objective} changes by rounding only in sweep {sweep}"
-                if rise > rounding:
-                    said = f"the {objective} rose by {rise:.2g} in sweep {sweep}, which only rounding can do"
-                    converged, reason = False, said
+                how = "changes by rounding only" if rise <= rounding else f"rose by {rise:.2g} through rounding"
+                converged, reason = on.end = bool(rise <= rounding), f"the {objective} {how} in sweep {sweep}"
+                if not converged:
                     trace[-1] = value  # the state goes back, but the trace shows what happened
-                on.end = converged, reason
                 break
             on.state, on.extrapolated = on.best.at(on.momentum.undo()), False
             continue
