@@ -42,6 +42,9 @@ SWEEP_TOLERANCE = 1e-6
 PLAIN_SWEEPS = 5
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
 
+LEAST_LEFT = 0.36
+"""The share of a membership that extrapolation leaves at least."""
+
 
 def fit(
     sources: Sources, n_components: int, *, seed: int, prior: Literal["laplace", "hierarchical"] = "laplace",
@@ -93,15 +96,19 @@ class State:
     n_sweeps: int
 
     def vector(self):
-        """What momentum moves, as logarithms in one vector: memberships, noise, ridge."""
-        return logarithms([*self.memberships, np.array(self.noise_variances), self.ridge_variance])
+        """What momentum moves, in one vector: memberships, on which W depends, and logarithms of noise and ridge."""
+        positive = logarithms([np.array(self.noise_variances), self.ridge_variance])
+        return np.concatenate([*(h.ravel() for h in self.memberships), positive])
 
     def at(self, vector):
-        """A copy elsewhere, with memberships that sum to one again."""
-        shapes = [*(h.shape for h in self.memberships), (len(self.memberships),), self.ridge_variance.shape]
-        *memberships, noise, ridge = exponentials(vector, shapes)
+        """A copy elsewhere, with memberships that keep LEAST_LEFT of themselves and sum to one again."""
+        *pieces, positive = np.split(vector, np.cumsum([h.size for h in self.memberships]))
+        memberships = [
+            np.maximum(x.reshape(h.shape), LEAST_LEFT * h) for x, h in zip(pieces, self.memberships, strict=True)
+        ]
         for h in memberships:
             h /= h.sum(axis=0)
+        noise, ridge = exponentials(positive, [(len(memberships),), self.ridge_variance.shape])
         return replace(self, memberships=memberships, noise_variances=list(noise), ridge_variance=ridge)
 
 
