@@ -209,11 +209,11 @@ def sparse():
 
 
 def float32():
-    single = dense_data(30_000).astype(np.float32)
+    single = dense_data(12_000).astype(np.float32)
     for method in ("map-bjmd", "cavi-bjmd"):
         fits, seconds, above = [], [], []
         for x in (single, single.astype(float)):
-            run = partial(registry.fit, method, Sources([x]), 10, tol=1e-15, max_sweeps=30)
+            run = partial(registry.fit, method, Sources([x]), 10, tol=1e-15, max_sweeps=15)
             with threads.limited(1):
                 fits.append(run())
                 seconds.append(best_time(run, 3))
