@@ -210,7 +210,7 @@ def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
     """f in every lane; fills what is left of the state: 2Gg + d and P."""
     size, lanes = len(gram), len(f)
     total_alpha0 = alpha0.sum()
-    s, u, big = point[size], state[size], state[size + 1]
+    s, big = point[size], state[size + 1]
     for lane in range(lanes):
         f[lane] = (s[lane] - total_alpha0) * functions[1, size, lane] - functions[0, size, lane]
         big[lane] = 0.0
