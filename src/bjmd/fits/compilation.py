@@ -26,7 +26,7 @@ class Compilation(event.Listener):
     def on_start(self, event):
         if self._is_ours(event):
             if not Compilation.said:
-                log.info("compiling, once after an installation; this takes about 10 s")
+                log.info("compiling, once after an installation; this takes about 15 s")
             Compilation.said = True
             if not self._begun and gc.isenabled():
                 gc.disable()  # the compiler makes millions of objects and hardly any garbage
