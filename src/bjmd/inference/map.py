@@ -57,9 +57,9 @@ def fit(
 
     priors="data" measures the data in their own unit and from their own origin, and stops when the objective changes by
     at most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
-    change is at most `tol`.  With momentum two such changes in a row are asked for; momentum=False has plain sweeps, as
-    the paper does, and prior="hierarchical" knows no others.  That prior holds Z for the first `hold` sweeps, which the
-    paper does not.
+    change is at most `tol`.  With momentum three such changes in a row are asked for, since where it turns round two
+    are small by chance; momentum=False has plain sweeps, as the paper does, and prior="hierarchical" knows no others.
+    That prior holds Z for the first `hold` sweeps, which the paper does not.
     """
     constants = Priors.of(priors, alpha0, lambda_, a0, b0)
     if constants.learns_alpha or constants.learns_lambda:
@@ -76,7 +76,7 @@ def fit(
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
         algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry,
-        momentum_from=PLAIN_SWEEPS if momentum else None, patience=2 if momentum else 1, single=sources.is_single,
+        momentum_from=PLAIN_SWEEPS if momentum else None, patience=3 if momentum else 1, single=sources.is_single,
         course=course,
     )  # fmt: skip
 
