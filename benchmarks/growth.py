@@ -9,7 +9,7 @@ memory, and mofapy2, which takes dense data and is skipped where it is not insta
 that of an environment with the peers and anndata.  A peer that needs more than CAP seconds of processor time is stopped
 and gets no larger data.  `components` fits 10,000 samples with K from 5 to 80.  Files of data are kept in FOLDER, and
 what is measured in FOLDER/growth.csv: a run that was broken off goes on where it was.  FOLDER/growth.png shows time and
-memory against the number of samples.
+memory against the number of samples, and the limit CAP.
 
 cpu    seconds of the processor from opening the file to the result, compilation and imports aside
 peak   largest resident memory of the process
@@ -104,7 +104,8 @@ def draw(table, path):
             axis.yaxis.set_major_formatter("{x:g}")
             axis.yaxis.set_minor_formatter(NullFormatter())
             axis.grid(alpha=0.3)
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=1 + len(PEERS))
+        axes[0].axhline(CAP, color="0.5", linestyle=":", label="limit for the others")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path)
 
 

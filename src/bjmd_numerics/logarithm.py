@@ -27,8 +27,6 @@ def logarithms(x, out, scaled):
         f = scaled[lane] - 1.0
         r = f / (2.0 + f)
         q, w = r * r, r * r * r * r  # in two sums that do not wait for each other
-        odd = q * (
-            1 / 3 + w * (1 / 7 + w * (1 / 11 + w * (1 / 15 + w * (1 / 19))))
-        )
+        odd = q * (1 / 3 + w * (1 / 7 + w * (1 / 11 + w * (1 / 15 + w * (1 / 19)))))
         even = w * (1 / 5 + w * (1 / 9 + w * (1 / 13 + w * (1 / 17 + w * (1 / 21)))))
         out[lane] = (out[lane] - _OFFSET) * _LN_2 + (2.0 * r + 2.0 * r * (odd + even))
