@@ -18,6 +18,15 @@ def literal_objective(matrices, w, memberships, noise_variances, alpha0, lambda_
     return total
 
 
+def test_priors_in_another_unit():
+    """lambda_ is in the unit of the data and b0 in its square, unless they are relative to the data already."""
+    given = Priors(lambda_=6.0, b0=18.0).in_unit(3.0)
+    assert (given.lambda_, given.b0, given.a0, given.alpha0) == (2.0, 2.0, Priors.a0, Priors.alpha0)
+    assert Priors(lambda_=6.0, b0=18.0, relative=("lambda_", "b0")).in_unit(3.0) == Priors(
+        lambda_=6.0, b0=18.0, relative=("lambda_", "b0")
+    )
+
+
 def test_objective_is_the_negative_log_joint_up_to_a_constant(make_sources, rng):
     sources = make_sources()
     alpha0 = np.array([1.1, 2.0, 1.5])
