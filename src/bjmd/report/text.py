@@ -200,7 +200,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         yield f"The Dirichlet of the memberships was learned for each source{': ' if rare else ''}{', '.join(rare)}."
     vanished = best.vanished()
     if len(vanished) == best.n_components:
-        yield f"Take care: {ALL_VANISHED}"
+        yield f"Take care: {ALL_VANISHED}."
     elif len(vanished):
         names = ", ".join(tables.component_names(best)[k] for k in vanished)
         yield f"The data do not need {names}: their learned scale is zero, and they explain nothing."
