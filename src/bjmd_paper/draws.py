@@ -55,7 +55,7 @@ def _best_runs(sources, jobs, n_restarts, n_best, seed):
     for fit, job in jobs.items():
         seen = sources if job["nonnegative"] is None else nonnegative(sources, job["nonnegative"])
         runs = restarts.run(
-            job["method"], seen, job["n_components"], n_restarts=n_restarts, seed=seed, **job["options"]
+            job["method"], seen, job["n_components"], n_restarts=n_restarts, seed=seed, widen=False, **job["options"]
         )
         results[fit] = restarts.best(runs, n_best)
     return scores.runs_table(sources, results, dict.fromkeys(jobs, n_best))

@@ -194,6 +194,13 @@ def test_of_several_starts_the_best_is_widened():
     assert intervals.widened(draw(), registry.fit("map-bjmd", draw(), 3)).posterior is None
 
 
+def test_where_nobody_looks_at_intervals_none_is_widened():
+    plain, wide = (restarts.run("cavi-bjmd", draw(), 3, n_restarts=2, widen=widen) for widen in (False, True))
+    sds = [[result.posterior.components.sd for result in results] for results in (plain, wide)]
+    assert [np.array_equal(a, b) for a, b in zip(*sds, strict=True)].count(False) == 1
+    assert all(np.array_equal(a.components, b.components) for a, b in zip(plain, wide, strict=True))
+
+
 @pytest.mark.parametrize("options", [{}, {"noise": "robust"}])
 @pytest.mark.parametrize("unit", [1e-100, 1000, 1e100])
 def test_the_widths_do_not_depend_on_unit_and_origin(options, unit):

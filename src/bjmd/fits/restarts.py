@@ -21,11 +21,13 @@ MOST = 10_000
 
 
 def run(
-    name: str, sources: Sources, n_components: int, *, n_restarts: int, seed: int = 0, jobs: int = 1, **options: Any,
+    name: str, sources: Sources, n_components: int, *, n_restarts: int, seed: int = 0, jobs: int = 1,
+    widen: bool = True, **options: Any,
 ) -> list[Decomposition]:  # fmt: skip
     """Fit from n starts, with the seeds seed, seed + 1, ..., and return all results in that order.
 
-    The best has its intervals by linear response (intervals.py), the others as their factors have them.
+    The best has its intervals by linear response (intervals.py), the others as their factors have them; with
+    widen=False it has them so too, which saves time where nobody looks at intervals.
 
     There are `jobs` threads (the compiled updates and BLAS release the GIL): one for every restart, and what is left
     over goes into the fits (threads.py).  The results do not depend on `jobs`.  `options` are those of `bjmd.fit`.  A
@@ -35,7 +37,8 @@ def run(
     whole_number("jobs", jobs, least=1)
     whole_number("seed", seed, least=0)
     fits = [partial(registry.fit, name, sources, n_components, seed=seed + i, **options) for i in range(n_restarts)]
-    return best_widened(sources, reported(name, fits, jobs), jobs)
+    results = reported(name, fits, jobs)
+    return best_widened(sources, results, jobs) if widen else results
 
 
 def require_number(n_restarts):
