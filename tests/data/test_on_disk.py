@@ -92,6 +92,21 @@ def test_fits_from_disk_are_those_in_memory(write, monkeypatch, method):
     )
 
 
+@pytest.mark.parametrize("method", ["cavi-bjmd", "map-bjmd", "cavi-catbjmd"])
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_missing_entries_on_disk_are_those_in_memory(write, counts, monkeypatch, kind, method):
+    x, _ = counts
+    x[(x > 0) & (np.random.default_rng(0).random(x.shape) < 0.2)] = np.nan
+    path = write(kind)
+    in_memory, _ = read_sources(path, split_by="batch")
+    in_memory = in_memory.replace(matrices=[x.astype(float) for x in in_memory.matrices])
+    monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 100)
+    sources, _ = read_sources(path, split_by="batch", on_disk=True)
+    assert sources.n_missing == in_memory.n_missing and sum(sources.n_missing) == np.isnan(x).sum()
+    expected = registry.fit(method, in_memory, 3, max_sweeps=12)
+    assert_same(registry.fit(method, sources, 3, max_sweeps=12), expected, rtol=1e-9)
+
+
 def test_the_number_of_threads_does_not_change_a_bit(write, monkeypatch):
     monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 300)
     monkeypatch.setattr(threads, "PART_OF_WORK", 100)
@@ -137,7 +152,10 @@ def test_a_number_that_changed_changes_the_hash(write):
 
 
 @pytest.mark.parametrize(("kind", "ending"), [("sparse", ".h5ad"), ("dense", ".h5ad"), ("sparse", ".zarr")])
-def test_the_command_leaves_a_file_on_disk(write, capsys, monkeypatch, tmp_path, kind, ending):
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+def test_the_command_leaves_a_file_on_disk(write, counts, capsys, monkeypatch, tmp_path, kind, ending, missing):
+    if missing:
+        counts[0][np.nonzero(counts[0] > 2)] = np.nan
     path = write(kind, ending)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(on_disk.OnDisk, "__array__", None)  # nothing may load it
@@ -179,10 +197,7 @@ DAMAGES = {
     "negative index": (lambda p: change(p, "X/indices", 5, -1), "an index lies outside it"),
     "short pointers": (without_an_end, "its row pointers do not fit its .* entries"),
     "falling pointers": (lambda p: change(p, "X/indptr", 5, 9999), "its row pointers do not fit its .* entries"),
-    "NaN": (
-        lambda p: change(p, "X/data", 5, np.nan),
-        "holds NaN or infinite entries in 1 sample, the first at feature",
-    ),
+    "infinity": (lambda p: change(p, "X/data", 5, np.inf), "holds 1 infinite entry, at feature 'g.*', sample 's0'"),
     "stored by features": (by_features, r"stored by features \(csc_matrix\), so .*tocsr"),
     "rubbish": (lambda p: p.write_text("rubbish"), "cells.h5ad is not a file of anndata"),
     "cut off": (lambda p: p.write_bytes(p.read_bytes()[:-2000]), "cells.h5ad is not a file of anndata|cannot be read"),

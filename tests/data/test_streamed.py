@@ -13,13 +13,14 @@ from bjmd.data import streamed
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry, storage
+from bjmd.fits import check, intervals, registry, storage, variance
 from bjmd_paper import feature_test
 from bjmd_paper.nonnegative import nonnegative
 
 da = pytest.importorskip("dask.array")
 
 STREAMING = [name for name, method in registry.METHODS.items() if method.streams]
+MISSING = [name for name in STREAMING if registry.get(name).missing]
 OTHERS = [name for name, method in registry.METHODS.items() if not method.streams]
 
 
@@ -213,7 +214,7 @@ def test_what_a_private_map_changed_is_not_forgotten(mapped, rng):
 
 def with_bad_entries(x):
     x = np.array(x)
-    x[7, 3], x[2, 8], x[11, 0] = np.nan, np.inf, np.nan
+    x[7, 3], x[2, 8], x[11, 0], x[5, 1] = np.nan, np.inf, np.nan, -np.inf
     return x
 
 
@@ -221,15 +222,59 @@ def with_bad_entries(x):
 def test_bad_entries_are_counted_and_placed(mapped, order):
     x = with_bad_entries(np.ones((13, 17)))
     source = in_chunks(x) if order == "dask" else mapped(x, np.float32, order)
-    sentence = "'b' is .* infinite entries in 3 samples, the first at feature 'g11', sample 'b-sample 1'; fill"
+    sentence = "'b' holds 2 infinite entries, the first at feature 'g2', sample 'b-sample 9'; correct or remove"
     with pytest.raises(InputError, match=sentence):
         Sources([np.ones((13, 2)), source], names=["a", "b"], feature_names=[f"g{i}" for i in range(13)])
 
 
-def test_bad_entries_are_placed_side_by_side():
+def test_entries_are_found_side_by_side():
     x = with_bad_entries(np.ones((13, 17)))
     middle = streamed.Chunked(in_chunks(np.ones((13, 5))), "b")
-    assert streamed.SideBySide([np.ones((13, 4)), middle, x]).not_finite() == (3, (11, 9))
+    both = streamed.SideBySide([np.ones((13, 4)), middle, x])
+    assert [list(at) for at in both.where(np.isinf).nonzero()] == [[2, 5], [17, 10]]
+    assert [list(at) for at in both.where(np.isnan).nonzero()] == [[7, 11], [12, 9]]
+
+
+def with_holes(sources, rng, share=0.2):
+    return [np.where(rng.random(x.shape) < share, np.nan, x) for x in sources.matrices]
+
+
+def in_sparse_chunks(x):
+    return in_chunks(x).map_blocks(scipy.sparse.csc_array)
+
+
+@pytest.mark.parametrize("method", MISSING)
+@pytest.mark.parametrize("kind", ["mapped", "in chunks", "in sparse chunks", "both"])
+def test_missing_entries_are_left_out_as_in_memory(make_sources, mapped, rng, method, kind):
+    x1, x2 = with_holes(make_sources(n_features=15, n_samples=(30, 22)), rng)
+    expected = registry.fit(method, Sources([x1, x2]), 3, seed=1, max_sweeps=20)
+    matrices = {
+        "mapped": lambda: [mapped(x1), mapped(x2, order="F")],
+        "in chunks": lambda: [in_chunks(x1), in_chunks(x2)],
+        "in sparse chunks": lambda: [in_sparse_chunks(x1), in_sparse_chunks(x2)],
+        "both": lambda: [x1, mapped(x2)],
+    }[kind]()
+    sources = Sources(matrices)
+    assert sources.n_missing == [int(np.isnan(x).sum()) for x in (x1, x2)]
+    assert_same(registry.fit(method, sources, 3, seed=1, max_sweeps=20), expected)
+
+
+def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped, rng):
+    x1, x2 = with_holes(make_sources(n_features=15, n_samples=(30, 22)), rng)
+    in_memory = Sources([x1, x2])
+    result = registry.fit("cavi-bjmd", in_memory, 3, seed=1)
+    wider, shares = intervals.widened(in_memory, result), variance.explained(in_memory, result)
+    for matrices in ([mapped(x1), in_chunks(x2)], [scipy.sparse.csc_array(x1), in_sparse_chunks(x2)]):
+        sources = Sources(matrices)
+        np.testing.assert_allclose(variance.explained(sources, result), shares, rtol=1e-10)
+        assert_same(intervals.widened(sources, result), wider)
+        assert repr(check.check(sources, result)) == repr(check.check(in_memory, result))
+
+
+def test_a_method_without_missing_entries_says_so_of_a_stream(make_sources, mapped, rng):
+    x1, _ = with_holes(make_sources(), rng)
+    with pytest.raises(InputError, match="'jmd' takes no missing entries but source 'source 1' has"):
+        registry.fit("jmd", Sources([mapped(x1)]), 3)
 
 
 @pytest.mark.parametrize("method", OTHERS)

@@ -1,6 +1,7 @@
 import gzip
 import io
 import os
+import subprocess
 import sys
 import zipfile
 
@@ -12,6 +13,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.files import anndata_files
 from bjmd.files.readers import read_sources
 from bjmd.fits import storage
 
@@ -190,6 +192,38 @@ def test_equal_file_names_are_told_apart(tmp_path):
     assert read_sources(paths)[0].names == ["p-data", "q-data"]
     (tmp_path / "p" / "data.tsv").write_text("\tx\nf\t1\n")
     assert read_sources([paths[0], tmp_path / "p" / "data.tsv"])[0].names == ["p-data", "p-data-2"]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize(
+    ("walk", "message"),
+    [
+        ("while True: pass", r"all.h5ad is damaged \(no end is found in 0.5 seconds\); write it again"),
+        ("import os; os.abort()", r"all.h5ad is damaged \(it ends the library that reads it\); write it again"),
+    ],
+)
+def test_damage_at_which_hdf5_hangs_or_crashes_is_met_in_another_process(
+    tmp_path, frames, monkeypatch, walk, message, on_disk
+):
+    write_h5ad(tmp_path / "all.h5ad", frames["one"])
+    monkeypatch.setattr(anndata_files, "PATIENCE", 0.5)
+    monkeypatch.setattr(anndata_files, "WALK", walk)
+    with pytest.raises(InputError, match=message):
+        read_sources(tmp_path / "all.h5ad", on_disk=on_disk)
+
+
+def test_the_walk_through_a_file_reads_every_attribute(tmp_path, frames):
+    h5py = pytest.importorskip("h5py")
+    write_h5ad(tmp_path / "all.h5ad", frames["one"])
+    with h5py.File(tmp_path / "all.h5ad") as file:
+        nodes = [file]
+        file.visititems(lambda _, node: nodes.append(node))
+        expected = sum(len(node.attrs) for node in nodes)
+    counting = "import h5py; get, n = h5py.AttributeManager.__getitem__, []\n"
+    counting += "h5py.AttributeManager.__getitem__ = lambda self, key: n.append(key) or get(self, key)\n"
+    code = counting + anndata_files.WALK + "print(len(n))"
+    found = subprocess.run([sys.executable, "-c", code, tmp_path / "all.h5ad"], capture_output=True, text=True)
+    assert found.stdout == f"{expected}\n" and expected > 5
 
 
 def test_an_h5ad_file_split_by_a_column(tmp_path, frames):

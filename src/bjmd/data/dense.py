@@ -48,6 +48,14 @@ def product(factor, x, near=None):
     return sums
 
 
+def squared_norm(values):
+    """The sum of squares, in float64, without a copy."""
+    values = values.ravel(order="K")
+    if values.dtype == np.float64:
+        return float(np.vdot(values, values))
+    return float(np.einsum("i,i->", values, values, dtype=float))
+
+
 def _broadcast(x, near):
     return (x,) if near is None else (x, np.broadcast_to(near, x.shape))
 

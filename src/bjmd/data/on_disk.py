@@ -53,6 +53,7 @@ class OnDisk(streamed.InBlocks):
         part = copy.copy(self)
         part.features = self.features[features]
         part.shape = len(part.features), self.shape[1]
+        part.missing = None if self.missing is None else self.missing[features]
         return part
 
     def __truediv__(self, number):

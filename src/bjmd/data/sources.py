@@ -1,6 +1,6 @@
 """The data of a fit: several sources, features by samples, over the same features."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import count, whole_number
+from bjmd.data.dense import squared_norm
 from bjmd.data.streamed import SideBySide, Streamed, streamed
 from bjmd.errors import InputError
 
@@ -157,45 +158,48 @@ class Sources:
 
     def _survey(self, c: int) -> tuple[float, int]:
         """The squared norm of the observed entries of a source, and the number of missing ones."""
-        x, name = self.matrices[c], self.names[c]
+        x = self.matrices[c]
         if isinstance(x, Streamed):
-            norm = x.squared_norm()
-            if np.isfinite(norm):
-                return norm, 0
-            n_bad, first = x.not_finite()
-            if n_bad:
-                bad = f"NaN or infinite entries in {count(n_bad, 'sample')}, the first at {self._place(c, *first)}"
-                raise InputError(f"source {name!r} is on disk or chunked and holds {bad}; fill them")
-            raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
+            norm, n_missing = x.squared_norm(), 0
+            if np.isnan(norm) or x.missing is not None:
+                missing = x.where(np.isnan)
+                self.matrices[c] = x = x.observed(missing)
+                norm, n_missing = x.squared_norm(), missing.nnz
+            if np.isinf(norm):
+                raise self._too_large(c)
+            return norm, n_missing
         sparse = scipy.sparse.issparse(x)
         values = x.data if sparse else x.ravel(order="K")
-        norm = _squared_norm(values)
+        norm = squared_norm(values)
         if np.isfinite(norm):
             return norm, 0
         if np.isinf(values).any():
-            raise InputError(f"source {name!r} holds {self._listed(c, np.isinf, 'infinite')}; correct or remove them")
+            raise self._too_large(c)
         if sparse and not x.has_canonical_format:  # else an entry that is stored twice would be missing twice
             self.matrices[c] = x = x.copy()
             x.sum_duplicates()
             values = x.data
         missing = np.isnan(values)
         observed = values[~missing]
-        norm = _squared_norm(observed)
+        norm = squared_norm(observed)
         if not np.isfinite(norm):
-            raise InputError(f"source {name!r} holds numbers whose squares overflow; rescale it")
+            raise self._too_large(c)
         return norm, int(missing.sum())
 
-    def _listed(self, c: int, test: Callable, kind: str) -> str:
-        """How many entries of a source pass a test, and where the first is."""
-        x = scipy.sparse.coo_array(self.matrices[c]) if self.is_sparse[c] else self.matrices[c]
-        rows, columns = (at[test(x.data)] for at in x.coords) if self.is_sparse[c] else np.nonzero(test(x))
-        return self._first(len(rows), kind, c, rows[0], columns[0])
-
-    def _first(self, n: int, kind: str, c: int, row: int, column: int) -> str:
-        return f"{n} {kind} {'entries, the first' if n > 1 else 'entry,'} at {self._place(c, row, column)}"
-
-    def _place(self, c: int, row: int, column: int) -> str:
-        return f"feature {self.feature_names[row]!r}, sample {self.sample_names[c][column]!r}"
+    def _too_large(self, c: int) -> InputError:
+        """What to say of a source whose squared norm is infinite."""
+        x, what = self.matrices[c], f"source {self.names[c]!r} holds"
+        if isinstance(x, Streamed):
+            rows, columns = x.where(np.isinf).nonzero()
+        elif self.is_sparse[c]:
+            rows, columns = (at[np.isinf(x.data)] for at in x.tocoo().coords)
+        else:
+            rows, columns = np.nonzero(np.isinf(x))
+        if not len(rows):
+            return InputError(f"{what} numbers whose squares overflow; rescale it")
+        first = f"feature {self.feature_names[rows[0]]!r}, sample {self.sample_names[c][columns[0]]!r}"
+        many = f"{len(rows)} infinite {'entries, the first' if len(rows) > 1 else 'entry,'} at {first}"
+        return InputError(f"{what} {many}; correct or remove them")
 
     def _checked_labels(self, labels):
         _check_count(labels, len(self), "labels", "source")
@@ -211,17 +215,13 @@ class Sources:
 
 def missing_entries(x: Any) -> Any:
     """Which entries of a matrix are missing, as a boolean matrix that is sparse (CSC) where the other is."""
+    if isinstance(x, Streamed):
+        return x.missing
     if not scipy.sparse.issparse(x):
         return np.isnan(x)
     missing = scipy.sparse.csc_array((np.isnan(x.data), x.indices, x.indptr), shape=x.shape, copy=True)
     missing.eliminate_zeros()
     return missing
-
-
-def _squared_norm(values):
-    if values.dtype == np.float64:
-        return float(np.vdot(values, values))
-    return float(np.einsum("i,i->", values, values, dtype=float))
 
 
 def _matrix(x, name):

@@ -7,8 +7,11 @@ Numbers of any real type are turned into float64 block by block before they are 
 gives the results it would give in memory, and no M x N array of float64 is ever made.
 
 Sums over blocks go in a fixed order: neither the number of threads nor that of workers changes a bit of the result.
+
+NaN is a missing entry and counts as 0 in products and sums.  Where the missing entries are is kept in memory.
 """
 
+import copy
 import mmap
 import sys
 from abc import ABC, abstractmethod
@@ -16,6 +19,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import scipy.sparse
 
+from bjmd.data import dense
 from bjmd.errors import InputError
 from bjmd_numerics import threads
 
@@ -45,8 +49,17 @@ def streamed(x, name):
 class Streamed(ABC):
     """A features x samples matrix that shows its two products and its squared norm, never itself."""
 
+    missing: scipy.sparse.csc_array | None = None
+    """Where it is NaN, once that is known (`observed`)."""
+
     def __init__(self, shape, dtype):
         self.shape, self.ndim, self.dtype = shape, len(shape), dtype
+
+    def observed(self, missing):
+        """The same matrix with some entries missing."""
+        known = copy.copy(self)
+        known.missing = missing
+        return known
 
     @abstractmethod
     def data_times_memberships(self, h):
@@ -57,12 +70,12 @@ class Streamed(ABC):
         """W'X, given W' (K x M): K x N."""
 
     @abstractmethod
-    def squares_of_rows(self, base):
-        """sum_j (x_ij - base_i)^2."""
-
     def squared_norm(self):
-        """||X||^2; not finite where an entry is not."""
-        return float(self.squares_of_rows(np.zeros(self.shape[0])).sum())
+        """||X||^2 of the observed entries; not finite where an entry is not."""
+
+    @abstractmethod
+    def squares_of_rows(self, base):
+        """sum_j (x_ij - base_i)^2 over the observed entries."""
 
     @abstractmethod
     def sums_of_rows(self):
@@ -72,13 +85,23 @@ class Streamed(ABC):
     def columns(self, part):
         """A slice of the samples, in memory."""
 
-    def not_finite(self):
-        """The number of samples with NaN or infinite entries, and the feature and the sample of the first."""
-        bad = np.flatnonzero(~np.isfinite(self.components_times_data(np.ones((1, self.shape[0])))[0]))
-        column = self.columns(slice(bad[0], bad[0] + 1)) if len(bad) else np.ones(1)
-        if np.isfinite(column).all():  # finite numbers may have an infinite sum
-            return 0, None
-        return len(bad), (int(np.isfinite(column).argmin()), int(bad[0]))
+    @abstractmethod
+    def blocks(self):
+        """Rows and columns as slices, and values, dense or sparse, which the next block may overwrite.
+
+        Where entries are known to be missing the values are a copy, which may be changed.
+        """
+
+    def where(self, test):
+        """Where its entries pass a test that 0 does not: a sparse boolean matrix (CSC)."""
+        rows, columns = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int32)]
+        for of_rows, of_columns, block in self.blocks():
+            entries = block.tocoo() if scipy.sparse.issparse(block) else None
+            at = np.nonzero(test(block)) if entries is None else [at[test(entries.data)] for at in entries.coords]
+            rows.append((at[0] + of_rows.start).astype(np.int32))
+            columns.append((at[1] + of_columns.start).astype(np.int32))
+        places = np.concatenate(rows), np.concatenate(columns)
+        return scipy.sparse.csc_array((np.ones(len(places[0]), dtype=bool), places), shape=self.shape)
 
     def __array__(self, dtype=None, copy=None):
         # whatever would load the source by accident ends here
@@ -91,16 +114,22 @@ class Streamed(ABC):
 class InBlocks(Streamed):
     """A source that is read block by block, from its beginning to its end, for every product."""
 
-    @abstractmethod
-    def blocks(self):
-        """Rows and columns as slices, and values, dense or sparse, which the next block may overwrite."""
+    def squared_norm(self):
+        total = 0.0
+        for *_, block in self.blocks():
+            values = block.data if scipy.sparse.issparse(block) else block
+            total += dense.squared_norm(values if self.missing is None else values[~np.isnan(values)])
+        return total
 
     def views(self, base=None):
         """Rows and columns as above, and the block from that base."""
         from bjmd.data.view import View  # which knows this module
 
         for rows, columns, block in self.blocks():
-            yield rows, columns, View(block, 0, origin=None if base is None else base[rows])
+            base_of_rows = None if base is None else base[rows]
+            if self.missing is not None:
+                _fill(block, base_of_rows)
+            yield rows, columns, View(block, 0, origin=base_of_rows)
 
     def data_times_memberships(self, h):
         total = np.zeros((len(h), self.shape[0]))
@@ -127,6 +156,17 @@ class InBlocks(Streamed):
         return total
 
 
+def _fill(block, base):
+    """Put the base of its row, or 0, where a block is NaN."""
+    base = np.zeros(block.shape[0]) if base is None else base
+    if scipy.sparse.issparse(block):
+        at = np.isnan(block.data)
+        block.data[at] = base[block.indices[at]]
+        return
+    parts = threads.parts(len(block), 4 * block.size)
+    threads.each(lambda a, b: np.copyto(block[a:b], base[a:b, None], where=np.isnan(block[a:b])), parts)
+
+
 class Mapped(InBlocks):
     """A memory-mapped array, read in the order of its file."""
 
@@ -143,7 +183,8 @@ class Mapped(InBlocks):
         runs = self.array if by_rows else self.array.T
         n_runs, length = runs.shape
         step = min(n_runs, max(1, BLOCK_ENTRIES // length))
-        buffer = None if runs.dtype == np.float64 else np.empty((step, length))
+        as_they_are = runs.dtype == np.float64 and self.missing is None
+        buffer = None if as_they_are else np.empty((step, length))
         mapping, mode = _mapping(self.array)
         for first in range(0, n_runs, step):
             values = runs[first : first + step]
@@ -175,23 +216,47 @@ class Chunked(Streamed):
         else:
             self.array = self.multiplied = array.astype(np.float64)  # when a chunk is computed, not now
 
+    def observed(self, missing):
+        def without_nan(chunk):  # in here, it reaches workers that have no bjmd
+            if not scipy.sparse.issparse(chunk):
+                return np.where(np.isnan(chunk), 0.0, chunk)
+            chunk = chunk.copy()
+            chunk.data[np.isnan(chunk.data)] = 0.0
+            return chunk
+
+        known = super().observed(missing)
+        known.multiplied = self.multiplied.map_blocks(without_nan, meta=self.multiplied._meta)
+        return known
+
     def data_times_memberships(self, h):
         return self._summed(lambda part, x: (part @ x.T)[:, :, None], "kij", h, "kj")
 
     def components_times_data(self, wt):
         return self._summed(lambda part, x: (part @ x)[:, :, None], "kji", wt, "ki")
 
+    def squared_norm(self):
+        return float(self.squares_of_rows(np.zeros(self.shape[0])).sum())
+
     def squares_of_rows(self, base):
         import dask.array
 
         centred = self.array - base[:, None]
+        centred = centred if self.missing is None else dask.array.where(dask.array.isnan(centred), 0.0, centred)
         return dask.array.einsum("ij,ij->i", centred, centred).compute()
 
     def sums_of_rows(self):
-        return self.array.sum(axis=1).compute()
+        import dask.array
+
+        total = dask.array.sum if self.missing is None else dask.array.nansum
+        return total(self.array, axis=1).compute()
 
     def columns(self, part):
         return self.array[:, part].compute()
+
+    def blocks(self):
+        rows, columns = ([slice(b - n, b) for n, b in zip(c, np.cumsum(c), strict=True)] for c in self.array.chunks)
+        for i, j in np.ndindex(self.array.numblocks):
+            yield rows[i], columns[j], self.array.blocks[i, j].compute()
 
     def _summed(self, product, places, factor, of_factor):
         """A product of the factor (K x M or K x N, cut as the source is) with x_ij by chunks, added up."""
@@ -215,6 +280,20 @@ class SideBySide(Streamed):
         self.parts = [x if isinstance(x, Streamed) else Mapped(x) for x in matrices]
         self.ends = np.cumsum([part.shape[1] for part in self.parts])
         super().__init__((self.parts[0].shape[0], int(self.ends[-1])), np.result_type(*(x.dtype for x in self.parts)))
+        if any(x.missing is not None for x in self.parts):
+            self.missing = scipy.sparse.hstack([x.where(np.isnan) for x in self.parts], format="csc")
+
+    def observed(self, missing):
+        known, starts = super().observed(missing), [0, *self.ends]
+        each = zip(self.parts, starts[:-1], starts[1:], strict=True)
+        known.parts = [part.observed(missing[:, first:last]) for part, first, last in each]
+        return known
+
+    def blocks(self):
+        for part, end in zip(self.parts, self.ends, strict=True):
+            first = int(end) - part.shape[1]
+            for rows, columns, block in part.blocks():
+                yield rows, slice(columns.start + first, columns.stop + first), block
 
     def data_times_memberships(self, h):
         pieces = np.split(h, self.ends[:-1], axis=1)
@@ -222,6 +301,9 @@ class SideBySide(Streamed):
 
     def components_times_data(self, wt):
         return np.hstack([part.components_times_data(wt) for part in self.parts])
+
+    def squared_norm(self):
+        return sum(part.squared_norm() for part in self.parts)
 
     def squares_of_rows(self, base):
         return sum(part.squares_of_rows(base) for part in self.parts)

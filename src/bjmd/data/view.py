@@ -6,12 +6,13 @@ Neither unit nor origin nor shift is applied to the data; products are corrected
 
     (X - m1')H' = XH' - m (H1)',      W'(X - m1') = W'X - (W'm) 1',
 
-so sparse data stay sparse and sources larger than memory stay where they are.  Only a source with missing entries is
-copied, and its missing entries are set to whatever makes z zero.
+so sparse data stay sparse and sources larger than memory stay where they are.  Only a source in memory with missing
+entries is copied, and its missing entries are set to whatever makes z zero.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,21 +46,33 @@ class View:
         self.missing: Any = None  # a boolean matrix, sparse where the data are
         self._places: Any = None
         self._at: Any = None
+        self._filled: Any = None  # what a streamed source has at its missing entries, which count as 0 in it
         if n_missing:
             self.missing = missing_entries(x)
-            self.by_row, self.by_column = Places.of(self.missing), Places.of(self.missing.T)
-            if scipy.sparse.issparse(x):
+            if isinstance(x, Streamed):
+                self._filled = self.missing.astype(float)
+                self._values, self._at = self._filled.data, slice(None)
+            elif scipy.sparse.issparse(x):
                 data = x.data.astype(float)
                 self.matrix = scipy.sparse.csc_array((data, x.indices, x.indptr), shape=x.shape)
                 self._values, self._at = self.matrix.data, np.flatnonzero(np.isnan(data))
-                columns = np.repeat(np.arange(x.shape[1]), np.diff(self.missing.indptr))
-                self._places = self.missing.indices.astype(np.int64), columns
             else:
                 # without an origin nothing is known of cancellation, so products and what is filled in are float64
                 self.matrix = self._values = np.where(self.missing, 0.0, x if origin is not None else x.astype(float))
                 self._places = self._at = np.nonzero(self.missing)
+            if self._places is None:
+                columns = np.repeat(np.arange(x.shape[1]), np.diff(self.missing.indptr))
+                self._places = self.missing.indices.astype(np.int64), columns
         self._known: dict[str, np.ndarray] = {}
         self.move(None)
+
+    @cached_property
+    def by_row(self):
+        return Places.of(self.missing)
+
+    @cached_property
+    def by_column(self):
+        return Places.of(self.missing.T)
 
     def move(self, shift):
         """Set the shift, in units of z."""
@@ -84,15 +97,29 @@ class View:
         if self.missing is None:
             return 0.0
         base = np.zeros(self.shape[0]) if self.base is None else self.base
-        w, h = np.ascontiguousarray(wt.T), np.ascontiguousarray(h.T)
-        filled = np.empty(len(self._places[0]))
-        total = moments.fill(w, h, self.unit, base, *self._places, filled)
+        filled, total = self._at_missing(wt, h, self.unit, base)
         self._values[self._at] = filled
         return total
+
+    def _at_missing(self, wt, h, unit, base):
+        """base_i + unit w_i'h_j at every missing entry, and the sum of (w_i'h_j)^2."""
+        w, h = np.ascontiguousarray(wt.T), np.ascontiguousarray(h.T)
+        filled = np.empty(len(self._places[0]))
+        return filled, moments.fill(w, h, unit, base, *self._places, filled)
+
+    def credit_at_missing(self, wt, h):
+        """sum_ij h_kj w_ik w_i'h_j over the missing entries, for every k."""
+        if self.missing is None:
+            return 0.0
+        values, _ = self._at_missing(wt, h, 1.0, np.zeros(self.shape[0]))
+        fit = scipy.sparse.csc_array((values, self._places), shape=self.shape)
+        return np.einsum("ki,ik->k", wt, fit @ h.T)
 
     def times_memberships(self, h):
         """(Z H')': K x M."""
         product = products.data_times_memberships(self.matrix, h, self._near)
+        if self._filled is not None:
+            product += products.data_times_memberships(self._filled, h)
         if self._rest is not None:
             product -= np.outer(h.sum(axis=1), self._rest)
         if self.unit != 1:
@@ -102,6 +129,8 @@ class View:
     def times_components(self, wt):
         """W'Z, given W' (K x M): K x N."""
         product = products.components_times_data(wt, self.matrix, self._near)
+        if self._filled is not None:
+            product += products.components_times_data(wt, self._filled)
         if self._rest is not None:
             product -= (wt @ self._rest)[:, None]
         if self.unit != 1:
@@ -133,7 +162,9 @@ class View:
     def _sums(self):
         if not isinstance(self.matrix, Streamed):
             return self.times_memberships(np.ones((1, self.shape[1])))[0]
-        return (self.matrix.sums_of_rows() - self.shape[1] * (0.0 if self.base is None else self.base)) / self.unit
+        return (
+            self.matrix.sums_of_rows() - self.counts_of_rows() * (0.0 if self.base is None else self.base)
+        ) / self.unit
 
     def squares_of_rows(self, weights=None):
         """sum_j q_j z_ij^2."""

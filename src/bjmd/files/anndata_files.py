@@ -8,6 +8,8 @@ Needs the extra bjmd[anndata]; nothing else in the package imports these librari
 """
 
 import importlib
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +31,14 @@ from bjmd.fits import predictive, registry, variance
 from bjmd.fits.decomposition import Decomposition
 
 ENDINGS = (".h5ad", ".h5mu", ".zarr")
+WALK = """
+import sys, h5py
+with h5py.File(sys.argv[1]) as file:
+    dict(file.attrs)
+    file.visititems(lambda name, node: dict(node.attrs).clear())
+"""
+PATIENCE = 60
+"""Seconds that the walk may take; through a good file it takes milliseconds."""
 
 
 def read(path: Path, split_by: str | None = None, on_disk: bool = False) -> list[Table]:
@@ -139,8 +149,24 @@ def _library(path: Path, name: str | None = None) -> Any:
         raise InputError(f"{path} needs the package {name}; install it with: pip install 'bjmd[anndata]'") from None
 
 
+def _require_sound(path: Path) -> None:
+    """Refuse a file whose damage keeps the HDF5 library busy without an end, or ends the process.
+
+    Nothing can interrupt that library, so another process walks through the file first, without reading matrices.
+    """
+    if path.is_dir():
+        return
+    try:
+        walk = subprocess.run([sys.executable, "-P", "-c", WALK, path], capture_output=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{path} is damaged (no end is found in {PATIENCE} seconds); write it again") from None
+    if walk.returncode < 0:
+        raise InputError(f"{path} is damaged (it ends the library that reads it); write it again")
+
+
 def _open(path: Path) -> Any:
     library = _library(path)
+    _require_sound(path)
     with problems_as_sentences(path, f"a file of {library.__name__}"), _quietly():
         return getattr(library, f"read_{path.suffix.lower()[1:]}")(path)
 
@@ -148,6 +174,7 @@ def _open(path: Path) -> Any:
 def _without_matrices(path: Path) -> tuple[Any, Any]:
     """The AnnData or MuData object with obs and var alone, and the open file, in which all else is left."""
     library, anndata = _library(path), _library(path, "anndata")
+    _require_sound(path)
     file = _library(path, "zarr").open_group if path.is_dir() else _library(path, "h5py").File
     with problems_as_sentences(path, f"a file of {library.__name__}"), _quietly():
         file = file(path, mode="r")

@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bjmd.data.sources import Sources
+from bjmd.data.sources import Sources, missing_entries
 from bjmd.data.view import centre
 from bjmd.fits import predictive
 from bjmd.fits.decomposition import Decomposition
@@ -96,7 +96,7 @@ class Columns:
         self.t = scale * (unit / np.asarray(result.noise)[c]) ** 2 * predictive.sample_precision(result, c)
         self.gram, self.seen_of_rows, self.seen = moments_of_rows.sum(axis=0), np.ones(n_features), np.ones(n_columns)
         if has_gaps:
-            gaps = np.isnan(x)
+            gaps = missing_entries(x)
             self.seen_of_rows, self.seen = 1 - gaps.mean(axis=1), 1 - gaps.mean(axis=0)
             k, p = np.tril_indices(len(self.g))
             self.gaps = moments.sums_over(moments.Places.of(gaps.T), np.ascontiguousarray(moments_of_rows[:, k, p]))

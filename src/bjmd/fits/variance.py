@@ -31,7 +31,6 @@ def explained(sources: Sources, result: Decomposition) -> np.ndarray:
         view = View(x, n_missing, origin=mean)
         v = result.components + predictive.offsets(result, c)[0] - mean[:, None]
         credit = 2 * np.einsum("ik,ki->k", v, view.times_memberships(h)) - ((v.T @ v) * (h @ h.T)).sum(axis=1)
-        if view.missing is not None:  # where there is no g to be counted
-            credit += np.einsum("ik,ik->k", v, (view.missing * (v @ h)) @ h.T)
+        credit += view.credit_at_missing(v.T, h)  # where there is no g to be counted
         rows.append(credit / (view.squares_of_rows().sum() or np.inf))
     return np.array(rows)
