@@ -94,6 +94,16 @@ def test_wider_noise_has_the_same_precision_and_a_wider_logarithm(shape):
     np.testing.assert_allclose(spreads[1], 1.5 * spreads[0], rtol=1 / shape)
 
 
+def test_wider_memberships_have_the_same_means_and_wider_draws(rng):
+    parameters, widening = np.array([[3.0, 40.0], [2.0, 10.0], [5.0, 30.0]]), np.array([[1.5, 2.0]])
+    plain, wider = (DirichletColumns(parameters, widening=w) for w in (None, widening))
+    draws = wider.sample(100_000, rng)
+    np.testing.assert_allclose(draws.mean(axis=0), plain.mean, atol=2e-3)
+    np.testing.assert_allclose(draws.std(axis=0), widening * plain.sd, rtol=0.01)
+    np.testing.assert_allclose(wider.sd, widening * plain.sd, rtol=1e-12)
+    np.testing.assert_allclose(wider.quantile(0.9), np.quantile(draws, 0.9, axis=0), rtol=0.01)
+
+
 def test_the_noise_of_a_single_entry_has_no_variance():
     assert InverseGamma(np.array([0.51, 1.0]), np.ones(2)).sd.tolist() == [np.inf, np.inf]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bjmd_numerics.lanes import cholesky, invert_factor, solve
+from bjmd_numerics.lanes import cholesky, invert_factor, solve, whiten
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 38])
@@ -15,6 +15,18 @@ def test_every_lane_solves_its_own_system(size, rng):
     cholesky(packed)
     solve(packed, x)
     np.testing.assert_allclose(x.T, np.linalg.solve(matrices, right[:, :, None])[:, :, 0], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_every_lane_is_whitened_by_its_own_roots(size, rng):
+    half = rng.standard_normal((size, size + 3))
+    precision, root = half @ half.T, rng.random((size, 4))
+    root[0, 0] = 0.0  # an entry without a variance
+    matrix = np.empty((size, size, 4))
+    whiten(precision, root, matrix)
+    for lane in range(4):
+        d = np.diag(root[:, lane])
+        np.testing.assert_allclose(np.tril(matrix[:, :, lane]), np.tril(np.eye(size) + d @ precision @ d), rtol=1e-14)
 
 
 def test_a_singular_matrix_gives_finite_numbers():

@@ -35,7 +35,7 @@ def test_agrees_with_scipy(name):
     # near its zeros a function can only be right in absolute terms
     absolute = [1e-13, 1e-13, 0, 0]
     for got, want, tolerance in zip(ours(x), expected, absolute, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-11, atol=tolerance)
+        np.testing.assert_allclose(got, want, rtol=2e-13, atol=tolerance)
 
 
 def test_recurrences_hold():
