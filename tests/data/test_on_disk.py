@@ -107,6 +107,31 @@ def test_missing_entries_on_disk_are_those_in_memory(write, counts, monkeypatch,
     assert_same(registry.fit(method, sources, 3, max_sweeps=12), expected, rtol=1e-9)
 
 
+def test_entries_that_a_file_stores_in_parts_are_their_sums(write, counts):
+    counts[0][counts[0] > 3] = np.nan
+    path = write("sparse")
+    expected, _ = read_sources(path, on_disk=True)
+    expected = registry.fit("cavi-bjmd", expected, 3, max_sweeps=5)
+    with h5py.File(path, "r+") as file:
+        x = file["X"]
+        parts = x["data"][:].repeat(2) / 2, x["indices"][:].repeat(2), 2 * x["indptr"][:]
+        for name, part in zip(("data", "indices", "indptr"), parts, strict=True):
+            del x[name]
+            x[name] = part
+    assert_same(registry.fit("cavi-bjmd", read_sources(path, on_disk=True)[0], 3, max_sweeps=5), expected)
+
+
+def test_missing_entries_of_float32_far_from_zero_add_nothing_to_the_spread(write, counts):
+    x, _ = counts
+    x[:] = 1e4 + 0.01 * np.random.default_rng(0).standard_normal(x.shape)
+    x[np.random.default_rng(1).random(x.shape) < 0.4] = np.nan
+    sources, _ = read_sources(write("sparse"), on_disk=True)
+    base = np.full(N_FEATURES, 1e4 + 0.0004)  # which float32 does not have
+    expected = np.nansum((x.T.astype(float) - base[:, None]) ** 2, axis=1)
+    # terms of 1e8 are added and taken off again, so 1e-6 is what is left of the digits
+    np.testing.assert_allclose(sources.matrices[0].squares_of_rows(base), expected, atol=3e-6)
+
+
 def test_the_number_of_threads_does_not_change_a_bit(write, monkeypatch):
     monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 300)
     monkeypatch.setattr(threads, "PART_OF_WORK", 100)
