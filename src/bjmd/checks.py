@@ -37,6 +37,13 @@ def _is_text_of_a_number(value: Any) -> bool:
         return False
 
 
+def true_or_false(name: str, value: Any) -> bool:
+    """True or False and nothing else: "no" is true to Python."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise InputError(f"{name} is {value!r}; it must be True or False")
+    return bool(value)
+
+
 def count(n: int, what: str) -> str:
     """1 sample, 2 samples."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -12,8 +12,10 @@ import yaml
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import best_match
 
+from bjmd.checks import true_or_false
 from bjmd.errors import InputError
 from bjmd.fits import registry
+from bjmd.inference import noise
 from bjmd_paper.datasets import catalogue, fetch
 
 KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": ("filtered",)}
@@ -76,7 +78,10 @@ class Plan:
 
     def _check_fit(self, name):
         fit = self.fits[name]
-        registry.check_options(fit["method"], fit.get("options", {}))
+        options = fit.get("options", {})
+        registry.check_options(fit["method"], options)
+        noise.parsed(options.get("noise", "source"))  # here nothing replaces "auto"
+        true_or_false("offsets", options.get("offsets", False))
         for family in {*fit.get("data", []), *self._by_data(name)} - KINDS.keys():
             catalogue.family(family)
         for family in (None, *self._by_data(name)):

@@ -135,6 +135,23 @@ def test_an_entry_that_is_stored_twice_is_missing_once():
     assert Sources([x]).n_missing == Sources([csc]).n_missing == [1]
 
 
+def in_halves(x):
+    """A CSC matrix that stores two halves of every entry."""
+    x = scipy.sparse.csc_array(x)
+    return scipy.sparse.csc_array((x.data.repeat(2) / 2, x.indices.repeat(2), 2 * x.indptr), shape=x.shape)
+
+
+def test_an_entry_that_is_stored_in_parts_is_their_sum(make_sources):
+    x = make_sources().matrices[0]
+    halves = in_halves(x)
+    given = halves.data.copy()
+    expected = registry.fit("cavi-bjmd", Sources([scipy.sparse.csc_array(x)]), 3, max_sweeps=5)
+    for stored in (halves, halves.tocsr(), halves.tobsr()):
+        result = registry.fit("cavi-bjmd", Sources([stored]), 3, max_sweeps=5)
+        assert np.array_equal(result.components, expected.components) and result.noise == expected.noise
+    assert np.array_equal(halves.data, given)
+
+
 def test_other_methods_refuse_missing_entries(holed):
     for name in registry.method_names():
         if name not in ABLE:

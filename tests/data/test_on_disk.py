@@ -107,6 +107,28 @@ def test_missing_entries_on_disk_are_those_in_memory(write, counts, monkeypatch,
     assert_same(registry.fit(method, sources, 3, max_sweeps=12), expected, rtol=1e-9)
 
 
+def test_entries_that_a_file_stores_in_parts_are_their_sums(write, counts):
+    counts[0][counts[0] > 3] = np.nan
+    path = write("sparse")
+    expected, _ = read_sources(path, on_disk=True)
+    expected = registry.fit("cavi-bjmd", expected, 3, max_sweeps=5)
+    with h5py.File(path, "r+") as file:
+        x = file["X"]
+        parts = x["data"][:].repeat(2) / 2, x["indices"][:].repeat(2), 2 * x["indptr"][:]
+        for name, part in zip(("data", "indices", "indptr"), parts, strict=True):
+            del x[name]
+            x[name] = part
+    assert_same(registry.fit("cavi-bjmd", read_sources(path, on_disk=True)[0], 3, max_sweeps=5), expected)
+
+
+def test_a_gap_in_float32_is_filled_with_all_digits_of_its_base(write, counts):
+    counts[0][counts[0] > 2] = np.nan
+    sources, _ = read_sources(write("sparse"), on_disk=True)
+    base = np.full(N_FEATURES, 1e4 + 0.0004)  # which float32 does not have
+    filled = [view.matrix.data for *_, view in sources.matrices[0].views(base)]
+    assert {*np.concatenate(filled)} == {1.0, 2.0, base[0]}
+
+
 def test_the_number_of_threads_does_not_change_a_bit(write, monkeypatch):
     monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 300)
     monkeypatch.setattr(threads, "PART_OF_WORK", 100)

@@ -271,6 +271,23 @@ def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped,
         assert repr(check.check(sources, result)) == repr(check.check(in_memory, result))
 
 
+def test_an_entry_that_a_chunk_stores_in_parts_is_missing_as_a_whole():
+    parts = [2.0, 5.0, np.nan, 4.0, 3.0], [0, 1, 1, 0, 1], [0, 3, 5]
+    chunk = da.zeros((2, 2)).map_blocks(lambda _: scipy.sparse.csc_array(parts), meta=scipy.sparse.csc_array((0, 0)))
+    (source,) = Sources([chunk]).matrices
+    np.testing.assert_array_equal(data_times_memberships(source, np.eye(2)), [[2, 0], [4, 3]])
+
+
+@pytest.mark.parametrize("mode", ["r+", "c"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_missing_entries_of_a_map_that_may_be_written_stay_missing(make_sources, mapped, rng, mode, order):
+    x = mapped(with_holes(make_sources(), rng)[0], order=order, mode=mode)
+    before = np.array(x)
+    sources = Sources([x])
+    check.check(sources, registry.fit("cavi-bjmd", sources, 3, max_sweeps=3, offsets=True))
+    np.testing.assert_array_equal(np.array(x), before)
+
+
 def test_a_method_without_missing_entries_says_so_of_a_stream(make_sources, mapped, rng):
     x1, _ = with_holes(make_sources(), rng)
     with pytest.raises(InputError, match="'jmd' takes no missing entries but source 'source 1' has"):

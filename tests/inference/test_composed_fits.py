@@ -360,3 +360,6 @@ def test_a_wrong_name_says_what_is_right(make_sources):
     for name in ("", "feature+feature", "feature,sample", "source+robust"):
         with pytest.raises(InputError, match="for example feature"):
             fit(make_sources().matrices, noise=name)
+    for word in ("no", "auto", 1):  # all of them true to Python
+        with pytest.raises(InputError, match=r"offsets is .*; it must be True or False"):
+            registry.fit("cavi-bjmd", make_sources(), 2, offsets=word)

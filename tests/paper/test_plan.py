@@ -179,6 +179,10 @@ def of_map(**changes):
     return lambda c: c["fits"]["map-bjmd"].update(changes)
 
 
+def of_cavi(**options):
+    return lambda c: c["fits"]["cavi-bjmd"].update(options=options)
+
+
 BAD_NUMBERS = {
     "a fit named by a number": (lambda c: c["fits"].update({3: c["fits"]["jmd"]}), "the key 3 is not a name"),
     "text": (
@@ -191,6 +195,17 @@ BAD_NUMBERS = {
     "a word": (of_map(options={"prior": "gauss"}), "fits.map-bjmd: prior is 'gauss'; it must be one of laplace, hier"),
     "a number for a word": (of_map(options={"prior": 3}), "fits.map-bjmd: prior is 3; it must be one of laplace"),
     "a fraction": (of_map(options={"max_sweeps": 0.5}), "fits.map-bjmd: max_sweeps is 0.5; it must be a whole number"),
+    "no sweeps": (of_map(options={"max_sweeps": 0}), "fits.map-bjmd: max_sweeps is 0; it must be a whole number of at"),
+    "no scale": (of_map(options={"lambda_": 0}), "fits.map-bjmd: lambda_ is 0; it must be a finite number greater"),
+    "a scale too large": (of_map(options={"lambda_": 1e300}), r"map-bjmd: lambda_ is 1e\+300; it must be between"),
+    "an infinite tolerance": (of_map(options={"tol": float("inf")}), "fits.map-bjmd: tol is inf; it must be a finite"),
+    "alpha0 below 1": (of_map(options={"alpha0": 0.5}), "fits.map-bjmd: alpha0 is 0.5; every entry must be"),
+    "one alpha0 below 1": (of_map(options={"alpha0": [2, 0.5]}), r"fits.map-bjmd: alpha0 is \[2, 0.5\]; every entry"),
+    "a word for alpha0": (of_cavi(alpha0="learn"), "fits.cavi-bjmd: alpha0 is 'learn'; every entry must be"),
+    "a word for lambda": (of_cavi(lambda_="learn"), "fits.cavi-bjmd: lambda_ is 'learn'; it must be a finite number"),
+    "a word for noise": (of_cavi(noise="fetaure"), "fits.cavi-bjmd: noise is 'fetaure'; it must be source, feature"),
+    "a choice that nobody makes": (of_cavi(offsets="auto"), "fits.cavi-bjmd: offsets is 'auto'; it must be True or"),
+    "a word for yes": (of_cavi(offsets="no"), "fits.cavi-bjmd: offsets is 'no'; it must be True or False"),
     "restarts with a point": (lambda c: c.update(restarts=4.0), "4.0 is not of type 'integer' at restarts"),
     "too many restarts": (lambda c: c.update(restarts=10**9), "1000000000 is greater than the maximum of 10000"),
     "sigma3 is no number": (lambda c: c["synthetic"].update(sigma3=[float("nan")]), "nan is not of type 'number'"),
@@ -291,6 +306,8 @@ BAD_OWN = {
     "labels": ({"labels": "classes.tsv"}, "own: there is no file classes.tsv"),
     "key": ({"n_component": 5}, "'n_component' was unexpected"),
     "name": ({"name": "my data"}, "'my data' does not match .* at own.name"),
+    "brackets in the name": ({"name": "{}"}, "'{}' does not match .* at own.name"),
+    "a line end in the name": ({"name": "x\n"}, r"'x\\n' does not match .* at own.name"),
     "join": ({"join": "left"}, "'left' is not one of .* at own.join"),
 }
 

@@ -238,13 +238,13 @@ def test_real_data_run_from_the_mirror_to_the_table(fresh):
 
 def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
     config = copy.deepcopy(fresh.config)
-    config["fits"]["map-bjmd"]["options"]["alpha0"] = 0.5
+    config["fits"]["map-bjmd"]["options"]["alpha0"] = [2, 2]  # which only data tell from the right number
     fresh.configure(config)
     done = fresh.run("results/fits/small-4.0/map-bjmd/0-1.npz", check=False)
     assert done.returncode != 0
-    assert "fit: alpha0 is 0.5; every entry must be a finite number of at least 1" in done.stderr
+    assert "fit: alpha0 has 2 entries but there are " in done.stderr
     assert "Traceback" not in done.stderr
-    assert "alpha0 is 0.5" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
+    assert "alpha0 has 2 entries" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
     assert not list(fresh.folder.glob("results/fits/**/*.npz"))
 
 

@@ -90,7 +90,9 @@ class OnDisk(streamed.InBlocks):
         if end > begin and not 0 <= indices.min() <= indices.max() < self.n_stored:
             raise self._damaged("an index lies outside it")
         parts = data, indices, self.starts[first : last + 1] - begin
-        return scipy.sparse.csc_array(parts, shape=(self.n_stored, last - first))
+        block = scipy.sparse.csc_array(parts, shape=(self.n_stored, last - first))
+        block.sum_duplicates()  # parts of an entry that is stored twice would be squared one by one
+        return block
 
     def columns(self, part):
         blocks = (block for *_, block in self.blocks(*part.indices(self.shape[1])[:2]))

@@ -175,10 +175,6 @@ class Sources:
             return norm, 0
         if np.isinf(values).any():
             raise self._too_large(c)
-        if sparse and not x.has_canonical_format:  # else an entry that is stored twice would be missing twice
-            self.matrices[c] = x = x.copy()
-            x.sum_duplicates()
-            values = x.data
         missing = np.isnan(values)
         observed = values[~missing]
         norm = squared_norm(observed)
@@ -229,6 +225,9 @@ def _matrix(x, name):
     if scipy.sparse.issparse(x):
         require_sound_sparse(x, f"source {name!r}")
         matrix = _small_indices(scipy.sparse.csc_array(x)) if x.dtype.kind in "biuf" else x
+        if x.dtype.kind in "biuf" and not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()  # parts of an entry that is stored twice would be squared one by one
     else:
         matrix = streamed(x, name) or np.asarray(x)
     if matrix.dtype.kind not in "biuf":

@@ -160,7 +160,7 @@ def _fill(block, base):
     """Put the base of its row, or 0, where a block is NaN."""
     base = np.zeros(block.shape[0]) if base is None else base
     if scipy.sparse.issparse(block):
-        at = np.isnan(block.data)
+        at, block.data = np.isnan(block.data), block.data.astype(float, copy=False)  # float32 would round the base
         block.data[at] = base[block.indices[at]]
         return
     parts = threads.parts(len(block), 4 * block.size)
@@ -221,6 +221,7 @@ class Chunked(Streamed):
             if not scipy.sparse.issparse(chunk):
                 return np.where(np.isnan(chunk), 0.0, chunk)
             chunk = chunk.copy()
+            chunk.sum_duplicates()
             chunk.data[np.isnan(chunk.data)] = 0.0
             return chunk
 

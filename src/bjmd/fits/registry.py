@@ -23,13 +23,16 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 import scipy.sparse
 
-from bjmd.checks import one_of, positive_number, whole_number
+from bjmd.checks import LEAST, one_of, positive_number, true_or_false, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.fits.decomposition import Decomposition
 from bjmd.fits.loop import Course, Watch
-from bjmd.model import LEARNED
+from bjmd.model import LEARNED, Priors
 from bjmd_numerics import blas, threads
+
+LEAST_COUNTS = {"hold": 0, "burn_in": 0, "n_draws": 4}
+"""The least whole number that an option may be, where that is not 1."""
 
 
 @dataclass(frozen=True)
@@ -121,27 +124,32 @@ def get(name: str) -> Method:
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an option that the method does not take, or a value of a kind that it cannot have."""
+    """Refuse an option that the method does not take, or a value that it cannot have, whatever the data are."""
     method = get(name)
     known, kinds = method.options(), get_type_hints(method.function)
     for option, value in options.items():
         if option not in known:
             raise InputError(f"method {name!r} has no option {option!r}; its options are {', '.join(known)}")
-        _check_kind(option, value, kinds.get(option, Any))
+        _check_value(option, value, kinds.get(option, Any))
+    Priors.of("paper", **{option: options[option] for option in ("alpha0", "lambda_", "a0", "b0") if option in options})
 
 
-def _check_kind(option, value, kind):
-    """Refuse a value of a kind that the annotation of an option does not allow; its size is for the method to judge."""
+def _check_value(option, value, kind):
+    """Refuse a value of a kind that the annotation of an option does not allow, or of a size that no method takes."""
     kinds = get_args(kind) if get_origin(kind) is UnionType else (kind,)
     if get_origin(kind) is Literal:
         one_of(option, value, get_args(kind))
     elif float in kinds and not isinstance(value, list | tuple | np.ndarray):
         learnable = option in ("alpha0", "lambda_") and value == LEARNED  # of MAP too, which says what it cannot learn
-        may_be = learnable or type(value) in kinds  # a word or None, where the method knows it
-        if not (isinstance(value, int | float | np.number) and value >= 0) and (isinstance(value, float) or not may_be):
-            positive_number(option, value)
+        may_be = learnable or (type(value) in kinds and not isinstance(value, float))  # a word or None
+        if not may_be and not (option == "tol" and value == 0):  # with which K-means goes on until nothing moves
+            positive_number(option, value, least=0 if option == "tol" else LEAST)
+    elif kind is bool and not (isinstance(value, str) and value == "auto"):  # see automatic.py
+        true_or_false(option, value)
     elif kind is float or (int in kinds and not isinstance(value, Integral)):
         raise InputError(f"{option} is {value!r}; it must be a {'whole ' if int in kinds else ''}number")
+    elif int in kinds:
+        whole_number(option, value, least=LEAST_COUNTS.get(option, 1))
 
 
 def require_sources(sources: Sources) -> None:

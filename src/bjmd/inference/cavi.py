@@ -32,6 +32,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaln, psi
 
+from bjmd.checks import true_or_false
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
@@ -76,11 +77,11 @@ def fit(
     +; offsets=True gives every source an offset a feature.  alpha0 and lambda_ may be "learned".
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
-    factors = noise_models.parsed(noise)
+    factors, offsets = noise_models.parsed(noise), true_or_false("offsets", offsets)
     _require_able(sources, factors)
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, None)
     algorithm = ClosedForm(
-        sources, n_components, prior.in_unit(unit), np.random.default_rng(seed), factors, bool(offsets), unit, origin
+        sources, n_components, prior.in_unit(unit), np.random.default_rng(seed), factors, offsets, unit, origin
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from bjmd.checks import one_of, whole_number
+from bjmd.checks import one_of, true_or_false, whole_number
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
@@ -66,9 +66,7 @@ def fit(
         raise InputError("MAP cannot learn alpha0 or lambda_; give numbers, or use cavi-bjmd")
     if whole_number("hold", hold, least=0) and prior == "laplace":
         raise InputError(f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out")
-    if not isinstance(momentum, bool):
-        raise InputError(f"momentum is {momentum!r}; it must be True or False")
-    momentum = momentum and prior == "laplace"
+    momentum = true_or_false("momentum", momentum) and prior == "laplace"
     unit, origin = centre(sources) if priors == "data" else (1.0, None)
     constants = constants.in_unit(unit)
     form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
