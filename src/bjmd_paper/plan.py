@@ -15,7 +15,6 @@ from jsonschema.exceptions import best_match
 from bjmd.checks import true_or_false
 from bjmd.errors import InputError
 from bjmd.fits import registry
-from bjmd.inference import noise
 from bjmd_paper.datasets import catalogue, fetch
 
 KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": ("filtered",)}
@@ -80,8 +79,12 @@ class Plan:
         fit = self.fits[name]
         options = fit.get("options", {})
         registry.check_options(fit["method"], options)
-        noise.parsed(options.get("noise", "source"))  # here nothing replaces "auto"
+        # here nothing replaces "auto"
         true_or_false("offsets", options.get("offsets", False))
+        if "noise" in options:
+            from bjmd.inference.noise import parsed  # with numba, for which a job need not wait
+
+            parsed(options["noise"])
         for family in {*fit.get("data", []), *self._by_data(name)} - KINDS.keys():
             catalogue.family(family)
         for family in (None, *self._by_data(name)):
