@@ -248,6 +248,13 @@ def test_mistakes_with_new_samples(files, run):
     assert "method 'kmeans' has no way to place new samples" in run("transform out a.csv", code=2)[1]
 
 
+def test_names_of_new_samples_that_a_spreadsheet_would_run_are_quoted(files, run):
+    run(FIT)
+    Path("new.csv").write_text(Path("a.csv").read_text().replace("a0", "=cmd()", 1))
+    run("transform out new.csv -o new.tsv")
+    assert [line.split("\t")[0] for line in Path("new.tsv").read_text().splitlines()[1:3]] == ["'=cmd()", "a1"]
+
+
 # Show and datasets
 
 

@@ -129,6 +129,12 @@ def test_a_fit_without_hashes_and_a_damaged_one_are_refused(verify):
     assert code == 2 and said.startswith("bjmd: the fit in out carries no hashes, so it cannot be verified")
 
 
+def test_an_option_of_reading_that_does_not_exist_is_damage(verify):
+    settings = Path("out/settings.json")
+    settings.write_text(settings.read_text().replace('"samples_in_rows"', '"samples_in_rowz"'))
+    assert verify() == (2, "bjmd: out/settings.json is not complete, or was not written by bjmd; write it again\n")
+
+
 def test_the_hash_of_a_table_is_of_its_content(rng):
     x = rng.poisson(1.0, (4, 3))
     features, samples = list("pqrs"), list("abc")

@@ -348,6 +348,12 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
     written = pd.read_csv(tmp_path / "out" / "components.tsv", sep="\t", index_col=0)
     assert list(written.index[:5]) == ["'=cmd()", "'+1", "'-x", "'@sum", "g0"]
     assert outputs.load(tmp_path / "out").feature_names == features
+    sources = sources.replace(names=["=cmd()", "b"])  # in the tables of noise and offsets
+    fit = registry.fit("cavi-bjmd", sources, 2, offsets=True, max_sweeps=2)
+    outputs.write(tmp_path / "beyond", sources, [fit], figures=False)
+    text = "".join(path.read_text() for path in (tmp_path / "beyond").glob("*.tsv"))
+    cells = {cell for line in text.splitlines() for cell in line.split("\t")}
+    assert "'=cmd()" in cells and "=cmd()" not in cells
 
 
 def test_settings_that_are_not_text_are_refused(tmp_path, make_sources):

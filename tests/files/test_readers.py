@@ -401,6 +401,15 @@ def test_a_size_that_the_entries_do_not_bear_out_is_refused(tmp_path):
         read_sources(tmp_path / "a.npz")
 
 
+def test_a_size_that_no_memory_holds_is_refused(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)})
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.writestr("matrix.npy", header.getvalue() + bytes(80))
+    with pytest.raises(InputError, match=r"a.npz (holds more than fits into memory|is not an .npz file)"):
+        read_sources(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize("pointers", [[0, 3, 5, 7, -9], [0, 9, -4, 2, 0]])
 def test_a_sparse_file_with_pointers_that_fall_is_refused(tmp_path, pointers):
     """SciPy looks at the rest only if the last pointer, which is the number of entries, is positive."""

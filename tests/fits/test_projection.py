@@ -268,6 +268,9 @@ def test_mistakes(sources):
         project(result, x.T)
     with pytest.raises(InputError, match="noise is 0"):
         project(result, x, noise=0)
+    for noise in (1e-200, 1e200):
+        with pytest.raises(InputError, match=r"noise is 1e.200; it must be between 1e-150 and 1e\+150"):
+            project(result, x, noise=noise)
     with pytest.raises(InputError, match="infinite"):
         project(result, np.where(x == x[3, 3], np.inf, x))
     with pytest.raises(InputError, match=r"new sample 4 .* no observed entry"):

@@ -42,7 +42,6 @@ def test_every_registered_method_runs_and_fills_the_contract(make_sources):
             (lambda s, m=m: registry.fit(m, s, 3, max_sweeps=0), "max_sweeps is 0; it")
             for m in ("map-bjmd", "semi-nmf")
         ),
-        (lambda s: registry.fit("map-bjmd", s, 3, noise=1e200), "has no option 'noise'"),
         (lambda s: registry.fit("map-bjmd", s, 100), "n_components is 100, more than the data allow"),
     ],
 )
@@ -64,6 +63,12 @@ def test_numbers_that_are_not_finite_never_leave_a_fit(make_sources, monkeypatch
     monkeypatch.setattr(kmeans, "fit", broken)
     with pytest.raises(FitError, match="method 'kmeans' ended with numbers that are not finite"):
         registry.fit("kmeans", make_sources(), 3)
+
+
+@pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
+def test_a_whole_number_larger_than_any_of_numpy_is_a_number(make_sources, method):
+    large, float_ = (registry.fit(method, make_sources(), 2, max_sweeps=3, b0=b0) for b0 in (2**70, 2.0**70))
+    assert np.array_equal(large.noise, float_.noise) and np.isfinite(large.noise).all()
 
 
 def test_more_components_than_features(make_sources):

@@ -431,6 +431,15 @@ def test_one_component_is_a_bayesian_mean():
     np.testing.assert_allclose(result.posterior.components.sd**2, result.noise[0] ** 2 / 4000, rtol=1e-3)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 8, 10])
+def test_one_component_is_not_carried_away(seed):
+    """Nothing depends on the parameter of memberships that are 1, and momentum once took it to infinity."""
+    x = np.repeat(np.random.default_rng(seed).laplace(size=(60, 1)), 2, axis=1)
+    result = registry.fit("cavi-bjmd", Sources([x]), 1, seed=seed, alpha0=1.0001, b0=1e-6)
+    np.testing.assert_allclose(result.memberships[0], 1)
+    assert result.is_finite() and result.noise[0] < 0.1
+
+
 def test_scaling_the_data_scales_the_solution(make_sources):
     sources = make_sources()
     plain = fit(sources, max_sweeps=15, tol=1e-15)

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 
 import numpy as np
@@ -65,6 +66,18 @@ def test_the_heat_map_has_samples_by_strongest_component_and_the_purest_first():
         for k in range(4):
             assert (np.diff(image[k, strongest == k]) <= 0).all()
         assert sorted(map(tuple, image.T)) == sorted(map(tuple, tables.shares(h).T)), "every sample once"
+
+
+@pytest.mark.parametrize("largest", [1.0, 0.88, 0.72, 0.42])
+def test_the_legend_of_memberships_counts_in_ones_twos_or_fives(largest):
+    sources, result = made_up(3)
+    h = np.array([[largest], [1 - largest], [0.0]])
+    result = dataclasses.replace(result, memberships=[np.repeat(h, n, axis=1) for n in sources.n_samples])
+    words = [text.get_text() for text in figures.memberships(sources, result).legends[0].get_texts()]
+    steps = np.diff([float(word) for word in words])
+    assert 3 <= len(words) <= 7 and float(words[0]) == 0
+    np.testing.assert_allclose(steps, steps[0])
+    assert f"{steps[0]:.1e}"[:3] in ("1.0", "2.0", "5.0"), words
 
 
 def test_classes_stand_below_their_samples():

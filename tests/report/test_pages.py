@@ -28,6 +28,11 @@ def test_text_is_escaped():
     assert pages.paragraph("1 < 2") == "<p>1 &lt; 2</p>"
 
 
+def test_a_number_stays_on_one_line_with_its_per_cent():
+    assert pages.paragraph("19.2 % of it") == "<p>19.2\N{NO-BREAK SPACE}% of it</p>"
+    assert "19.2\N{NO-BREAK SPACE}%" in pages.table("shares", pd.DataFrame([["19.2 %"]], columns=["share"]))
+
+
 def test_the_contents_list_sections_and_their_parts():
     first = pages.section("What & why?", [pages.heading("A part"), pages.heading("<b>")])
     page = pages.page("title", [first, pages.section("Files", [])])

@@ -257,9 +257,9 @@ def test_what_would_be_submitted_is_read_from_a_dry_run(fresh):
     assert [job.rule for job in submission.longest_chain(jobs)][:3] == ["synthetic", "fit", "score"]
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGHUP, signal.SIGINT])
 def test_the_same_command_goes_on_after_a_stop_and_nothing_is_left_behind(fresh, end):
-    """Killed or with its terminal closed: no unlocking, no other option, no job that runs on."""
+    """Killed, interrupted or with its terminal closed: no unlocking, no other option, no job that runs on."""
     slow = {"method": "advi-bjmd", "label": "ADVI", "options": {"max_iterations": 10_000_000}, "restarts": 1, "best": 1}
     plain = fresh.config["fits"]["map-bjmd"]
     fresh.configure({**fresh.config, "fits": {"map-bjmd": plain, "slow": slow}})

@@ -6,6 +6,7 @@ to rounding, and 1 if anything differs.
 """
 
 import argparse
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
         paths = arguments.files or [Path(file) for file in fit.settings.files]
         how = {"samples_in_rows": False, "split_by": None, **fit.settings.reading}
         join, scale = one_of("join", how.pop("join"), JOINS), one_of("scale", fit.settings.scale, preparation.SCALES)
+        inspect.signature(readers.read_tables).bind(paths, **how)  # which no damaged name passes
     lost = next((path for path in paths if not path.exists()), None)
     if lost is not None:
         raise InputError(f"{lost} is not there; say where the data are now: bjmd verify {folder} FILE ...")
