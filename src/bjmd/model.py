@@ -75,7 +75,9 @@ class Priors:
         """alpha0 as a vector of K entries."""
         alpha0 = np.asarray(self.alpha0, dtype=float)
         if alpha0.ndim == 1 and len(alpha0) != n_components:
-            raise InputError(f"alpha0 has {len(alpha0)} entries but there are {n_components} components; give one each")
+            raise InputError(
+                f"the length of alpha0 is {len(alpha0)} but there are to be {n_components} components; give one each"
+            )
         return np.array(np.broadcast_to(alpha0, (n_components,)))
 
 

@@ -307,7 +307,7 @@ MISTAKES = {
     "rubbish as gzip": ("a.tsv.gz", b"not gzip", "a.tsv.gz is not a table of text in UTF-8 (Not a gzipped file"),
     "half a gzip": ("a.tsv.gz", gzip.compress(b"\tx\nf\t1\n" * 99)[:-9], "a.tsv.gz is not a table of text in UTF-8"),
     "rubbish as mtx": ("a.mtx", "rubbish", "a.mtx does not begin with %%MatrixMarket matrix"),
-    "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "a.mtx has 1 entries but promises 2; check"),
+    "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "a.mtx promises 2 entries and has 1; check"),
     "an mtx cut off in a number": ("a.mtx", f"{MTX}3 4 2\n1 1 1.5\n2 2 2.5E", "has entries that are not 3 numbers"),
     "an mtx cut off in a line": ("a.mtx", f"{MTX}3 4 2\n1 1 1.5\n2 2", "has entries that are not 3 numbers"),
     "an mtx without a size": ("a.mtx", f"{MTX}3 4\n1 1 1.5\n", "has no line with its size"),
@@ -471,7 +471,7 @@ def test_npz_files_that_cannot_be_used(tmp_path):
     with pytest.raises(InputError, match=r"b.npz is not an .npz file of numbers and text only"):
         read_sources(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=np.ones((2, 3)), features=["f", "g", "h"])
-    with pytest.raises(InputError, match=r"c.npz has 2 rows but 3 names for them; check which way round it is"):
+    with pytest.raises(InputError, match=r"c.npz has 2 rows but names for 3; check which way round it is"):
         read_sources(tmp_path / "c.npz")
     np.savez(tmp_path / "d.npz", X=np.ones(3))
     with pytest.raises(InputError, match=r"d.npz holds an array of 1 dimensions; it must hold a matrix"):
@@ -518,7 +518,7 @@ def test_files_with_and_without_names(tmp_path, frames):
 
 def test_a_wrong_number_of_names(tmp_path, frames):
     frames["one"].to_csv(tmp_path / "one.csv")
-    with pytest.raises(InputError, match=r"the number of names is 2 but there are 1 sources \(one\); give one each"):
+    with pytest.raises(InputError, match=r"the number of names is 2 but that of sources is 1 \(one\); give one each"):
         read_sources([tmp_path / "one.csv"], names=["a", "b"])
 
 

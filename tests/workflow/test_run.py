@@ -242,7 +242,7 @@ def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
     fresh.configure(config)
     done = fresh.run("results/fits/small-4.0/map-bjmd/0-1.npz", check=False)
     assert done.returncode != 0
-    assert "fit: alpha0 has 2 entries but there are " in done.stderr
+    assert "fit: the length of alpha0 is 2 but there are to be " in done.stderr
     assert "Traceback" not in done.stderr
     assert "alpha0 has 2 entries" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
     assert not list(fresh.folder.glob("results/fits/**/*.npz"))

@@ -291,4 +291,6 @@ def _and_others(places):
 
 def _check_count(given, count, argument, what):
     if len(given) != count:
-        raise InputError(f"{argument} has {len(given)} entries but there are {count} {what}s; give one each")
+        raise InputError(
+            f"the length of {argument} is {len(given)} but the number of {what}s is {count}; give one each"
+        )

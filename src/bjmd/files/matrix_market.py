@@ -43,7 +43,7 @@ def read(path: Path) -> np.ndarray | scipy.sparse.csc_array:
     in_array = {"general": n * m, "symmetric": n * (n + 1) // 2, "skew-symmetric": n * (n - 1) // 2}
     promised = int(size[2]) if kind == "coordinate" else in_array[symmetry]
     if len(body) != promised:
-        raise InputError(f"{path} has {len(body)} entries but promises {promised}; check whether it was cut off")
+        raise InputError(f"{path} promises {promised} entries and has {len(body)}; check whether it was cut off")
     kinds = [body[i].dtype.kind for i in body.columns] if promised else ["i"] * n_columns
     numbers = set(kinds[:whole]) <= set("iu") and set(kinds[whole:]) <= set("iuf")
     cut_off = kind == "coordinate" and body.isna().any(axis=None)  # a line that ends early is filled with NaN

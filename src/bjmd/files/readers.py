@@ -184,7 +184,7 @@ def _table(path: Path, matrix: Any, rows: list | None, columns: list | None, sam
         raise InputError(f"{path} holds an array of {matrix.ndim} dimensions; it must hold a matrix")
     for names, count, what in ((rows, matrix.shape[0], "rows"), (columns, matrix.shape[1], "columns")):
         if names is not None and len(names) != count:
-            raise InputError(f"{path} has {count} {what} but {len(names)} names for them; check which way round it is")
+            raise InputError(f"{path} has {count} {what} but names for {len(names)}; check which way round it is")
     if samples_in_rows:
         matrix, rows, columns = matrix.T, columns, rows
     if not scipy.sparse.issparse(matrix):

@@ -83,8 +83,8 @@ def assemble(
     own_names = [table.name for table in tables]
     names = own_names if names is None else names
     if len(names) != len(tables):
-        there = f"{len(tables)} sources ({', '.join(own_names)})"
-        raise InputError(f"the number of names is {len(names)} but there are {there}; give one each")
+        there = f"{len(tables)} ({', '.join(own_names)})"
+        raise InputError(f"the number of names is {len(names)} but that of sources is {there}; give one each")
     if not all(name.strip() for name in names):
         raise InputError("a source has an empty name; give each a name of its own")
     matrices, alignment = align([table.matrix for table in tables], _feature_names(tables), names, join)
