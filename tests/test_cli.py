@@ -382,7 +382,7 @@ MISTAKES = {
     "--restarts 0": "bjmd: n_restarts is 0; it must be",
     "--jobs 0": "bjmd: jobs is 0; it must be",
     "--seed -1": "bjmd: seed is -1; it must be",
-    "--names A": "bjmd: the number of names is 1 but there are 2 sources (a, b); give one each\n",
+    "--names A": "bjmd: the number of names is 1 but that of sources is 2 (a, b); give one each\n",
     "--labels nowhere.tsv": "bjmd: there is no label file nowhere.tsv; check the path\n",
     "--names A,": "bjmd: a source has an empty name; give each a name of its own\n",
     "-o a.csv/out": "bjmd: nothing can be written to a.csv (",

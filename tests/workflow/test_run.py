@@ -244,7 +244,7 @@ def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
     assert done.returncode != 0
     assert "fit: the length of alpha0 is 2 but there are to be " in done.stderr
     assert "Traceback" not in done.stderr
-    assert "alpha0 has 2 entries" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
+    assert "the length of alpha0 is 2" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
     assert not list(fresh.folder.glob("results/fits/**/*.npz"))
 
 

@@ -29,7 +29,7 @@ FITS = {
     "map-catbjmd": {"method": "map-catbjmd", "label": "MAP-catBJMD", "options": {"tol": 1e-4}},
     "cavi-bjmd": {"method": "cavi-bjmd", "label": "VI-BJMD"},
     "jnmf": {"method": "jnmf", "label": "Joint NMF"},
-    "hopeless": {"method": "map-bjmd", "label": "-", "options": {"alpha0": 0.5}, "data": ["large"]},
+    "hopeless": {"method": "map-bjmd", "label": "-", "options": {"alpha0": [2, 2]}, "data": ["large"]},
 }
 SYNTHETIC = {**TINY["synthetic"], "scales": ["small", "large"]}
 CONFIG = {**TINY, "synthetic": SYNTHETIC, "restarts": 2, "best": 1, "fits": FITS}
@@ -198,7 +198,7 @@ def test_a_job_that_cannot_succeed_names_its_log_and_stops_only_what_needs_it(tr
     log = "results/logs/fit/large-4.0/hopeless/0-1.log"
     assert troubled.returncode == 1
     assert len(re.findall(rf"Error in rule fit:(?:\n    .*)*\n    log: {log}.*check log file", troubled.text)) == 3
-    assert "alpha0 is 0.5; every entry must be a finite number of at least 1" in (troubled.folder / log).read_text()
+    assert "the length of alpha0 is 2 but there are to be " in (troubled.folder / log).read_text()
     assert (troubled.folder / "results/scores/small-4.0.csv").exists()
 
 
