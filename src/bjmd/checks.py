@@ -39,7 +39,7 @@ def _is_text_of_a_number(value: Any) -> bool:
 
 def true_or_false(name: str, value: Any) -> bool:
     """True or False and nothing else: "no" is true to Python."""
-    if type(value).__name__ not in ("bool", "bool_"):
+    if type(value).__name__ not in ("bool", "bool_"):  # NumPy's too, without its import
         raise InputError(f"{name} is {value!r}; it must be True or False")
     return bool(value)
 

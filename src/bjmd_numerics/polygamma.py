@@ -6,7 +6,7 @@ by its recurrence and there taken from its asymptotic series.  With P(x) = x (x+
     ln Gamma(x) = ln Gamma(y) - ln P             psi(x)   = psi(y) - r_1
     psi'(x)     = psi'(y) + r_1^2 - r_2          psi''(x) = psi''(y) - r_3 + 3 r_1 r_2 - 2 r_1^3
 
-so eight shifts cost a few multiplications and no branch.  Relative error below 1e-11 for 1e-30 < x < 1e30 (absolute
+so eight shifts cost a few multiplications and no branch.  Relative error below 2e-13 for 1e-30 < x < 1e30 (absolute
 near the zeros of ln Gamma and psi).
 """
 

@@ -224,10 +224,12 @@ def _matrix(x, name):
     """A float64 or float32 matrix with at least one row and column; sparse stays sparse (CSC), no needless copies."""
     if scipy.sparse.issparse(x):
         require_sound_sparse(x, f"source {name!r}")
-        matrix = _small_indices(scipy.sparse.csc_array(x)) if x.dtype.kind in "biuf" else x
-        if x.dtype.kind in "biuf" and not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()  # parts of an entry that is stored twice would be squared one by one
+        matrix = x
+        if x.dtype.kind in "biuf":
+            matrix = _small_indices(scipy.sparse.csc_array(x))
+            if not matrix.has_canonical_format:
+                matrix = matrix.copy()
+                matrix.sum_duplicates()  # parts of an entry that is stored twice would be squared one by one
     else:
         matrix = streamed(x, name) or np.asarray(x)
     if matrix.dtype.kind not in "biuf":

@@ -96,8 +96,11 @@ class Streamed(ABC):
         """Where its entries pass a test that 0 does not: a sparse boolean matrix (CSC)."""
         rows, columns = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int32)]
         for of_rows, of_columns, block in self.blocks():
-            entries = block.tocoo() if scipy.sparse.issparse(block) else None
-            at = np.nonzero(test(block)) if entries is None else [at[test(entries.data)] for at in entries.coords]
+            if scipy.sparse.issparse(block):
+                block = block.tocoo()
+                at = tuple(places[test(block.data)] for places in block.coords)
+            else:
+                at = np.nonzero(test(block))
             rows.append((at[0] + of_rows.start).astype(np.int32))
             columns.append((at[1] + of_columns.start).astype(np.int32))
         places = np.concatenate(rows), np.concatenate(columns)

@@ -159,9 +159,10 @@ def _require_sound(path: Path) -> None:
     try:
         walk = subprocess.run([sys.executable, "-P", "-c", WALK, path], capture_output=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        raise InputError(f"{path} is damaged (no end is found in {PATIENCE} seconds); write it again") from None
+        slow = f"{path} could not be looked through in {PATIENCE} seconds, so it is damaged or its disk is very slow"
+        raise InputError(f"{slow}; write it again, or copy it to a faster disk") from None
     if walk.returncode < 0:
-        raise InputError(f"{path} is damaged (it ends the library that reads it); write it again")
+        raise InputError(f"the HDF5 library crashes when it opens {path}, so the file is damaged; write it again")
 
 
 def _open(path: Path) -> Any:
