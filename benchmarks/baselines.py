@@ -7,7 +7,8 @@ semi-nmf  one sweep against the two products with the data                     a
 bnmf      one Gibbs sweep against the two products with the data               at most 5
 jmd       one fit of the small data against cavi-bjmd                          at most 50
 
-The first three run on the large synthetic data, clipped at zero.  Every time is the best of several repeats.
+The first three run on the large synthetic data, clipped at zero.  Every time is the best of several
+repeats.
 """
 
 import time
@@ -18,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd.model import Priors
 from bjmd_paper.baselines import bnmf, semi_nmf
 from bjmd_paper.datasets import synthetic
@@ -29,7 +30,9 @@ JMD_SEEDS = range(5)
 
 
 def best_seconds(*calls):
-    """The least time of each call over the repeats, which take turns so that a busy machine slows all alike."""
+    """The least time of each call over the repeats, which take turns so that a busy machine slows
+    all alike.
+    """
     least = [np.inf] * len(calls)
     for call in calls:
         call()  # compile, and warm the caches
@@ -65,7 +68,8 @@ def main():
     report(f"jnmf / scikit-learn, {NMF_SWEEPS} sweeps", ours, theirs, 3.0)
 
     rng = np.random.default_rng(0)
-    wt, h = rng.random((k, x.shape[0])), rng.random((k, x.shape[1]))
+    wt = rng.random((k, x.shape[0]))
+    h = rng.random((k, x.shape[1]))
 
     def floor():
         return data_times_memberships(x, h), components_times_data(wt, x)
@@ -80,10 +84,18 @@ def main():
     small = synthetic.generate("small", 4.0, 4)
 
     def fits(name):
-        return lambda: [registry.fit(name, small.sources, small.components.shape[1], seed=seed) for seed in JMD_SEEDS]
+        return lambda: [
+            registry.fit(name, small.sources, small.components.shape[1], seed=seed)
+            for seed in JMD_SEEDS
+        ]
 
     jmd, cavi = best_seconds(fits("jmd"), fits("cavi-bjmd"))
-    report("jmd / cavi-bjmd, a fit of the small data", jmd / len(JMD_SEEDS), cavi / len(JMD_SEEDS), 50.0)
+    report(
+        "jmd / cavi-bjmd, a fit of the small data",
+        jmd / len(JMD_SEEDS),
+        cavi / len(JMD_SEEDS),
+        50.0,
+    )
 
 
 if __name__ == "__main__":

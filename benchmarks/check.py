@@ -1,11 +1,13 @@
-"""How often `check` raises which alarm: on data of the model, where none should be, and on data broken in one way.
+"""How often `check` raises which alarm: on data of the model, where none should be, and on data
+broken in one way.
 
     python benchmarks/check.py [draws [method [part of a name]]]     # 200 draws, 40 of every broken case; cavi-bjmd
 
-The data are the paper's small synthetic data, sigma3 = 4 unless the name says otherwise, fitted with five components
-and the better of two starts.  The rows "elsewhere" are of another generator, on which no threshold was set: Laplace
-components, memberships from a Dirichlet, other sizes; in some the number of components is wrong.  Every row is a case,
-every column a check, every number a percentage of draws; the alarm that should be raised is in bold.
+The data are the paper's small synthetic data, sigma3 = 4 unless the name says otherwise, fitted
+with five components and the better of two starts.  The rows "elsewhere" are of another generator,
+on which no threshold was set: Laplace components, memberships from a Dirichlet, other sizes; in
+some the number of components is wrong.  Every row is a case, every column a check, every number a
+percentage of draws; the alarm that should be raised is in bold.
 """
 
 import sys
@@ -14,9 +16,9 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bjmd.analysis.check import check
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
-from bjmd.fits.check import check
+from bjmd.inference import registry
 from bjmd_paper.datasets import synthetic
 
 
@@ -56,7 +58,9 @@ def lognormal_features(data, rng):
 
 
 def lognormal_samples(data, rng):
-    return other_noise(data, lambda noise, signal, c: np.exp(0.5 * rng.standard_normal(noise.shape[1])) * noise)
+    return other_noise(
+        data, lambda noise, signal, c: np.exp(0.5 * rng.standard_normal(noise.shape[1])) * noise
+    )
 
 
 def wild(data, rng):
@@ -64,7 +68,9 @@ def wild(data, rng):
 
 
 def student(data, rng):
-    return other_noise(data, lambda noise, signal, c: data.noise[c] * rng.standard_t(2, noise.shape))
+    return other_noise(
+        data, lambda noise, signal, c: data.noise[c] * rng.standard_t(2, noise.shape)
+    )
 
 
 def growing(data, rng):
@@ -122,21 +128,28 @@ BROKEN = {
 }
 
 
-def elsewhere(seed, n_features=150, n_samples=(100, 60, 40), noise=(0.5, 1.0, 0.8), alpha=0.5, n_components=4):
+def elsewhere(
+    seed, n_features=150, n_samples=(100, 60, 40), noise=(0.5, 1.0, 0.8), alpha=0.5, n_components=4
+):
     rng = np.random.default_rng(5000 + seed)
     components = rng.laplace(size=(n_features, n_components))
     memberships = [rng.dirichlet(np.full(n_components, alpha), n).T for n in n_samples]
-    noises = [sd * rng.standard_normal((n_features, n)) for sd, n in zip(noise, n_samples, strict=True)]
+    noises = [
+        sd * rng.standard_normal((n_features, n)) for sd, n in zip(noise, n_samples, strict=True)
+    ]
     return Sources([components @ h + e for h, e in zip(memberships, noises, strict=True)])
 
 
 def counts(seed):
     """Few counts a cell, 9 in 10 of them zero, divided by the cell's total, times 1000, log(1 + x)."""
     rng = np.random.default_rng(6000 + seed)
-    rates, matrices = rng.gamma(0.3, size=(200, 4)) * rng.gamma(0.5, size=(200, 1)), []
+    rates = rng.gamma(0.3, size=(200, 4)) * rng.gamma(0.5, size=(200, 1))
+    matrices = []
     for n in (150, 100):
         expected = rates @ rng.dirichlet(np.full(4, 0.5), n).T
-        x = rng.poisson(100 * rng.gamma(3.0, size=n) / 3 * expected / expected.sum(axis=0)).astype(float)
+        x = rng.poisson(100 * rng.gamma(3.0, size=n) / 3 * expected / expected.sum(axis=0)).astype(
+            float
+        )
         matrices.append(np.log1p(1000 * x / np.maximum(x.sum(axis=0), 1)))
     return Sources(matrices)
 
@@ -147,13 +160,15 @@ ELSEWHERE = {
     "elsewhere, one component too many": (elsewhere, 5),
     "elsewhere, all mixed, Dirichlet(3)": (partial(elsewhere, alpha=3.0), 4),
     "elsewhere, 40 features, 25 and 30 samples": (
-        partial(elsewhere, n_features=40, n_samples=(25, 30), noise=(0.5, 1)), 4,
+        partial(elsewhere, n_features=40, n_samples=(25, 30), noise=(0.5, 1)),
+        4,
     ),
     "elsewhere, 600 features, 30 and 300 samples": (
-        partial(elsewhere, n_features=600, n_samples=(30, 300), noise=(1, 2)), 4,
+        partial(elsewhere, n_features=600, n_samples=(30, 300), noise=(1, 2)),
+        4,
     ),
     "elsewhere, logarithms of sparse counts": (counts, 4),
-}  # fmt: skip
+}
 
 
 def alarms(draw, n_components, n_draws, method, **options):
@@ -161,31 +176,46 @@ def alarms(draw, n_components, n_draws, method, **options):
     raised = []
     for seed in range(n_draws):
         sources = draw(seed)
-        fits = [registry.fit(method, sources, n_components, seed=start, **options) for start in range(2)]
+        fits = [
+            registry.fit(method, sources, n_components, seed=start, **options) for start in range(2)
+        ]
         findings = check(sources, min(fits, key=lambda fit: fit.objective))
         raised.append([finding.alarm for finding in findings])
     return [finding.name for finding in findings], np.mean(raised, axis=0)
 
 
 def drawn(change, sigma3=4.0, scale="small"):
-    return lambda seed: change(synthetic.generate(scale, sigma3, seed), np.random.default_rng(1000 + seed))
+    return lambda seed: change(
+        synthetic.generate(scale, sigma3, seed), np.random.default_rng(1000 + seed)
+    )
 
 
 def main(n_draws=200, method="cavi-bjmd", only=""):
-    rows = [(name, drawn(change, sigma3), k, None, n_draws) for name, (change, k, sigma3) in CLEAN.items()]
+    rows = [
+        (name, drawn(change, sigma3), k, None, n_draws)
+        for name, (change, k, sigma3) in CLEAN.items()
+    ]
     rows += [("the large data", drawn(clean, scale="large"), 10, None, max(1, n_draws // 40))]
     rows += [(name, draw, k, None, max(1, n_draws // 2)) for name, (draw, k) in ELSEWHERE.items()]
-    rows += [(name, drawn(change), k, right, max(1, n_draws // 5)) for name, (change, k, right) in BROKEN.items()]
+    rows += [
+        (name, drawn(change), k, right, max(1, n_draws // 5))
+        for name, (change, k, right) in BROKEN.items()
+    ]
     checks = None
     for name, draw, n_components, right, draws in rows:
         if only not in name:
             continue
-        options = {"priors": "paper"} if right in ("unit", "origin") else {}  # others follow the data in both
+        options = (
+            {"priors": "paper"} if right in ("unit", "origin") else {}
+        )  # others follow the data in both
         names, shares = alarms(draw, n_components, draws, method, **options)
         if checks is None:
             checks = names
             print("| case | draws |", " | ".join(checks), "|\n|---|" + "---|" * (len(checks) + 1))
-        cells = [f"**{100 * s:.3g}**" if right == c else f"{100 * s:.3g}" for c, s in zip(checks, shares, strict=True)]
+        cells = [
+            f"**{100 * s:.3g}**" if right == c else f"{100 * s:.3g}"
+            for c, s in zip(checks, shares, strict=True)
+        ]
         print(f"| {name} | {draws} |", " | ".join(cells), "|", flush=True)
 
 

@@ -3,13 +3,14 @@
     python benchmarks/growth.py --folder FOLDER [--only bjmd NMF MiniBatchNMF mofapy2 components]
         [--peers-python PYTHON]
 
-Fits the data of million.py, 2,000 features, 5 % not zero, with K = 20 and every method's default tolerance, each in a
-process of its own: bjmd (cavi-bjmd) from disk, scikit-learn's NMF and MiniBatchNMF on the sparse float32 matrix in
-memory, and mofapy2, which takes dense data and is skipped where it is not installed; PYTHON may be another interpreter,
-that of an environment with the peers and anndata.  A peer that needs more than CAP seconds of processor time is stopped
-and gets no larger data.  `components` fits 10,000 samples with K from 5 to 80.  Files of data are kept in FOLDER, and
-what is measured in FOLDER/growth.csv: a run that was broken off goes on where it was.  FOLDER/growth.png shows time and
-memory against the number of samples, and the limit CAP.
+Fits the data of million.py, 2,000 features, 5 % not zero, with K = 20 and every method's default
+tolerance, each in a process of its own: bjmd (cavi-bjmd) from disk, scikit-learn's NMF and
+MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data and is
+skipped where it is not installed; PYTHON may be another interpreter, that of an environment with
+the peers and anndata.  A peer that needs more than CAP seconds of processor time is stopped and
+gets no larger data.  `components` fits 10,000 samples with K from 5 to 80.  Files of data are kept
+in FOLDER, and what is measured in FOLDER/growth.csv: a run that was broken off goes on where it
+was.  FOLDER/growth.png shows time and memory against the number of samples, and the limit CAP.
 
 cpu    seconds of the processor from opening the file to the result, compilation and imports aside
 peak   largest resident memory of the process
@@ -31,9 +32,12 @@ import million
 import numpy as np
 import pandas as pd
 
-N_COMPONENTS, SIZES = 20, (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-PEERS, CAP = ("NMF", "MiniBatchNMF", "mofapy2"), 120
-NUMBERS_OF_COMPONENTS, N_FOR_COMPONENTS = (5, 10, 20, 40, 80), 10_000
+N_COMPONENTS = 20
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+PEERS = ("NMF", "MiniBatchNMF", "mofapy2")
+CAP = 120
+NUMBERS_OF_COMPONENTS = (5, 10, 20, 40, 80)
+N_FOR_COMPONENTS = 10_000
 
 
 def peer(name, path):
@@ -45,11 +49,18 @@ def peer(name, path):
         from mofapy2.run.entry_point import entry_point
     else:
         import sklearn.decomposition
-    resource.setrlimit(resource.RLIMIT_CPU, (CAP + int(time.process_time()), resource.RLIM_INFINITY))
-    wall, processor = time.perf_counter(), time.process_time()
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (CAP + int(time.process_time()), resource.RLIM_INFINITY)
+    )
+    wall = time.perf_counter()
+    processor = time.process_time()
     x = anndata.read_h5ad(path).X
     quiet = warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO())
-    with threadpool_limits(1), quiet[0], quiet[1]:  # threads of BLAS that wait for each other take processor time too
+    with (
+        threadpool_limits(1),
+        quiet[0],
+        quiet[1],
+    ):  # threads of BLAS that wait for each other take processor time too
         if name == "mofapy2":
             model = entry_point()
             model.set_data_matrix([[x.toarray()]])
@@ -62,12 +73,19 @@ def peer(name, path):
             model = getattr(sklearn.decomposition, name)(N_COMPONENTS, random_state=0)
             model.fit_transform(x)
             n_sweeps = model.n_iter_
-    wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    print(json.dumps({"wall": wall, "cpu": processor, "peak": million.peak_memory(), "sweeps": n_sweeps}))
+    wall = time.perf_counter() - wall
+    processor = time.process_time() - processor
+    print(
+        json.dumps(
+            {"wall": wall, "cpu": processor, "peak": million.peak_memory(), "sweeps": n_sweeps}
+        )
+    )
 
 
 def measured(name, path, n_components, python):
-    """Time, memory and sweeps of one fit; NaN where it was stopped, None where the peer is not installed."""
+    """Time, memory and sweeps of one fit; NaN where it was stopped, None where the peer is not
+    installed.
+    """
     if name == "bjmd":
         found = million.run(path, n_components)
         return {key: found[key] for key in ("wall", "cpu", "peak", "sweeps")}
@@ -89,11 +107,17 @@ def draw(table, path):
 
     from bjmd.report.style import COLOURS, MARKERS, STYLE
 
-    labels = {"bjmd": "bjmd, from disk", "NMF": "scikit-learn NMF", "MiniBatchNMF": "scikit-learn MiniBatchNMF"}
+    labels = {
+        "bjmd": "bjmd, from disk",
+        "NMF": "scikit-learn NMF",
+        "MiniBatchNMF": "scikit-learn MiniBatchNMF",
+    }
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
         for name, colour, marker in zip(("bjmd", *PEERS), COLOURS, MARKERS, strict=False):
-            rows = table[(table["method"] == name) & (table["components"] == N_COMPONENTS)].sort_values("samples")
+            rows = table[
+                (table["method"] == name) & (table["components"] == N_COMPONENTS)
+            ].sort_values("samples")
             for axis, column, unit in zip(axes, ("cpu", "peak"), (1, 1e9), strict=True):
                 how = {"marker": marker, "color": colour, "label": labels.get(name, name)}
                 if len(rows):
@@ -139,8 +163,12 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--peer"]:
         peer(sys.argv[2], sys.argv[3])
         sys.exit()
-    parser = argparse.ArgumentParser(description="Time and memory against the number of samples and components.")
+    parser = argparse.ArgumentParser(
+        description="Time and memory against the number of samples and components."
+    )
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--only", nargs="+", choices=["bjmd", *PEERS, "components"])
-    parser.add_argument("--peers-python", default=sys.executable, help="the interpreter that runs the peers")
+    parser.add_argument(
+        "--peers-python", default=sys.executable, help="the interpreter that runs the peers"
+    )
     main(parser.parse_args())

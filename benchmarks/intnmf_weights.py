@@ -2,14 +2,15 @@
 
     python benchmarks/intnmf_weights.py
 
-Data: the blocks and memberships of the small synthetic data with noise sd 1, 1 and 8, clipped at zero because intNMF
-needs that.  Scores are AUC x 100 per source, the mean of the best 5 of 20 restarts by objective.
+Data: the blocks and memberships of the small synthetic data with noise sd 1, 1 and 8, clipped at
+zero because intNMF needs that.  Scores are AUC x 100 per source, the mean of the best 5 of 20
+restarts by objective.
 """
 
 import numpy as np
 
 from bjmd.data.sources import Sources
-from bjmd.fits import restarts
+from bjmd.inference import restarts
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source
 
@@ -20,15 +21,23 @@ def main():
     truth = synthetic.generate("small", 4.0, 4)
     rng = np.random.default_rng(0)
     sources = Sources(
-        [np.maximum(truth.components @ h + sd * rng.standard_normal((len(truth.components), h.shape[1])), 0)
-         for h, sd in zip(truth.memberships, NOISE, strict=True)],
+        [
+            np.maximum(
+                truth.components @ h
+                + sd * rng.standard_normal((len(truth.components), h.shape[1])),
+                0,
+            )
+            for h, sd in zip(truth.memberships, NOISE, strict=True)
+        ],
         labels=truth.sources.labels,
-    )  # fmt: skip
+    )
 
     def best(method, **options):
         runs = restarts.run(method, sources, truth.components.shape[1], n_restarts=20, **options)
         chosen = restarts.best(runs, 5)
-        scores = np.mean([auc_per_source(run.memberships, sources.labels) for run in chosen], axis=0)
+        scores = np.mean(
+            [auc_per_source(run.memberships, sources.labels) for run in chosen], axis=0
+        )
         return chosen[0], 100 * scores
 
     fitted, bjmd_scores = best("map-bjmd")

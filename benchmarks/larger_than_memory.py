@@ -1,10 +1,12 @@
-"""A fit of a source larger than the memory allowed to it: where the time goes, and how much memory it takes.
+"""A fit of a source larger than the memory allowed to it: where the time goes, and how much memory
+it takes.
 
     python benchmarks/larger_than_memory.py [--scale 0.1 | --full]
 
-Writes 40,000 features x 100,000 samples of float32 (16 GB, with --full; else a share of the samples, --scale) to a
-temporary file, which is removed at the end, and fits it memory-mapped with K = 10 for 5 sweeps, in a process whose own
-memory is limited by RLIMIT_DATA to an eighth of the file (at least 0.5 GB, because Python and its libraries take some).
+Writes 40,000 features x 100,000 samples of float32 (16 GB, with --full; else a share of the
+samples, --scale) to a temporary file, which is removed at the end, and fits it memory-mapped with K
+= 10 for 5 sweeps, in a process whose own memory is limited by RLIMIT_DATA to an eighth of the file
+(at least 0.5 GB, because Python and its libraries take some).
 
 cached   the system may keep the file in its page cache, and does where the machine has enough memory
 disk     the file is dropped from the page cache before every pass over it, as if memory were far too small
@@ -24,7 +26,11 @@ from pathlib import Path
 
 import numpy as np
 
-N_FEATURES, N_SAMPLES, N_COMPONENTS, N_SWEEPS, NOISE = 40_000, 100_000, 10, 5, 1.0
+N_FEATURES = 40_000
+N_SAMPLES = 100_000
+N_COMPONENTS = 10
+N_SWEEPS = 5
+NOISE = 1.0
 METHOD = "cavi-bjmd"
 LEAST_LIMIT = 512 * 2**20
 LEAST_SHARE = 0.6
@@ -46,10 +52,13 @@ def fit(path, limit, from_disk):
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     from bjmd.data import streamed
     from bjmd.data.sources import Sources
-    from bjmd.fits import registry
+    from bjmd.inference import registry
 
-    registry.fit(METHOD, Sources([np.random.default_rng(0).random((20, 30))]), 3, max_sweeps=2)  # compiles
-    busy, n_passes = 0.0, 0
+    registry.fit(
+        METHOD, Sources([np.random.default_rng(0).random((20, 30))]), 3, max_sweeps=2
+    )  # compiles
+    busy = 0.0
+    n_passes = 0
 
     def timed(function):
         def call(*arguments):
@@ -59,7 +68,8 @@ def fit(path, limit, from_disk):
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             started = time.perf_counter()
             result = function(*arguments)
-            busy, n_passes = busy + time.perf_counter() - started, n_passes + 1
+            busy = busy + time.perf_counter() - started
+            n_passes = n_passes + 1
             return result
 
         return call
@@ -67,7 +77,13 @@ def fit(path, limit, from_disk):
     for name in ("data_times_memberships", "components_times_data", "squared_norm"):
         setattr(streamed.Mapped, name, timed(getattr(streamed.Mapped, name)))
     started = time.perf_counter()
-    result = registry.fit(METHOD, Sources([np.load(path, mmap_mode="r")]), N_COMPONENTS, max_sweeps=N_SWEEPS, tol=1e-15)
+    result = registry.fit(
+        METHOD,
+        Sources([np.load(path, mmap_mode="r")]),
+        N_COMPONENTS,
+        max_sweeps=N_SWEEPS,
+        tol=1e-15,
+    )
     seconds = time.perf_counter() - started
     # not ru_maxrss, which counts what this process was before it became Python
     status = Path("/proc/self/status").read_text().splitlines()
@@ -89,12 +105,21 @@ def main(n_samples):
         )
         good = True
         for kind in ("cached", "disk"):
-            command = [sys.executable, __file__, "--fit", path, str(limit), str(int(kind == "disk"))]
+            command = [
+                sys.executable,
+                __file__,
+                "--fit",
+                path,
+                str(limit),
+                str(int(kind == "disk")),
+            ]
             answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             seconds, share, n_passes, peak, noise = json.loads(answer)
             rate = n_passes * size / 1e9 / (seconds * share)
             print(f"{kind:8} {seconds:.1f} s, {n_passes} passes over the file at {rate:.2f} GB/s")
-            print(f"share    {share:.2f} of the time reading or multiplying; goal: at least {LEAST_SHARE}")
+            print(
+                f"share    {share:.2f} of the time reading or multiplying; goal: at least {LEAST_SHARE}"
+            )
             print(
                 f"peak     {peak / 1e9:.2f} GB, {peak / size:.3f} of the file; noise {noise:.3f} (truly {NOISE:g})",
                 flush=True,
@@ -108,7 +133,9 @@ if __name__ == "__main__":
         fit(sys.argv[2], int(sys.argv[3]), sys.argv[4] == "1")
     else:
         parser = argparse.ArgumentParser(description="Fit a source larger than the memory allowed.")
-        parser.add_argument("--scale", type=float, default=0.1, help="share of the samples (default 0.1)")
+        parser.add_argument(
+            "--scale", type=float, default=0.1, help="share of the samples (default 0.1)"
+        )
         parser.add_argument("--full", action="store_true", help="all samples; needs 16 GB of disk")
         arguments = parser.parse_args()
         sys.exit(main(N_SAMPLES if arguments.full else round(N_SAMPLES * arguments.scale)))

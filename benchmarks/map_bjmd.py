@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source
 
@@ -47,16 +47,22 @@ def floor_and_peer():
     result = registry.fit("map-bjmd", sources, 10, seed=4, tol=1e-5)
     ours = best_time(lambda: registry.fit("map-bjmd", sources, 10, seed=4, tol=1e-5), 7)
     floor = best_time(lambda: products(sources, result, len(result.trace)), 7)
-    print(f"floor    {ours / floor:.2f} times its products ({len(result.trace)} sweeps, {ours:.3f} s); goal: at most 2")
+    print(
+        f"floor    {ours / floor:.2f} times its products ({len(result.trace)} sweeps, {ours:.3f} s); goal: at most 2"
+    )
 
     clipped = np.hstack(sources.matrices).clip(min=0)
     nmf = NMF(10, init="nndsvda", max_iter=1000)
     with warnings.catch_warnings(action="ignore"):
         theirs = best_time(lambda: nmf.fit(clipped.T), 1)
         memberships = sources.split(nmf.transform(clipped.T).T)
-    ours_auc, theirs_auc = (100 * auc_per_source(h, sources.labels) for h in (result.memberships, memberships))
+    ours_auc, theirs_auc = (
+        100 * auc_per_source(h, sources.labels) for h in (result.memberships, memberships)
+    )
     print(f"peer     {theirs / ours:.1f} times as fast as scikit-learn's NMF; goal: at least 10")
-    print(f"         AUC {ours_auc.round(2)} against {theirs_auc.round(2)}; goal: higher in every source")
+    print(
+        f"         AUC {ours_auc.round(2)} against {theirs_auc.round(2)}; goal: higher in every source"
+    )
 
 
 def memory():
@@ -74,9 +80,13 @@ def growth():
     counts = [10**3, 10**4, 10**5]
     times = []
     for n in counts:
-        x = rng.laplace(size=(200, 10)) @ rng.dirichlet(np.ones(10), n).T + rng.standard_normal((200, n))
+        x = rng.laplace(size=(200, 10)) @ rng.dirichlet(np.ones(10), n).T + rng.standard_normal(
+            (200, n)
+        )
         sources = Sources([x])
-        run = lambda sources=sources: registry.fit("map-bjmd", sources, 10, tol=1e-15, max_sweeps=10)  # noqa: E731
+        run = lambda sources=sources: registry.fit(
+            "map-bjmd", sources, 10, tol=1e-15, max_sweeps=10
+        )
         times.append(best_time(run, 3))
     exponent = np.polyfit(np.log(counts), np.log(times), 1)[0]
     steepest = (np.diff(np.log(times)) / np.diff(np.log(counts))).max()

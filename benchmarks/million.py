@@ -1,11 +1,13 @@
 """A million samples from disk: time and peak memory of one fit, in a process of its own.
 
-    python benchmarks/million.py [--samples 1000000] [--folder FOLDER] [--components 20] [--in-memory]
+    python benchmarks/million.py [--samples 1000000] [--folder FOLDER] [--components 20]
+    [--in-memory]
 
-Writes samples x 2,000 features, 5 % not zero, with 20 components to be found, block by block to an .h5ad file in
-FOLDER (0.8 GB for a million samples; by default a temporary folder, and the file is removed at the end; a file that is
-there already is used again).  Then it is fitted by `bjmd.fit`, with one start and the default tolerance, from disk or,
-with --in-memory, once it is loaded as sparse float32.
+Writes samples x 2,000 features, 5 % not zero, with 20 components to be found, block by block to an
+.h5ad file in FOLDER (0.8 GB for a million samples; by default a temporary folder, and the file is
+removed at the end; a file that is there already is used again).  Then it is fitted by `bjmd.fit`,
+with one start and the default tolerance, from disk or, with --in-memory, once it is loaded as
+sparse float32.
 
 wall, cpu   seconds by the clock and of the processor from opening the file to the result, compilation aside
 reading     share of the processor time that goes into reading and checking blocks, products aside
@@ -25,8 +27,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-N_FEATURES, N_TRUE, N_DRAWS, BLOCK = 2000, 20, 106, 50_000
-GOAL_SECONDS, GOAL_MEMORY = 360, 3e9
+N_FEATURES = 2000
+N_TRUE = 20
+N_DRAWS = 106
+BLOCK = 50_000
+GOAL_SECONDS = 360
+GOAL_MEMORY = 3e9
 
 
 def programmes():
@@ -53,8 +59,15 @@ def generate(path, n_samples):
         for name in ("obsm", "varm", "uns", "layers"):
             write(file, name, {})
         file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
-        x, starts = file.create_group("X"), [np.zeros(1, int)]
-        x.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": [n_samples, N_FEATURES]})
+        x = file.create_group("X")
+        starts = [np.zeros(1, int)]
+        x.attrs.update(
+            {
+                "encoding-type": "csr_matrix",
+                "encoding-version": "0.1.0",
+                "shape": [n_samples, N_FEATURES],
+            }
+        )
         for name, dtype in (("data", np.float32), ("indices", np.int32)):
             x.create_dataset(name, (0,), dtype, maxshape=(None,), chunks=(2**18,))
         for first in range(0, n_samples, BLOCK):
@@ -63,7 +76,9 @@ def generate(path, n_samples):
             component = np.repeat(np.tile(np.arange(N_TRUE), n), draws.ravel())
             feature = np.searchsorted(below, component + rng.random(len(component))) % N_FEATURES
             of = np.repeat(np.arange(n), N_DRAWS)
-            block = scipy.sparse.coo_array((np.ones(len(of), np.float32), (of, feature)), (n, N_FEATURES)).tocsr()
+            block = scipy.sparse.coo_array(
+                (np.ones(len(of), np.float32), (of, feature)), (n, N_FEATURES)
+            ).tocsr()
             for name, part in (("data", np.log1p(block.data)), ("indices", block.indices)):
                 x[name].resize(x[name].shape[0] + block.nnz, axis=0)
                 x[name][-block.nnz :] = part
@@ -87,7 +102,7 @@ def fit(path, n_components, in_memory):
     from bjmd.data import products
     from bjmd.data.on_disk import OnDisk
     from bjmd.files.readers import read_sources
-    from bjmd_numerics import threads
+    from bjmd.numerics import threads
 
     few = OnDisk(h5py.File(path)["X"], path, np.arange(30))
     for x in (few, scipy.sparse.random_array((20, 30), rng=0, dtype=np.float32)):
@@ -113,17 +128,26 @@ def fit(path, n_components, in_memory):
     else:
         timed(OnDisk, "data_times_memberships", "products")
         timed(OnDisk, "components_times_data", "products")
-    wall, processor = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    processor = time.process_time()
     sources, _ = read_sources(path, on_disk=not in_memory)
     opened = time.process_time() - processor
     result = bjmd.fit("cavi-bjmd", sources, n_components)
-    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    wall = time.perf_counter() - wall
+    processor = time.process_time() - processor
     correlation = np.corrcoef(programmes(), result.components.T)[:N_TRUE, N_TRUE:]
     measured = {
-        "wall": wall, "cpu": processor, "opening": opened, "sweeps": len(result.trace), "reason": result.reason,
-        **{name: seconds / processor for name, seconds in spent.items()}, "peak": peak_memory(),
-        "noise": float(result.noise[0]), "objective": result.objective, "found": float(correlation.max(axis=1).mean()),
-    }  # fmt: skip
+        "wall": wall,
+        "cpu": processor,
+        "opening": opened,
+        "sweeps": len(result.trace),
+        "reason": result.reason,
+        **{name: seconds / processor for name, seconds in spent.items()},
+        "peak": peak_memory(),
+        "noise": float(result.noise[0]),
+        "objective": result.objective,
+        "found": float(correlation.max(axis=1).mean()),
+    }
     print(json.dumps(measured))
 
 
@@ -142,9 +166,13 @@ def main(arguments, folder):
     where = "in memory" if arguments.in_memory else "from disk"
     size = f"{arguments.samples:,} x {N_FEATURES:,}, {path.stat().st_size / 1e9:.2f} GB"
     print(f"data     {size}, {where}, K = {arguments.components}")
-    print(f"wall     {of['wall']:.0f} s, {of['cpu']:.0f} s of the processor; goal for a million: {GOAL_SECONDS} s")
+    print(
+        f"wall     {of['wall']:.0f} s, {of['cpu']:.0f} s of the processor; goal for a million: {GOAL_SECONDS} s"
+    )
     print(f"sweeps   {of['sweeps']} ({of['reason']})")
-    print(f"reading  {of['reading']:.2f} of the processor time; products and their reading {of['products']:.2f}")
+    print(
+        f"reading  {of['reading']:.2f} of the processor time; products and their reading {of['products']:.2f}"
+    )
     print(f"peak     {of['peak'] / 1e9:.2f} GB; goal for a million: {GOAL_MEMORY / 1e9:g} GB")
     print(f"found    {of['found']:.3f}, noise {of['noise']:.4f}, objective {of['objective']:.8g}")
     return of["wall"] > GOAL_SECONDS or of["peak"] > GOAL_MEMORY

@@ -2,12 +2,14 @@
 
     python benchmarks/mutants.py --number 200 --state mutants.jsonl
 
-A mutant is one operator, comparison, constant or sign changed in a temporary copy of the sources.  It is killed if a
-test of its module fails or does not end.  The tests run in the order of the time that they take without a mutant, and
-those that take more than --slowest seconds not at all, so that most mutants are killed in a few seconds.  What was run
-is kept in --state, so a run that was stopped goes on; the same seed gives the same mutants as long as the sources stay
-the same.  Survivors are printed; --again runs them once more, for example with --slowest 60.  Judge by hand what is
-left: one that changes no result is named in mutants_equivalent.tsv with the reason, the others need a test.
+A mutant is one operator, comparison, constant or sign changed in a temporary copy of the sources.
+It is killed if a test of its module fails or does not end.  The tests run in the order of the time
+that they take without a mutant, and those that take more than --slowest seconds not at all, so that
+most mutants are killed in a few seconds.  What was run is kept in --state, so a run that was
+stopped goes on; the same seed gives the same mutants as long as the sources stay the same.
+Survivors are printed; --again runs them once more, for example with --slowest 60.  Judge by hand
+what is left: one that changes no result is named in mutants_equivalent.tsv with the reason, the
+others need a test.
 """
 
 import argparse
@@ -35,36 +37,64 @@ SOURCES = ROOT / "src"
 SMALL = "not large and not hundreds"
 """Which tests: not those that take long because their data are large or many."""
 TESTS = {
-    "bjmd_numerics/dirichlet.py": ["numerics/test_dirichlet.py"],
-    "bjmd_numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
-    "bjmd_numerics/moments.py": ["data/test_missing.py", "inference/test_composed.py", "fits/test_projection.py"],
-    "bjmd_numerics/polygamma.py": ["numerics/test_polygamma.py"],
-    "bjmd_numerics/simplex.py": ["numerics/test_simplex.py"],
+    "bjmd/numerics/dirichlet.py": ["numerics/test_dirichlet.py"],
+    "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
+    "bjmd/numerics/moments.py": [
+        "data/test_missing.py",
+        "inference/test_composed.py",
+        "inference/test_projection.py",
+    ],
+    "bjmd/numerics/polygamma.py": ["numerics/test_polygamma.py"],
+    "bjmd/numerics/simplex.py": ["numerics/test_simplex.py"],
     "bjmd/inference/cavi.py": [
         "inference/test_composed.py",
         "inference/test_cavi.py",
         "inference/test_unit_and_origin.py",
     ],
-    "bjmd/inference/map.py": ["inference/test_map.py", "inference/test_unit_and_origin.py", "data/test_missing.py"],
+    "bjmd/inference/map.py": [
+        "inference/test_map.py",
+        "inference/test_unit_and_origin.py",
+        "data/test_missing.py",
+    ],
     "bjmd/inference/noise.py": ["inference/test_composed.py", "inference/test_cavi.py"],
     "bjmd/inference/offsets.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "bjmd/inference/rows.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "bjmd/fits/loop.py": ["fits/test_loop.py", "inference/test_map.py", "inference/test_cavi.py"],
-    "bjmd/fits/momentum.py": ["fits/test_momentum.py"],
-    "bjmd/fits/posterior.py": ["fits/test_posterior.py"],
-    "bjmd/fits/predictive.py": ["fits/test_predictive.py"],
-    "bjmd/fits/projection.py": ["fits/test_projection.py", "fits/test_projection_composed.py"],
+    "bjmd/numerics/rows.py": ["inference/test_composed.py", "inference/test_cavi.py"],
+    "bjmd/inference/loop.py": [
+        "inference/test_loop.py",
+        "inference/test_map.py",
+        "inference/test_cavi.py",
+    ],
+    "bjmd/inference/momentum.py": ["inference/test_momentum.py"],
+    "bjmd/results/posterior.py": ["results/test_posterior.py"],
+    "bjmd/results/predictive.py": ["results/test_predictive.py"],
+    "bjmd/inference/projection.py": [
+        "inference/test_projection.py",
+        "inference/test_projection_composed.py",
+    ],
     "bjmd/model.py": ["test_model.py", "inference/test_map.py", "inference/test_composed.py"],
 }
-INLINED = ("bjmd_numerics/lanes.py", "bjmd_numerics/polygamma.py")
-"""Compiled into the functions of other files, so all of them are left to Python when one of these changes."""
+INLINED = ("bjmd/numerics/lanes.py", "bjmd.numerics/polygamma.py")
+"""Compiled into the functions of other files, so all of them are left to Python when one of these
+changes.
+"""
 OPERATORS = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult,
-}  # fmt: skip
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+}
 COMPARISONS = {
-    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),
-}  # fmt: skip
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+}
 SWAPPED = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum"}
 
 
@@ -80,11 +110,15 @@ def changed(node):
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield node.operand
     elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield ast.Constant(node.value + 1 if type(node.value) is int or node.value == 0 else 2 * node.value)
+        yield ast.Constant(
+            node.value + 1 if type(node.value) is int or node.value == 0 else 2 * node.value
+        )
     elif isinstance(node, ast.Attribute | ast.Name):
         name = getattr(node, "attr", None) or getattr(node, "id", None)
         if name in SWAPPED:
-            yield replaced(node, **{"attr" if isinstance(node, ast.Attribute) else "id": SWAPPED[name]})
+            yield replaced(
+                node, **{"attr" if isinstance(node, ast.Attribute) else "id": SWAPPED[name]}
+            )
 
 
 def replaced(node, **fields):
@@ -97,7 +131,9 @@ def mutants(module):
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    found, tree, compiled_lines = [], ast.parse(source), set()
+    found = []
+    tree = ast.parse(source)
+    compiled_lines = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             compiled_lines |= {*range(node.lineno, node.end_lineno + 1)}
@@ -109,7 +145,8 @@ def mutants(module):
             continue
         waiting += ast.iter_child_nodes(node)
         for new in changed(node):
-            first, last = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+            first = starts[node.lineno - 1] + node.col_offset
+            last = starts[node.end_lineno - 1] + node.end_col_offset
             text = ast.unparse(ast.fix_missing_locations(new))
             text = text if isinstance(node, ast.stmt) else f"({text})"
             old = source.encode()[first:last].decode()
@@ -121,17 +158,29 @@ def mutants(module):
 
 
 def interpreted(source):
-    """The file with its functions left to Python: to compile each mutant would take most of the time."""
+    """The file with its functions left to Python: to compile each mutant would take most of the
+    time.
+    """
     lines = source.splitlines(keepends=True)
-    last = max(node.end_lineno for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom))
-    return "".join([*lines[:last], "\n\ndef compiled(function):\n    return function\n", *lines[last:]])
+    last = max(
+        node.end_lineno
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    )
+    return "".join(
+        [*lines[:last], "\n\ndef compiled(function):\n    return function\n", *lines[last:]]
+    )
 
 
 class Quickest:
-    """A plugin of pytest: the tests by the processor time that they took before, and what they take now."""
+    """A plugin of pytest: the tests by the processor time that they took before, and what they take
+    now.
+    """
 
     def __init__(self, known, slowest):
-        self.known, self.slowest, self.taken = known, slowest, {}
+        self.known = known
+        self.slowest = slowest
+        self.taken = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
@@ -147,7 +196,8 @@ class Quickest:
 
 def begin(mutant, copy, seconds, known, slowest, to_python):
     """Fork a process that runs the tests of a mutant's module; its id and its folder."""
-    module, source = mutant["module"], mutant["source"]
+    module = mutant["module"]
+    source = mutant["source"]
     folder = Path(tempfile.mkdtemp(prefix="mutant-"))
     process = os.fork()
     if process:
@@ -160,16 +210,35 @@ def begin(mutant, copy, seconds, known, slowest, to_python):
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     src = copy / "src"
     if source is not None:
-        stale = shutil.ignore_patterns("*.nbi", "*.nbc") if module in INLINED and not to_python else None
+        stale = (
+            shutil.ignore_patterns("*.nbi", "*.nbc")
+            if module in INLINED and not to_python
+            else None
+        )
         src = shutil.copytree(copy / "src", folder / "src", ignore=stale)
-        (src / module).write_text(interpreted(source) if to_python and module not in INLINED else source)
+        (src / module).write_text(
+            interpreted(source) if to_python and module not in INLINED else source
+        )
         numba.config.DISABLE_JIT = to_python and module in INLINED
     sys.path.insert(0, str(src))
     os.environ["PYTHONPATH"] = str(src)
     os.chdir(copy)
-    tests = TESTS[module] if module else sorted({test for tests in TESTS.values() for test in tests})
-    tests, quickest = [f"tests/{name}" for name in tests], Quickest(known, slowest)
-    words = ["-x", "-q", "-p", "no:cacheprovider", "-k", SMALL, "-W", "ignore::RuntimeWarning", *tests]
+    tests = (
+        TESTS[module] if module else sorted({test for tests in TESTS.values() for test in tests})
+    )
+    tests = [f"tests/{name}" for name in tests]
+    quickest = Quickest(known, slowest)
+    words = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        SMALL,
+        "-W",
+        "ignore::RuntimeWarning",
+        *tests,
+    ]
     code = pytest.main(words, plugins=[quickest])
     (folder / "taken").write_text(json.dumps(quickest.taken))
     sys.stdout.flush()
@@ -177,8 +246,11 @@ def begin(mutant, copy, seconds, known, slowest, to_python):
 
 
 def outcomes(jobs, copy, n_jobs):
-    """Yield (mutant, outcome, which test, seconds of every test) of (mutant, keywords of begin), as they end."""
-    running, jobs = {}, iter(jobs)
+    """Yield (mutant, outcome, which test, seconds of every test) of (mutant, keywords of begin), as
+    they end.
+    """
+    running = {}
+    jobs = iter(jobs)
     while True:
         for mutant, words in itertools.islice(jobs, n_jobs - len(running)):
             process, folder = begin(mutant, copy, **words)
@@ -191,12 +263,20 @@ def outcomes(jobs, copy, n_jobs):
         taken = json.loads((folder / "taken").read_text()) if (folder / "taken").exists() else {}
         shutil.rmtree(folder)
         failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-        word = "no end" if os.WIFSIGNALED(status) else "survived" if os.WEXITSTATUS(status) == 0 else "killed"
+        word = (
+            "no end"
+            if os.WIFSIGNALED(status)
+            else "survived"
+            if os.WEXITSTATUS(status) == 0
+            else "killed"
+        )
         yield mutant, word, (failed or lines[-1:] or [""])[0], taken
 
 
 def run(left, copy, options):
-    """Yield (mutant, outcome, which test); what has no end in time is compiled and given five times as much."""
+    """Yield (mutant, outcome, which test); what has no end in time is compiled and given five times
+    as much.
+    """
     words = {"seconds": 3600, "known": {}, "slowest": 0, "to_python": False}
     ((_, outcome, line, known),) = outcomes([({"module": None, "source": None}, words)], copy, 1)
     if outcome != "survived":
@@ -204,7 +284,9 @@ def run(left, copy, options):
     words = {"known": known, "slowest": options.slowest}
     slow = []
     for mutant, outcome, line, _ in outcomes(
-        ((one, words | {"to_python": one["compiled"], "seconds": options.seconds}) for one in left), copy, options.jobs
+        ((one, words | {"to_python": one["compiled"], "seconds": options.seconds}) for one in left),
+        copy,
+        options.jobs,
     ):
         if outcome == "no end":  # or only slow, perhaps because it is left to Python
             slow.append(mutant)
@@ -223,11 +305,19 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--modules", nargs="*", default=[*TESTS])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=60, help="of processor time, after which a test has no end")
-    parser.add_argument("--slowest", type=float, default=2.0, help="of processor time that a test may take")
+    parser.add_argument(
+        "--seconds", type=int, default=60, help="of processor time, after which a test has no end"
+    )
+    parser.add_argument(
+        "--slowest", type=float, default=2.0, help="of processor time that a test may take"
+    )
     parser.add_argument("--state", type=Path, default=Path("mutants.jsonl"))
-    parser.add_argument("--again", action="store_true", help="run the survivors in --state once more")
-    parser.add_argument("--only-table", action="store_true", help="print what --state has, and run nothing")
+    parser.add_argument(
+        "--again", action="store_true", help="run the survivors in --state once more"
+    )
+    parser.add_argument(
+        "--only-table", action="store_true", help="print what --state has, and run nothing"
+    )
     options = parser.parse_args()
     known = {}
     for line in options.state.read_text().splitlines() if options.state.exists() else ():
@@ -239,18 +329,26 @@ def main():
         left = [one for one in chosen if _name(one) not in known]
         if options.again:
             left = [one for one in every if known.get(_name(one), {}).get("outcome") == "survived"]
-        print(f"{len(every)} mutants are possible, {len(chosen)} chosen, {len(left)} left to run", flush=True)
+        print(
+            f"{len(every)} mutants are possible, {len(chosen)} chosen, {len(left)} left to run",
+            flush=True,
+        )
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             copy = Path(folder)
             for name in ("src", "tests"):
                 shutil.copytree(ROOT / name, copy / name)
             shutil.copy2(ROOT / "pyproject.toml", copy)
             for mutant, outcome, line in run(left, copy, options):
-                kept = {key: value for key, value in mutant.items() if key not in ("source", "compiled")}
+                kept = {
+                    key: value for key, value in mutant.items() if key not in ("source", "compiled")
+                }
                 known[_name(mutant)] = kept | {"outcome": outcome, "by": line}
                 with options.state.open("a") as state:
                     state.write(json.dumps(known[_name(mutant)]) + "\n")
-                print(f"{outcome:9}{mutant['module']}:{mutant['line']}  {mutant['old']} -> {mutant['new']}", flush=True)
+                print(
+                    f"{outcome:9}{mutant['module']}:{mutant['line']}  {mutant['old']} -> {mutant['new']}",
+                    flush=True,
+                )
     print(table([*known.values()]))
 
 
@@ -262,20 +360,28 @@ def table(known):
     """Markdown: mutants by module, and the survivors that no reason excuses."""
     with (Path(__file__).parent / "mutants_equivalent.tsv").open() as file:
         excused = {tuple(row.values())[:4] for row in csv.DictReader(file, delimiter="\t")}
-    lines = ["| module | mutants | no change of a result | killed | survived |", "|---|---:|---:|---:|---:|"]
-    total, survivors = [0, 0, 0, 0], []
+    lines = [
+        "| module | mutants | no change of a result | killed | survived |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    total = [0, 0, 0, 0]
+    survivors = []
     for module in [*TESTS]:
         own = [one for one in known if one["module"] == module]
         lived = [one for one in own if one["outcome"] == "survived"]
         bad = [one for one in lived if (module, one["text"], one["old"], one["new"]) not in excused]
         row = [len(own), len(lived) - len(bad), len(own) - len(lived), len(bad)]
-        total, survivors = [a + b for a, b in zip(total, row, strict=True)], survivors + bad
+        total = [a + b for a, b in zip(total, row, strict=True)]
+        survivors = survivors + bad
         if own:
             lines.append(f"| {module} | {' | '.join(map(str, row))} |")
     lines.append(f"| all | {' | '.join(map(str, total))} |")
     rate = total[2] / max(total[2] + total[3], 1)
     lines += ["", f"Killed of those that change a result: {rate:.1%}.", ""]
-    return "\n".join(lines + [f"{one['module']}:{one['line']}  {one['old']} -> {one['new']}" for one in survivors])
+    return "\n".join(
+        lines
+        + [f"{one['module']}:{one['line']}  {one['old']} -> {one['new']}" for one in survivors]
+    )
 
 
 if __name__ == "__main__":

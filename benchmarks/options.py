@@ -1,10 +1,11 @@
-"""The measurements in docs/options.md of choices that everybody makes; remedies.py has those of difficult data.
+"""The measurements in docs/options.md of choices that everybody makes; remedies.py has those of
+difficult data.
 
     python benchmarks/options.py [table ...]        # all of them, a few minutes; or for example: lambda_ alpha0
 
-Unless a table says otherwise, the data are the paper's small synthetic data (105 features, three sources of 120
-samples, noise sd 1, 2.5 and 4, five components), changed in one way; every number is a mean over DRAWS draws of the
-best of RESTARTS starts of cavi-bjmd by objective.  AUC is x 100.
+Unless a table says otherwise, the data are the paper's small synthetic data (105 features, three
+sources of 120 samples, noise sd 1, 2.5 and 4, five components), changed in one way; every number is
+a mean over DRAWS draws of the best of RESTARTS starts of cavi-bjmd by objective.  AUC is x 100.
 """
 
 import sys
@@ -16,28 +17,37 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
+from bjmd.analysis.matching import match
 from bjmd.data.sources import Sources
-from bjmd.fits import restarts
-from bjmd.fits.matching import match
+from bjmd.inference import restarts
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source
 
-DRAWS, RESTARTS, SIGMA3 = 5, 5, 4.0
+DRAWS = 5
+RESTARTS = 5
+SIGMA3 = 4.0
 
 
 def best(sources, n_components=5, method="cavi-bjmd", n_restarts=RESTARTS, **options):
-    return restarts.best(restarts.run(method, sources, n_components, n_restarts=n_restarts, **options), 1)[0]
+    return restarts.best(
+        restarts.run(method, sources, n_components, n_restarts=n_restarts, **options), 1
+    )[0]
 
 
 def over_draws(measure):
     """The mean of measure(data, rng) over draws of the data."""
-    drawn = ((synthetic.generate("small", SIGMA3, seed), np.random.default_rng(1000 + seed)) for seed in range(DRAWS))
+    drawn = (
+        (synthetic.generate("small", SIGMA3, seed), np.random.default_rng(1000 + seed))
+        for seed in range(DRAWS)
+    )
     return np.mean([measure(data, rng) for data, rng in drawn], axis=0)
 
 
 def changed(data, change):
     """The data with every matrix changed by change(x, source number), and their labels."""
-    return Sources([change(x, c) for c, x in enumerate(data.sources.matrices)], labels=data.sources.labels)
+    return Sources(
+        [change(x, c) for c, x in enumerate(data.sources.matrices)], labels=data.sources.labels
+    )
 
 
 def auc(sources, result):
@@ -77,7 +87,9 @@ def lambda_():
 
         def measure(data, rng, value=value):
             result = best(data.sources, lambda_=value)
-            return np.concatenate([auc(data.sources, result), result.noise, [np.abs(result.components).mean()]])
+            return np.concatenate(
+                [auc(data.sources, result), result.noise, [np.abs(result.components).mean()]]
+            )
 
         found = over_draws(measure)
         row(f"{value:g}", numbers(found[:3]), numbers(found[3:6], 2), f"{found[6]:.3f}")
@@ -90,7 +102,9 @@ def alpha0():
 
         def measure(data, rng, value=value):
             result = best(data.sources, alpha0=value)
-            return np.concatenate([auc(data.sources, result), [h.max(axis=0).mean() for h in result.memberships]])
+            return np.concatenate(
+                [auc(data.sources, result), [h.max(axis=0).mean() for h in result.memberships]]
+            )
 
         found = over_draws(measure)
         row(f"{value:g}", numbers(found[:3]), numbers(found[3:], 2))
@@ -111,12 +125,18 @@ def components():
 
 
 def starts():
-    """Digits 0 to 4 from scikit-learn in two sources, K = 10: what the best of n starts has, a mean over 40 starts."""
+    """Digits 0 to 4 from scikit-learn in two sources, K = 10: what the best of n starts has, a mean
+    over 40 starts.
+    """
     digits = load_digits(n_class=5)
     rng = np.random.default_rng(0)
     x = (digits.data / 16 + 0.1 * rng.standard_normal(digits.data.shape)).T
     sources = Sources([x[:, :450], x[:, 450:]])
-    header("starts", "objective above the best of 40, nats", "memberships' correlation with the best of 40")
+    header(
+        "starts",
+        "objective above the best of 40, nats",
+        "memberships' correlation with the best of 40",
+    )
     runs = restarts.run("cavi-bjmd", sources, 10, n_restarts=40)
     (lowest,) = restarts.best(runs, 1)
     scores = [(run.objective - lowest.objective, match(run, lowest)[1].mean()) for run in runs]
@@ -155,15 +175,22 @@ def inference():
 
 def sizes():
     """Source 1 cut down to n samples, alone and beside the two whole ones."""
-    header("samples of source 1", "its AUC alone", "its AUC beside sources 2 and 3", "its noise, estimated beside them")
+    header(
+        "samples of source 1",
+        "its AUC alone",
+        "its AUC beside sources 2 and 3",
+        "its noise, estimated beside them",
+    )
     with warnings.catch_warnings(action="ignore"):
         for n in (10, 20, 40, 120):
 
             def measure(data, rng, n=n):
                 sources = data.sources
                 few = Sources([sources.matrices[0][:, :n]], labels=[sources.labels[0][:, :n]])
-                matrices, labels = list(sources.matrices), list(sources.labels)
-                matrices[0], labels[0] = few.matrices[0], few.labels[0]
+                matrices = list(sources.matrices)
+                labels = list(sources.labels)
+                matrices[0] = few.matrices[0]
+                labels[0] = few.labels[0]
                 together = Sources(matrices, labels=labels)
                 result = best(together)
                 return auc(few, best(few))[0], auc(together, result)[0], result.noise[0]
@@ -173,9 +200,11 @@ def sizes():
 
 
 def counts():
-    """Poisson counts of 200 features whose means are 0.01 to 100, in samples whose depths are 0.3 to 3.
+    """Poisson counts of 200 features whose means are 0.01 to 100, in samples whose depths are 0.3
+    to 3.
 
-    Memberships are those of the small data; a component has 4 times the mean in a tenth of the features.
+    Memberships are those of the small data; a component has 4 times the mean in a tenth of the
+    features.
     """
 
     def prepare(data, rng, transform):
@@ -200,12 +229,24 @@ def counts():
     }
     header("counts", "AUC")
     for name, transform in ways.items():
-        row(name, numbers(auc_after(lambda data, rng, transform=transform: prepare(data, rng, transform))))
+        row(
+            name,
+            numbers(
+                auc_after(lambda data, rng, transform=transform: prepare(data, rng, transform))
+            ),
+        )
 
 
 def mixtures():
-    """Data drawn from the model, 60 features, 300 samples, K = 4, noise sd 0.3, ever more mixed samples."""
-    header("memberships drawn from Dirichlet(a), a =", "correlation of W", "correlation of H", "residual / noise")
+    """Data drawn from the model, 60 features, 300 samples, K = 4, noise sd 0.3, ever more mixed
+    samples.
+    """
+    header(
+        "memberships drawn from Dirichlet(a), a =",
+        "correlation of W",
+        "correlation of H",
+        "residual / noise",
+    )
     for concentration in (0.3, 1.0, 3.0, 10.0):
         found = []
         for seed in range(DRAWS):
@@ -218,7 +259,9 @@ def mixtures():
             pairs = list(zip(fitted, true, strict=True))
             found.append(
                 (
-                    np.mean([np.corrcoef(result.components[:, k], w[:, p])[0, 1] for k, p in pairs]),
+                    np.mean(
+                        [np.corrcoef(result.components[:, k], w[:, p])[0, 1] for k, p in pairs]
+                    ),
                     np.mean([np.corrcoef(result.memberships[0][k], h[p])[0, 1] for k, p in pairs]),
                     result.noise[0] / 0.3,
                 )
@@ -229,7 +272,10 @@ def mixtures():
 def sparse():
     """2000 features, 2 x 500 samples, 3 % of the entries not zero."""
     rng = np.random.default_rng(0)
-    matrices = [scipy.sparse.random_array((2000, 500), density=0.03, rng=rng, format="csc") for _ in range(2)]
+    matrices = [
+        scipy.sparse.random_array((2000, 500), density=0.03, rng=rng, format="csc")
+        for _ in range(2)
+    ]
     header("matrix", "objective", "seconds a sweep")
     for name, given in (("sparse", matrices), ("dense", [x.toarray() for x in matrices])):
         result = best(Sources(given), 5, n_restarts=2, max_sweeps=50)
@@ -238,7 +284,18 @@ def sparse():
 
 TABLES = {
     table.__name__: table
-    for table in (lambda_, alpha0, components, starts, tolerance, inference, sizes, counts, mixtures, sparse)
+    for table in (
+        lambda_,
+        alpha0,
+        components,
+        starts,
+        tolerance,
+        inference,
+        sizes,
+        counts,
+        mixtures,
+        sparse,
+    )
 }
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
-"""BJMD beside the tools that people use to integrate cohorts, on real data: quality, processor time and memory.
+"""BJMD beside the tools that people use to integrate cohorts, on real data: quality, processor time
+and memory.
 
     pip install mofapy2 cnmf
     python benchmarks/peers.py [--data bladder pbmc ...] [--methods bjmd mofa ...] [--restarts 4]
 
-docs/comparison.md shows the outcome.  BJMD_DATA names a folder with the paper's data (docs/data.md) and, in cohorts/,
-bladderbatch.npz and pbmc-interferon-counts.npz; what is not there is left out, and so are MOFA+ and cNMF without their
-packages.
+docs/comparison.md shows the outcome.  BJMD_DATA names a folder with the paper's data (docs/data.md)
+and, in cohorts/, bladderbatch.npz and pbmc-interferon-counts.npz; what is not there is left out,
+and so are MOFA+ and cNMF without their packages.
 
-Every method runs in a process of its own on one thread, with the same number of random starts, of which its own
-objective chooses one.  A small fit comes first, so that nothing is compiled in the time that counts.  Rows go to
-build/peers.tsv as they come; those that are there already are not run again.
+Every method runs in a process of its own on one thread, with the same number of random starts, of
+which its own objective chooses one.  A small fit comes first, so that nothing is compiled in the
+time that counts.  Rows go to build/peers.tsv as they come; those that are there already are not run
+again.
 
 auc        mean over classes of the best AUC that any component has; `matched`, of a component of the class's own
 ari, nmi   of the grouping by the strongest component; `ari_kmeans`, by k-means on all memberships
@@ -17,9 +19,9 @@ mixing     of the 15 nearest neighbours, how many come from other sources, relat
 transfer   balanced accuracy of classes predicted from the other sources, in percent
 cpu        seconds of the processor, all starts; `peak`, resident memory above that before the data came, in MB
 
-All are means over sources.  Factors of MOFA+ have no sign, so both ends of a factor count as components.  Memberships
-of NMF and its kin are for components that sum to one; AUC is the better of two, of memberships as they are and scaled
-to sum to one, and everything else is of scaled ones.
+All are means over sources.  Factors of MOFA+ have no sign, so both ends of a factor count as
+components.  Memberships of NMF and its kin are for components that sum to one; AUC is the better of
+two, of memberships as they are and scaled to sum to one, and everything else is of scaled ones.
 """
 
 import argparse
@@ -39,17 +41,33 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
+from bjmd.analysis import automatic
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import automatic, restarts
+from bjmd.inference import restarts
 from bjmd_paper import metric
 from bjmd_paper.datasets import fetch
 from bjmd_paper.nonnegative import nonnegative
 
 TABLE = Path("build/peers.tsv")
-COLUMNS = ("auc", "matched", "ari", "nmi", "ari_kmeans", "mixing", "transfer", "cpu", "peak", "restarts", "note")
-CELLS, PEOPLE = 300, 6
-"""Cells of each source, and people of Yale B, that are drawn at random; all of them would take hours."""
+COLUMNS = (
+    "auc",
+    "matched",
+    "ari",
+    "nmi",
+    "ari_kmeans",
+    "mixing",
+    "transfer",
+    "cpu",
+    "peak",
+    "restarts",
+    "note",
+)
+CELLS = 300
+PEOPLE = 6
+"""Cells of each source, and people of Yale B, that are drawn at random; all of them would take
+hours.
+"""
 FEW = dict.fromkeys(("3sources", "3sources-depth", "yale-b", "pbmc"), 0.5)
 """Share of the restarts on the large data."""
 
@@ -59,11 +77,16 @@ def three_sources():
 
 
 def three_sources_depth():
-    """The same with equal totals of all stories and log(1 + counts), which docs/options.md advises for BJMD."""
+    """The same with equal totals of all stories and log(1 + counts), which docs/options.md advises
+    for BJMD.
+    """
     sources, k = three_sources()
     totals = [x.sum(axis=0) for x in sources.matrices]
     usual = np.median(np.concatenate(totals))
-    matrices = [x @ scipy.sparse.diags_array(usual / n) for x, n in zip(sources.matrices, totals, strict=True)]
+    matrices = [
+        x @ scipy.sparse.diags_array(usual / n)
+        for x, n in zip(sources.matrices, totals, strict=True)
+    ]
     return sources.replace(matrices=[scipy.sparse.csc_array(x).log1p() for x in matrices]), k
 
 
@@ -76,8 +99,12 @@ def yale():
     sources = fetched("yale-b")
     people = np.sort(np.random.default_rng(0).choice(len(sources.labels[0]), PEOPLE, replace=False))
     kept = [labels[people].any(axis=0) for labels in sources.labels]
-    labels = [block[people][:, columns] for block, columns in zip(sources.labels, kept, strict=True)]
-    return Sources([x[:, c] for x, c in zip(sources.matrices, kept, strict=True)], labels=labels), PEOPLE
+    labels = [
+        block[people][:, columns] for block, columns in zip(sources.labels, kept, strict=True)
+    ]
+    return Sources(
+        [x[:, c] for x, c in zip(sources.matrices, kept, strict=True)], labels=labels
+    ), PEOPLE
 
 
 def bladder():
@@ -105,10 +132,19 @@ def cells():
     stored = np.load(cohort("pbmc-interferon-counts.npz"))
     parts = (stored["data"], stored["indices"], stored["indptr"])
     counts = scipy.sparse.csr_array(parts, shape=tuple(stored["shape"])).astype(float)
-    rng, source = np.random.default_rng(0), stored["source"]
-    drawn = [rng.choice(np.flatnonzero(source == name), CELLS, replace=False) for name in np.unique(source)]
+    rng = np.random.default_rng(0)
+    source = stored["source"]
+    drawn = [
+        rng.choice(np.flatnonzero(source == name), CELLS, replace=False)
+        for name in np.unique(source)
+    ]
     drawn = np.sort(np.concatenate(drawn))
-    return scipy.sparse.csc_array(counts[drawn].T), stored["total"][drawn], source[drawn], stored["y"][drawn]
+    return (
+        scipy.sparse.csc_array(counts[drawn].T),
+        stored["total"][drawn],
+        source[drawn],
+        stored["y"][drawn],
+    )
 
 
 def cohort(name):
@@ -137,13 +173,18 @@ DATA = {
     "pbmc": pbmc,
 }
 SHIFTED = {"metabric-489"}
-"""Has negative entries (z-scores): every feature is moved up by its smallest value for those that refuse them."""
+"""Has negative entries (z-scores): every feature is moved up by its smallest value for those that
+refuse them.
+"""
 
 
 def bjmd(sources, k, n, data, **options):
     options, choice = automatic.resolved("cavi-bjmd", sources, k, options)
     (best,) = restarts.best(restarts.run("cavi-bjmd", sources, k, n_restarts=n, **options), 1)
-    return best.memberships, "" if choice is None else f"{choice.noise}{', offsets' if choice.offsets else ''}"
+    return (
+        best.memberships,
+        "" if choice is None else f"{choice.noise}{', offsets' if choice.offsets else ''}",
+    )
 
 
 def bjmd_auto(sources, k, n, data):
@@ -167,19 +208,27 @@ def pooled(sources, k, n, data):
 
 def inmf(sources, k, n, data):
     """iNMF of the same data as NMF gets."""
-    (best,) = restarts.best(restarts.run("inmf", without_negatives(sources, data), k, n_restarts=n), 1)
+    (best,) = restarts.best(
+        restarts.run("inmf", without_negatives(sources, data), k, n_restarts=n), 1
+    )
     return of_unit_components(best.components, best.memberships), ""
 
 
 def liger(sources, k, n, data):
-    """iNMF as LIGER runs it: counts by depth without logarithm, features of unit root mean square in every source, and
-    quantiles of the memberships aligned between sources.
+    """iNMF as LIGER runs it: counts by depth without logarithm, features of unit root mean square
+    in every source, and quantiles of the memberships aligned between sources.
     """
     matrices = without_negatives(sources, data).matrices
     if data == "pbmc":
         matrices = [scipy.sparse.csc_array(np.expm1(x)) for x in sources.matrices]
-    scale = [np.sqrt(np.asarray(x.multiply(x).mean(axis=1) if scipy.sparse.issparse(x) else (x**2).mean(axis=1)))
-             for x in matrices]  # fmt: skip
+    scale = [
+        np.sqrt(
+            np.asarray(
+                x.multiply(x).mean(axis=1) if scipy.sparse.issparse(x) else (x**2).mean(axis=1)
+            )
+        )
+        for x in matrices
+    ]
     scale = [np.where(s > 0, 1 / np.where(s > 0, s, 1), 0) for s in scale]
     scaled = [scipy.sparse.diags_array(s) @ x for s, x in zip(scale, matrices, strict=True)]
     (best,) = restarts.best(restarts.run("inmf", Sources(scaled), k, n_restarts=n), 1)
@@ -187,8 +236,9 @@ def liger(sources, k, n, data):
 
 
 def quantile_aligned(memberships, n_neighbours=20, n_quantiles=50, fewest=20):
-    """What LIGER does last: within the samples whose strongest factor is the same, every factor of a source gets the
-    quantiles that it has in the largest source.  The strongest factor of a sample is put to the vote of its neighbours.
+    """What LIGER does last: within the samples whose strongest factor is the same, every factor of
+    a source gets the quantiles that it has in the largest source.  The strongest factor of a sample
+    is put to the vote of its neighbours.
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -196,7 +246,9 @@ def quantile_aligned(memberships, n_neighbours=20, n_quantiles=50, fewest=20):
     groups = []
     for h in unit:
         near = (
-            NearestNeighbors(n_neighbors=min(n_neighbours, h.shape[1])).fit(h.T).kneighbors(h.T, return_distance=False)
+            NearestNeighbors(n_neighbors=min(n_neighbours, h.shape[1]))
+            .fit(h.T)
+            .kneighbors(h.T, return_distance=False)
         )
         votes = np.eye(len(h))[h.argmax(axis=0)[near]].sum(axis=1)
         groups.append(votes.argmax(axis=1))
@@ -204,10 +256,13 @@ def quantile_aligned(memberships, n_neighbours=20, n_quantiles=50, fewest=20):
     at = np.linspace(0, 1, n_quantiles)
     for c, h in enumerate(unit):
         for g in range(len(h)):
-            ours, theirs = groups[c] == g, groups[reference] == g
+            ours = groups[c] == g
+            theirs = groups[reference] == g
             if c != reference and min(ours.sum(), theirs.sum()) >= fewest:
                 for row, goal in zip(h, unit[reference], strict=True):
-                    row[ours] = np.interp(row[ours], np.quantile(row[ours], at), np.quantile(goal[theirs], at))
+                    row[ours] = np.interp(
+                        row[ours], np.quantile(row[ours], at), np.quantile(goal[theirs], at)
+                    )
     return unit
 
 
@@ -228,19 +283,27 @@ def one_nmf(x, k, seed):
 
 
 def cnmf(sources, k, n, data):
-    """The package cnmf: features of unit variance; NMF from many starts, five times as many as the others have, because
-    it needs many; the median of every cluster of alike components; memberships by non-negative least squares in those.
+    """The package cnmf: features of unit variance; NMF from many starts, five times as many as the
+    others have, because it needs many; the median of every cluster of alike components; memberships
+    by non-negative least squares in those.
     """
     import anndata
     from cnmf import cNMF
 
     counts = data == "pbmc"  # which it wants as they are, and makes its own of
-    x = side_by_side(sources.replace(matrices=cell_counts()) if counts else without_negatives(sources, data))
+    x = side_by_side(
+        sources.replace(matrices=cell_counts()) if counts else without_negatives(sources, data)
+    )
     varies = np.flatnonzero(np.ptp(x.toarray() if scipy.sparse.issparse(x) else x, axis=0) > 0)
-    table = anndata.AnnData(scipy.sparse.csr_matrix(x[:, varies]) if scipy.sparse.issparse(x) else x[:, varies])
-    table.obs_names = [f"sample{j}" for j in range(table.n_obs)]  # whole numbers would not come back as text
+    table = anndata.AnnData(
+        scipy.sparse.csr_matrix(x[:, varies]) if scipy.sparse.issparse(x) else x[:, varies]
+    )
+    table.obs_names = [
+        f"sample{j}" for j in range(table.n_obs)
+    ]  # whole numbers would not come back as text
     with tempfile.TemporaryDirectory() as folder:
-        file, genes = f"{folder}/cells.h5ad", Path(folder, "genes.txt")
+        file = f"{folder}/cells.h5ad"
+        genes = Path(folder, "genes.txt")
         table.write_h5ad(file)
         genes.write_text("\n".join(table.var_names))
         model = cNMF(output_dir=folder, name="cnmf")
@@ -252,24 +315,34 @@ def cnmf(sources, k, n, data):
             with contextlib.suppress(Exception):
                 model.consensus(k, density_threshold=alike, show_clustering=False)
                 usage = model.load_results(K=k, density_threshold=alike, norm_usage=False)[0]
-                return sources.split(usage.loc[table.obs_names].to_numpy().T), f"density threshold {alike:g}"
+                return sources.split(
+                    usage.loc[table.obs_names].to_numpy().T
+                ), f"density threshold {alike:g}"
     raise RuntimeError("no consensus")
 
 
 def mofa(sources, k, n, data):
-    """One view, sources as groups; features are centred in every group, which is what MOFA+ does by default."""
+    """One view, sources as groups; features are centred in every group, which is what MOFA+ does by
+    default.
+    """
     from mofapy2.run.entry_point import entry_point
 
     found = []
     for seed in range(n):
         model = entry_point()
         model.set_data_options(scale_groups=False, scale_views=False)
-        model.set_data_matrix([[x.T.copy() for x in dense(sources).matrices]], likelihoods=["gaussian"])
-        model.set_model_options(factors=k, ard_factors=True, ard_weights=True, spikeslab_weights=True)
+        model.set_data_matrix(
+            [[x.T.copy() for x in dense(sources).matrices]], likelihoods=["gaussian"]
+        )
+        model.set_model_options(
+            factors=k, ard_factors=True, ard_weights=True, spikeslab_weights=True
+        )
         model.set_train_options(iter=1000, seed=seed, quiet=True, dropR2=None)
         model.build()
         model.run()
-        found.append((-model.model.getTrainingStats()["elbo"][-1], model.model.nodes["Z"].getExpectation().T))
+        found.append(
+            (-model.model.getTrainingStats()["elbo"][-1], model.model.nodes["Z"].getExpectation().T)
+        )
     return sources.split(min(found, key=lambda one: one[0])[1]), ""
 
 
@@ -292,7 +365,9 @@ def without_negatives(sources, data):
 
 
 def dense(sources):
-    return sources.replace(matrices=[x.toarray() if scipy.sparse.issparse(x) else x for x in sources.matrices])
+    return sources.replace(
+        matrices=[x.toarray() if scipy.sparse.issparse(x) else x for x in sources.matrices]
+    )
 
 
 def side_by_side(sources):
@@ -315,21 +390,29 @@ def scores(memberships, labels):
         plain = scaled = memberships
         ends = [np.vstack([h, -h]) for h in memberships]
     else:
-        plain, scaled = memberships, metric.scaled(memberships)
+        plain = memberships
+        scaled = metric.scaled(memberships)
         ends = scaled
     with warnings.catch_warnings(action="ignore"):
         ways = [plain, scaled] if ends is scaled else [ends]
-        auc = [[metric.auc_per_source(h, labels, f) for f in (None, metric.matched_per_class)] for h in ways]
+        auc = [
+            [metric.auc_per_source(h, labels, f) for f in (None, metric.matched_per_class)]
+            for h in ways
+        ]
     auc = 100 * np.nanmean(auc, axis=2).max(axis=0)
     ari, nmi = np.nanmean(metric.strongest(ends, labels), axis=1)
     groups = KMeans(len(scaled[0]), n_init=10, random_state=0).fit_predict(np.hstack(scaled).T)
     by_kmeans = []
-    for block, group in zip(labels, np.split(groups, np.cumsum([h.shape[1] for h in scaled])[:-1]), strict=True):
+    for block, group in zip(
+        labels, np.split(groups, np.cumsum([h.shape[1] for h in scaled])[:-1]), strict=True
+    ):
         one = block.sum(axis=0) == 1
         if block[:, one].any(axis=1).sum() > 1:
             by_kmeans.append(adjusted_rand_score(block[:, one].argmax(axis=0), group[one]))
     found = (*auc, ari, nmi, np.mean(by_kmeans), np.mean(metric.mixing(scaled)))
-    return dict(zip(COLUMNS, (*found, 100 * np.nanmean(metric.transferred(scaled, labels))), strict=False))
+    return dict(
+        zip(COLUMNS, (*found, 100 * np.nanmean(metric.transferred(scaled, labels))), strict=False)
+    )
 
 
 def resident(kind):
@@ -344,14 +427,22 @@ def run_one(data, method, n_restarts):
     rng = np.random.default_rng(0)
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
         toy = [np.exp(rng.standard_normal((30, 40))) for _ in range(2)]
-        wrap = scipy.sparse.csc_array if data in ("3sources", "3sources-depth", "pbmc") else np.asarray
+        wrap = (
+            scipy.sparse.csc_array if data in ("3sources", "3sources-depth", "pbmc") else np.asarray
+        )
         function(Sources([wrap(x) for x in toy]), 3, 2, "toy")
         before = resident("VmRSS")
         sources, k = DATA[data]()
         started = time.process_time()
         memberships, note = function(sources, k, n_restarts, data)
-        cpu, peak = time.process_time() - started, resident("VmHWM") - before
-        row = scores(memberships, sources.labels) | {"cpu": cpu, "peak": peak, "restarts": n_restarts, "note": note}
+        cpu = time.process_time() - started
+        peak = resident("VmHWM") - before
+        row = scores(memberships, sources.labels) | {
+            "cpu": cpu,
+            "peak": peak,
+            "restarts": n_restarts,
+            "note": note,
+        }
     print(json.dumps(row))
 
 
@@ -370,23 +461,42 @@ def main(data, methods, n_restarts):
                 continue
             n = max(1, round(n_restarts * FEW.get(one, 1)))
             command = [sys.executable, __file__, "--one", one, method, str(n)]
-            one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BJMD_THREADS"), "1")
-            answer = subprocess.run(command, env=os.environ | one_thread, capture_output=True, text=True)
+            one_thread = dict.fromkeys(
+                ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BJMD_THREADS"), "1"
+            )
+            answer = subprocess.run(
+                command, env=os.environ | one_thread, capture_output=True, text=True
+            )
             if answer.returncode:
                 print(f"{method}: {answer.stderr.strip().splitlines()[-1]}", flush=True)
                 continue
             row = {"data": one, "method": method} | json.loads(answer.stdout.splitlines()[-1])
             done = pd.concat([done, pd.DataFrame([row])], ignore_index=True)
             done.to_csv(TABLE, sep="\t", index=False, float_format="%.6g")
-            print({name: round(v, 3) if isinstance(v, float) else v for name, v in row.items()}, flush=True)
+            print(
+                {name: round(v, 3) if isinstance(v, float) else v for name, v in row.items()},
+                flush=True,
+            )
     print_tables(done)
 
 
-DIGITS = {"auc": 1, "matched": 1, "ari": 2, "nmi": 2, "ari_kmeans": 2, "mixing": 2, "transfer": 1, "cpu": 1, "peak": 0}
+DIGITS = {
+    "auc": 1,
+    "matched": 1,
+    "ari": 2,
+    "nmi": 2,
+    "ari_kmeans": 2,
+    "mixing": 2,
+    "transfer": 1,
+    "cpu": 1,
+    "peak": 0,
+}
 
 
 def print_tables(done):
-    """Markdown: for every measure and data set the best method beside BJMD, and a table for every data set."""
+    """Markdown: for every measure and data set the best method beside BJMD, and a table for every
+    data set.
+    """
     labels = {method: label for method, (label, _) in METHODS.items()}
     tables = {data: rows.set_index("method") for data, rows in done.groupby("data", sort=False)}
     tables = {data: tables[data] for data in DATA if data in tables}
@@ -398,7 +508,9 @@ def print_tables(done):
             best = values.min() if name in ("cpu", "peak") else values.max()
             winners = [labels[method] for method in METHODS if values.get(method) == best]
             ours = f"; BJMD {values['bjmd']:.{digits}f}" if values.get("bjmd", best) != best else ""
-            cells.append(f"{winners[0] if len(winners) == 1 else f'{len(winners)} of them'} {best:.{digits}f}{ours}")
+            cells.append(
+                f"{winners[0] if len(winners) == 1 else f'{len(winners)} of them'} {best:.{digits}f}{ours}"
+            )
         print(f"| {name} | {' | '.join(cells)} |")
     for data, rows in tables.items():
         print(f"\n{data}, {rows['restarts'].iloc[0]} starts\n\n| method | {' | '.join(DIGITS)} |")

@@ -2,8 +2,9 @@
 
     python benchmarks/starts.py
 
-Printed for each start, over several seeds: the median number of sweeps (tol 1e-6), the median time with the start's
-own, and how far above the best objective of all (minus the ELBO, in nats) it ended, in the median and at worst.
+Printed for each start, over several seeds: the median number of sweeps (tol 1e-6), the median time
+with the start's own, and how far above the best objective of all (minus the ELBO, in nats) it
+ended, in the median and at worst.
 """
 
 import time
@@ -12,8 +13,7 @@ from unittest.mock import patch
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bjmd.fits import registry
-from bjmd.inference import cavi
+from bjmd.inference import cavi, registry
 from bjmd_paper.datasets import synthetic
 
 DATA = {"small": 20, "large": 10}

@@ -1,12 +1,14 @@
-"""Processor time before and around the numbers: compiling, a whole `bjmd fit`, and the jobs of the workflow.
+"""Processor time before and around the numbers: compiling, a whole `bjmd fit`, and the jobs of the
+workflow.
 
     python benchmarks/startup.py
 
-Every line is one fresh process (the compiled code goes into a folder of its own), in seconds of processor time and as a
-ratio to the first line, which is what the packages of others take before a fit can begin.  The empty figures have as
-many panels as those of the fit, with nothing but ticks, and are saved as .png and .svg.  The parts of `bjmd fit` are
-measured inside it; what they leave of its total is the start and the end of Python, reading and the terminal.
-Snakemake's time for a job is a quarter of the difference between five jobs that do nothing and one.
+Every line is one fresh process (the compiled code goes into a folder of its own), in seconds of
+processor time and as a ratio to the first line, which is what the packages of others take before a
+fit can begin.  The empty figures have as many panels as those of the fit, with nothing but ticks,
+and are saved as .png and .svg.  The parts of `bjmd fit` are measured inside it; what they leave of
+its total is the start and the end of Python, reading and the terminal. Snakemake's time for a job
+is a quarter of the difference between five jobs that do nothing and one.
 """
 
 import ast
@@ -75,7 +77,12 @@ def seconds(*command, cache, folder=ROOT):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, check=True, env=environment, cwd=folder
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=folder,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     last = (done.stdout.splitlines() or [""])[-1]
@@ -85,14 +92,18 @@ def seconds(*command, cache, folder=ROOT):
 def imports(script):
     """The import statements at the head of a script."""
     nodes = ast.parse(script.read_text(encoding="utf-8")).body
-    return "\n".join(ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+    return "\n".join(
+        ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
+    )
 
 
 def snakemake(n_jobs, cache):
     """Processor time of Snakemake for so many jobs that do nothing."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "Snakefile").write_text(RULES.replace("NUMBER", str(n_jobs)), encoding="utf-8")
-        Path(folder, "nothing.py").write_text("open(snakemake.output[0], 'w').close()\n", encoding="utf-8")
+        Path(folder, "nothing.py").write_text(
+            "open(snakemake.output[0], 'w').close()\n", encoding="utf-8"
+        )
         return seconds("-m", "snakemake", "all", "--cores", "1", cache=cache, folder=folder)[0]
 
 

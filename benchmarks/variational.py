@@ -1,6 +1,7 @@
 """Speed and quality of the variational methods as ratios within one run, on one BLAS thread.
 
-Times are of the processor, so that other jobs on the machine matter little; everything here runs on one thread.
+Times are of the processor, so that other jobs on the machine matter little; everything here runs on
+one thread.
 
     python benchmarks/variational.py [--full]
 
@@ -12,7 +13,8 @@ sparse    the time of map-bjmd and cavi-bjmd on sparse data over that of their p
 float32   their time on dense float32 data over that on the same data as float64, the memory that a fit of each takes
           above the data, as a share of them, and by how much the results differ
 cores     the share of a fit's processor time that is spread over cores, what two cores can make of it at best, and the
-          seconds on one thread over those on two (worth something on an idle machine only), and whether the bits agree
+          seconds on one thread over those on two (worth something on an idle machine only), and
+          whether the bits agree
 step      the time of an ADVI iteration of the plain PyMC model, with observed Normals, over advi-bjmd's
 reach     advi-bjmd's time to its stop over cavi-bjmd's to the same AUC; --full only, because ADVI takes minutes
 """
@@ -35,9 +37,9 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd.model import Priors
-from bjmd_numerics import threads
+from bjmd.numerics import threads
 from bjmd_paper.baselines import advi
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source, auc_watch
@@ -68,25 +70,32 @@ def products(sources, result):
 def floor_noise_and_peer():
     drawn = synthetic.generate("large", 4.0, 4)
     sources = drawn.sources
-    ratios, seconds = [], []
+    ratios = []
+    seconds = []
     fits = [registry.fit("cavi-bjmd", sources, 10, seed=seed) for seed in SEEDS]
     for seed, result in zip(SEEDS, fits, strict=True):
         ours = best_time(partial(registry.fit, "cavi-bjmd", sources, 10, seed=seed), 5)
         ratios.append(ours / best_time(partial(products, sources, result), 5))
         seconds.append(ours)
     sweeps = [len(result.trace) for result in fits]
-    print(f"floor    {max(ratios):.2f} times its products, worst of {len(SEEDS)} seeds; goal: at most 3")
+    print(
+        f"floor    {max(ratios):.2f} times its products, worst of {len(SEEDS)} seeds; goal: at most 3"
+    )
     print(f"         {np.round(seconds, 3)} s, {sweeps} sweeps")
     result = min(fits, key=lambda r: r.objective)
     off = 100 * (result.noise / drawn.noise - 1)
-    print(f"noise    {result.noise.round(4)} for {drawn.noise}, off by {off.round(2)} %; goal: at most 0.5 %")
+    print(
+        f"noise    {result.noise.round(4)} for {drawn.noise}, off by {off.round(2)} %; goal: at most 0.5 %"
+    )
 
     auc = 100 * auc_per_source(result.memberships, sources.labels)
     print(f"auc      {auc.round(2)}; goal: at least 99.9 97.5 92.8")
     try:
         from mofapy2.run.entry_point import entry_point
     except ImportError:
-        print("peer     skipped: mofapy2 is not installed; pip install mofapy2, best into an environment of its own")
+        print(
+            "peer     skipped: mofapy2 is not installed; pip install mofapy2, best into an environment of its own"
+        )
         return
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
         model = entry_point()
@@ -100,23 +109,33 @@ def floor_noise_and_peer():
     memberships = sources.split(np.vstack([z, -z]))  # the sign of a factor means nothing
     theirs_auc = 100 * auc_per_source(memberships, sources.labels)
     ratios = (build + run) / np.array(seconds)
-    print(f"peer     {np.median(ratios):.1f} times as fast as mofapy2, median of {ratios.round(1)}; goal: at least 40")
+    print(
+        f"peer     {np.median(ratios):.1f} times as fast as mofapy2, median of {ratios.round(1)}; goal: at least 40"
+    )
     print(f"         mofapy2: {build:.1f} s to build its model and {run:.1f} s to run it")
-    print(f"         AUC {auc.round(2)} against {theirs_auc.round(2)}; goal: higher in every source")
+    print(
+        f"         AUC {auc.round(2)} against {theirs_auc.round(2)}; goal: higher in every source"
+    )
 
 
 def faces(seed=0):
-    """Positive low-rank data of the size of Yale B: smooth pictures of 38 people under random light."""
+    """Positive low-rank data of the size of Yale B: smooth pictures of 38 people under random
+    light.
+    """
     rng = np.random.default_rng(seed)
-    height, width = 48, 42
+    height = 48
+    width = 42
     row, column = np.mgrid[:height, :width]
 
     def picture():
         """A few soft spots, bright and dark, on a grey ground."""
         total = np.ones((height, width))
         for _ in range(12):
-            at, size = rng.uniform((0, 0), (height, width)), rng.uniform(2, 12)
-            total += rng.normal(scale=0.5) * np.exp(-((row - at[0]) ** 2 + (column - at[1]) ** 2) / (2 * size**2))
+            at = rng.uniform((0, 0), (height, width))
+            size = rng.uniform(2, 12)
+            total += rng.normal(scale=0.5) * np.exp(
+                -((row - at[0]) ** 2 + (column - at[1]) ** 2) / (2 * size**2)
+            )
         return np.abs(total).ravel()
 
     people = np.stack([picture() for _ in range(38)], axis=1)
@@ -148,26 +167,33 @@ def yale():
         if sources is None:
             print("yale     real data skipped: set BJMD_DATA to a folder that holds them")
             continue
-        runs, seconds = {}, {}
+        runs = {}
+        seconds = {}
         for method in ("map-bjmd", "cavi-bjmd"):
             fits = [timed(partial(registry.fit, method, sources, 38, seed=seed)) for seed in SEEDS]
             runs[method] = [result for result, _ in fits]
             seconds[method] = np.median([taken for _, taken in fits])
         ratio = seconds["cavi-bjmd"] / seconds["map-bjmd"]
-        print(f"yale     {name}: {ratio:.2f} times map-bjmd's time, each at its default tol; goal: at most 5")
+        print(
+            f"yale     {name}: {ratio:.2f} times map-bjmd's time, each at its default tol; goal: at most 5"
+        )
         for method in runs:
             sweeps = [len(result.trace) for result in runs[method]]
             print(f"         {method} {seconds[method]:.2f} s, {sweeps} sweeps")
             if sources.labels is not None:
                 best = min(runs[method], key=lambda r: r.objective)
-                print(f"         {method} AUC {(100 * auc_per_source(best.memberships, sources.labels)).round(2)}")
+                print(
+                    f"         {method} AUC {(100 * auc_per_source(best.memberships, sources.labels)).round(2)}"
+                )
 
 
 def step():
     sources = synthetic.generate("large", 4.0, 4).sources
     priors = Priors()
     with advi._quiet_pymc() as (pm, pytensor):
-        logging.getLogger("pytensor").setLevel(logging.CRITICAL)  # a failed rewrite of the plain model is no news here
+        logging.getLogger("pytensor").setLevel(
+            logging.CRITICAL
+        )  # a failed rewrite of the plain model is no news here
 
         def seconds_an_iteration(build, kind, n):
             with pytensor.config.change_flags(floatX=kind), build(sources, 10, priors):
@@ -195,7 +221,9 @@ def dense_data(n_samples):
 
 
 def sparse_data(n_samples):
-    return scipy.sparse.random_array((2000, n_samples), density=0.05, format="csc", rng=np.random.default_rng(0))
+    return scipy.sparse.random_array(
+        (2000, n_samples), density=0.05, format="csc", rng=np.random.default_rng(0)
+    )
 
 
 def sparse():
@@ -211,7 +239,9 @@ def sparse():
 def float32():
     single = dense_data(12_000).astype(np.float32)
     for method in ("map-bjmd", "cavi-bjmd"):
-        fits, seconds, above = [], [], []
+        fits = []
+        seconds = []
+        above = []
         for x in (single, single.astype(float)):
             run = partial(registry.fit, method, Sources([x]), 10, tol=1e-15, max_sweeps=15)
             with threads.limited(1):
@@ -221,7 +251,9 @@ def float32():
                 run()
                 above.append(tracemalloc.get_traced_memory()[1] / x.nbytes)
                 tracemalloc.stop()
-        difference = np.abs(fits[0].components - fits[1].components).max() / fits[1].components.std()
+        difference = (
+            np.abs(fits[0].components - fits[1].components).max() / fits[1].components.std()
+        )
         memberships = np.abs(fits[0].memberships[0] - fits[1].memberships[0]).max()
         print(
             f"float32  {method}: {seconds[0] / seconds[1]:.2f} of the time of float64; goal: at most 0.7; memory above "
@@ -235,7 +267,9 @@ def cores():
         sources = Sources([x])
         for method in ("map-bjmd", "cavi-bjmd"):
             run = partial(registry.fit, method, sources, k, tol=1e-15, max_sweeps=10)
-            share, seconds, fits = _spread(run), [], []
+            share = _spread(run)
+            seconds = []
+            fits = []
             for n_threads in (1, 2):
                 with threads.limited(n_threads):
                     started = time.perf_counter()
@@ -249,8 +283,11 @@ def cores():
 
 
 def _spread(run):
-    """The share of the processor time of a fit on one thread that it spends in work that is cut into parts."""
-    plain, inside = threads.each, []
+    """The share of the processor time of a fit on one thread that it spends in work that is cut
+    into parts.
+    """
+    plain = threads.each
+    inside = []
 
     def each(function, ranges):
         result, seconds = timed(partial(plain, function, ranges))
@@ -273,7 +310,9 @@ def _plain_model(sources, n_components, priors):
 
     with pm.Model() as model:
         w = pm.Laplace("W", 0, priors.lambda_, shape=(sources.n_features, n_components))
-        h = pm.Dirichlet("H", priors.dirichlet(n_components), shape=(sum(sources.n_samples), n_components))
+        h = pm.Dirichlet(
+            "H", priors.dirichlet(n_components), shape=(sum(sources.n_samples), n_components)
+        )
         s2 = pm.InverseGamma("s2", priors.a0, priors.b0, shape=len(sources))
         first = 0
         for c, x in enumerate(sources.matrices):
@@ -288,13 +327,19 @@ def reach(full):
         print("reach    skipped: ADVI takes about ten minutes on the large data; call with --full")
         return
     sources = synthetic.generate("large", 4.0, 4).sources
-    slow, slow_seconds = timed(lambda: registry.fit("advi-bjmd", sources, 10, watch=auc_watch(sources.labels)))
+    slow, slow_seconds = timed(
+        lambda: registry.fit("advi-bjmd", sources, 10, watch=auc_watch(sources.labels))
+    )
     target = slow.history["auc"][-1]
     quick = registry.fit("cavi-bjmd", sources, 10, watch=auc_watch(sources.labels))
     there = (quick.history["auc"] >= target).all(axis=1)
-    print(f"reach    advi-bjmd: AUC {(100 * target).round(2)} in {slow_seconds:.0f} s; {slow.reason}")
+    print(
+        f"reach    advi-bjmd: AUC {(100 * target).round(2)} in {slow_seconds:.0f} s; {slow.reason}"
+    )
     if not there.any():
-        print(f"         cavi-bjmd ends with AUC {(100 * quick.history['auc'][-1]).round(2)}, lower in some source")
+        print(
+            f"         cavi-bjmd ends with AUC {(100 * quick.history['auc'][-1]).round(2)}, lower in some source"
+        )
         return
     n = int(np.argmax(there)) + 1
     seconds = best_time(lambda: registry.fit("cavi-bjmd", sources, 10, max_sweeps=n, tol=1e-15), 5)
@@ -304,8 +349,12 @@ def reach(full):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="also run advi-bjmd to its stop on the large data")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="also run advi-bjmd to its stop on the large data"
+    )
     parts = {
         "large": floor_noise_and_peer,
         "yale": yale,
@@ -315,7 +364,9 @@ if __name__ == "__main__":
         "step": step,
         "reach": lambda: reach(arguments.full),
     }
-    parser.add_argument("--only", choices=parts, help="run one part only; large is floor, noise and peer")
+    parser.add_argument(
+        "--only", choices=parts, help="run one part only; large is floor, noise and peer"
+    )
     arguments = parser.parse_args()
     with threadpool_limits(1):
         for name, part in parts.items():

@@ -1,8 +1,8 @@
 """How Sphinx builds the site: `make docs`.
 
-The repository is the source folder, so the links of the Markdown pages are the same on GitHub and on the site.  On the
-pages that NOTEBOOKS names, the ```python blocks and the `bjmd` commands of the ```sh blocks are run, and what comes out
-is shown below them instead of what the page says.
+The repository is the source folder, so the links of the Markdown pages are the same on GitHub and
+on the site.  On the pages that NOTEBOOKS names, the ```python blocks and the `bjmd` commands of the
+```sh blocks are run, and what comes out is shown below them instead of what the page says.
 """
 
 import os
@@ -15,7 +15,14 @@ import bjmd
 CONTENTS = {
     "First steps": ["docs/tutorial", "docs/gallery"],
     "How to": ["docs/how-to/batches", "docs/how-to/single-cells", "docs/how-to/new-method"],
-    "Using it": ["docs/options", "docs/components", "docs/command", "docs/anndata", "docs/large", "docs/trust"],
+    "Using it": [
+        "docs/options",
+        "docs/components",
+        "docs/command",
+        "docs/anndata",
+        "docs/large",
+        "docs/trust",
+    ],
     "Reference": ["docs/api", "docs/methods", "docs/comparison", "docs/model", "docs/derivation"],
     "The paper": ["docs/results", "docs/data", "docs/cluster", "config/README"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
@@ -30,10 +37,17 @@ version = release = bjmd.__version__
 root_doc = "README"
 include_patterns = ["*.md", "config/README.md", "docs/**.md", f"{TABLES}*.md"]
 exclude_patterns = [".*", "build"]
-extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+]
 highlight_language = "text"  # formulas are indented blocks
 
-# pydata's theme in the shape that scanpy and its kin have: all pages in one sidebar, so no page has to exist as a shelf
+# pydata's theme in the shape that scanpy and its kin have: all pages in one sidebar, so no page has
+# to exist as a shelf
 html_theme = "sphinx_book_theme"
 html_title = f"bjmd {version}"
 html_copy_source = False
@@ -68,7 +82,8 @@ kernelspec: {name: python3, display_name: Python 3}
 jupytext: {text_representation: {format_name: myst}}
 ---
 """
-# commands without a terminal, or their progress bars would stay on the page; one that fails stops the build
+# commands without a terminal, or their progress bars would stay on the page; one that fails stops
+# the build
 FIRST_CELL = """
 ```{code-cell} ipython3
 :tags: [remove-cell]
@@ -80,7 +95,10 @@ warnings.filterwarnings("ignore", "IProgress not found")
 get_ipython().system = lambda line: print(check_output(line, shell=True, text=True, stderr=DEVNULL), end="")
 ```
 """
-BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n(?:\n```text\n.*?```\n)?(?:\n!\[[^\]]*\]\(images/\S+\)\n)?", re.DOTALL)
+BLOCK = re.compile(
+    r"```(python|sh)\n(.*?)```\n(?:\n```text\n.*?```\n)?(?:\n!\[[^\]]*\]\(images/\S+\)\n)?",
+    re.DOTALL,
+)
 
 
 def setup(app):
@@ -107,7 +125,8 @@ def _contents(caption, pages):
 
 def _cell(block):
     """A cell in place of a block, and of the output and the picture below it that GitHub shows."""
-    kind, code = block[1], block[2]
+    kind = block[1]
+    code = block[2]
     if kind == "sh" and not code.startswith("bjmd "):
         return block[0]  # the workflow has tests of its own
     return f"```{{code-cell}} ipython3\n{'!' if kind == 'sh' else ''}{code}```\n"
@@ -115,4 +134,6 @@ def _cell(block):
 
 def open_at_the_first_page(app, failure):
     if failure is None and app.builder.format == "html":
-        Path(app.outdir, "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={root_doc}.html">\n')
+        Path(app.outdir, "index.html").write_text(
+            f'<meta http-equiv="refresh" content="0; url={root_doc}.html">\n'
+        )

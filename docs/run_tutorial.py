@@ -2,9 +2,9 @@
 
     python docs/run_tutorial.py
 
-Its ```python blocks run in order in one namespace, and the `bjmd` commands of its ```sh blocks between them, all in a
-temporary folder.  A ```text block after a block becomes what that block printed; pictures that were saved, and that the
-page shows, go to docs/images/.
+Its ```python blocks run in order in one namespace, and the `bjmd` commands of its ```sh blocks
+between them, all in a temporary folder.  A ```text block after a block becomes what that block
+printed; pictures that were saved, and that the page shows, go to docs/images/.
 """
 
 import contextlib
@@ -25,7 +25,8 @@ BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.D
 
 def run(page, folder):
     """[(the block's match, what it printed)]; the current folder is `folder` meanwhile."""
-    names, outputs = {"__name__": "tutorial"}, []
+    names = {"__name__": "tutorial"}
+    outputs = []
     with contextlib.chdir(folder):
         for block in BLOCK.finditer(page):
             printed = io.StringIO()
@@ -59,5 +60,7 @@ def renew():
 
 
 if __name__ == "__main__":
-    os.environ["COLUMNS"] = "100"  # or the command would fold its lines to the width of this terminal
+    os.environ["COLUMNS"] = (
+        "100"  # or the command would fold its lines to the width of this terminal
+    )
     renew()

@@ -27,7 +27,8 @@ def make_sources():
         components = rng.laplace(size=(n_features, n_components))
         return Sources(
             [
-                components @ rng.dirichlet(np.ones(n_components), n).T + sd * rng.standard_normal((n_features, n))
+                components @ rng.dirichlet(np.ones(n_components), n).T
+                + sd * rng.standard_normal((n_features, n))
                 for n, sd in zip(n_samples, noise, strict=True)
             ]
         )
@@ -37,10 +38,16 @@ def make_sources():
 
 @pytest.fixture
 def h5mu(tmp_path):
-    """An .h5mu file with two modalities of the same features, the first sparse, and their features x samples."""
-    anndata, mudata = pytest.importorskip("anndata"), pytest.importorskip("mudata")
+    """An .h5mu file with two modalities of the same features, the first sparse, and their features
+    x samples.
+    """
+    anndata = pytest.importorskip("anndata")
+    mudata = pytest.importorskip("mudata")
     rng = np.random.default_rng(5)
-    matrices = {"early": rng.poisson(1.0, (8, 6)).astype(float), "late": rng.standard_normal((8, 5))}
+    matrices = {
+        "early": rng.poisson(1.0, (8, 6)).astype(float),
+        "late": rng.standard_normal((8, 5)),
+    }
     modalities = {
         name: anndata.AnnData(
             scipy.sparse.csr_matrix(x.T) if name == "early" else x.T,

@@ -1,4 +1,6 @@
-"""The example in docs/how-to/new-method.md, run as it stands, and what docs/methods.md says of the others."""
+"""The example in docs/how-to/new-method.md, run as it stands, and what docs/methods.md says of the
+others.
+"""
 
 import re
 import sys
@@ -11,7 +13,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry, restarts
+from bjmd.inference import registry, restarts
 from bjmd_paper.datasets import synthetic
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -31,22 +33,30 @@ def registered(monkeypatch):
 
 
 def test_the_example_finds_the_best_approximation(registered):
-    """The squared error of the best approximation of rank K is the sum of the other squared singular values."""
+    """The squared error of the best approximation of rank K is the sum of the other squared
+    singular values.
+    """
     sources = synthetic.generate("small", 4.0, 4).sources
     best = restarts.best(restarts.run(registered, sources, 5, n_restarts=3), 1)[0]
     x = np.hstack(sources.matrices)
-    np.testing.assert_allclose(best.objective, (np.linalg.svd(x, compute_uv=False)[5:] ** 2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(
+        best.objective, (np.linalg.svd(x, compute_uv=False)[5:] ** 2).sum(), rtol=1e-5
+    )
     np.testing.assert_allclose(
         ((x - best.components @ np.hstack(best.memberships)) ** 2).sum(), best.objective, rtol=1e-9
     )
     assert best.converged
     sparse = Sources([scipy.sparse.csr_array(block) for block in sources.matrices])
-    np.testing.assert_allclose(registry.fit(registered, sparse, 5).objective, best.objective, rtol=1e-5)
+    np.testing.assert_allclose(
+        registry.fit(registered, sparse, 5).objective, best.objective, rtol=1e-5
+    )
 
 
 def test_the_example_obeys_the_contract(registered):
     sources = synthetic.generate("small", 4.0, 4).sources
-    with pytest.raises(InputError, match="method 'rank' has no option 'tolerance'; its options are tol, max_sweeps"):
+    with pytest.raises(
+        InputError, match="method 'rank' has no option 'tolerance'; its options are tol, max_sweeps"
+    ):
         registry.fit(registered, sources, 5, tolerance=1e-3)
     stopped = registry.fit(registered, sources, 5, max_sweeps=2)
     x = np.hstack(sources.matrices)

@@ -12,19 +12,22 @@ import pandas as pd
 import pytest
 
 from bjmd import __version__, cli, method_names
+from bjmd.analysis.associations import associations
+from bjmd.analysis.matching import similarities
 from bjmd.data import preparation
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.files import outputs
 from bjmd.files.readers import read_sources
-from bjmd.fits import projection, restarts, storage
-from bjmd.fits.matching import similarities
-from bjmd.report.associations import associations
+from bjmd.inference import projection, restarts
+from bjmd.results import storage
 
 
 @pytest.fixture
 def files(make_sources, tmp_path, monkeypatch):
-    """a.csv and b.tsv in the current folder, in whose first cell a value is missing; and what they hold."""
+    """a.csv and b.tsv in the current folder, in whose first cell a value is missing; and what they
+    hold.
+    """
     monkeypatch.chdir(tmp_path)
     sources = make_sources(n_features=12, n_samples=(30, 20))
     sources.matrices[1][0, 0] = np.nan
@@ -52,7 +55,9 @@ FIT = "fit a.csv b.tsv -k 3 -o out --restarts 3 --no-figures"
 
 
 def test_a_fit_has_the_numbers_of_python(files, run):
-    out, err = run(f"{FIT} --seed 5 --jobs 2 --alpha0 1.2 --lambda 0.5 --tol 1e-5 --option max_sweeps=300")
+    out, err = run(
+        f"{FIT} --seed 5 --jobs 2 --alpha0 1.2 --lambda 0.5 --tol 1e-5 --option max_sweeps=300"
+    )
     options = {"alpha0": 1.2, "lambda_": 0.5, "tol": 1e-5, "max_sweeps": 300}
     sources = Sources(files)
     ours = restarts.best(restarts.run("cavi-bjmd", sources, 3, n_restarts=3, seed=5, **options), 3)
@@ -79,9 +84,16 @@ def test_names_labels_join_and_methods_reach_the_fit(files, run):
         "--labels labels.csv"
     )
     fit = outputs.load(Path("out"))
-    assert (fit.names, fit.class_names, fit.feature_names) == (["A", "B", "C"], ["x", "y"], ["g1", "g2", "g3"])
+    assert (fit.names, fit.class_names, fit.feature_names) == (
+        ["A", "B", "C"],
+        ["x", "y"],
+        ["g1", "g2", "g3"],
+    )
     assert fit.results[0].method == "map-bjmd"
-    assert "3 of 13 features are in every source; the others are left out (A lacks 1, B lacks 1, C lacks 9)" in err
+    assert (
+        "3 of 13 features are in every source; the others are left out (A lacks 1, B lacks 1, C lacks 9)"
+        in err
+    )
     assert "29 of the 30 samples of source 'A' have no class in labels.csv, for example 'a1'" in err
 
 
@@ -89,7 +101,10 @@ def test_one_is_counted_as_one(files, run):
     Path("one.csv").write_text(",s\ng0,1\ng1,2\n")
     _, err = run("fit a.csv one.csv -k 2 -o out --restarts 1 --no-figures --join inner")
     assert "2 features; 30 samples from a, 1 sample from one\n" in err
-    assert "memberships of 1 sample are in s.tsv" in run("transform out one.csv --source one -o s.tsv")[1]
+    assert (
+        "memberships of 1 sample are in s.tsv"
+        in run("transform out one.csv --source one -o s.tsv")[1]
+    )
     assert "they have 1 sample" in run("fit one.csv -k 2 -o new", code=2)[1]
 
 
@@ -122,7 +137,9 @@ def test_a_hint_at_different_scales(files, run):
 
 
 def log_intensities(rng):
-    """A clean table of log intensities in three sources, and the same with a bad batch and a few wild cells."""
+    """A clean table of log intensities in three sources, and the same with a bad batch and a few
+    wild cells.
+    """
     components = 8 + 1.5 * rng.laplace(size=(60, 3))
     clean = []
     for n, sd in ((50, 0.3), (40, 0.4), (40, 0.5)):
@@ -143,7 +160,8 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
         for c, x in enumerate(matrices):
             names = [f"s{j}" for j in range(x.shape[1])]
             pd.DataFrame(x, [f"g{i}" for i in range(60)], names).to_csv(f"{kind}{c}.csv")
-        files, options = " ".join(f"{kind}{c}.csv" for c in range(3)), "-k 3 --restarts 5 --no-figures"
+        files = " ".join(f"{kind}{c}.csv" for c in range(3))
+        options = "-k 3 --restarts 5 --no-figures"
         auto = "--noise auto --offsets auto" if kind == "raw" else ""
         out, err = run(f"fit {files} -o {kind} {options} {auto}")
         found[kind] = outputs.load(Path(kind)).results[0]
@@ -155,18 +173,28 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
     # without them the same table gives nothing of the kind, and the check says why
     out, _ = run(f"check {files} -k 3 --restarts 2")
     assert 'noise="robust" would help' in " ".join(out.split())
-    plain = restarts.run("cavi-bjmd", read_sources([f"raw{c}.csv" for c in range(3)])[0], 3, n_restarts=2)
+    plain = restarts.run(
+        "cavi-bjmd", read_sources([f"raw{c}.csv" for c in range(3)])[0], 3, n_restarts=2
+    )
     assert similarities([found["clean"], restarts.best(plain, 1)[0]]).min() < 0.9
     # a batch that is shifted gets its offsets when new samples are placed, too
     run("transform raw raw1.csv --source raw1 -o back.tsv")
-    back, memberships = (pd.read_csv(path, sep="\t", index_col=0) for path in ("back.tsv", "raw/memberships_raw1.tsv"))
+    back, memberships = (
+        pd.read_csv(path, sep="\t", index_col=0)
+        for path in ("back.tsv", "raw/memberships_raw1.tsv")
+    )
     np.testing.assert_allclose(back, memberships, atol=1e-4)
 
 
 def test_the_check_of_a_fit_is_kept_with_it(files, run):
     run(f"{FIT} --noise feature --offsets --alpha0 learned --lambda learned")
     options = outputs.load(Path("out")).results[0].options
-    assert options == {"noise": "feature", "offsets": True, "alpha0": "learned", "lambda_": "learned"}
+    assert options == {
+        "noise": "feature",
+        "offsets": True,
+        "alpha0": "learned",
+        "lambda_": "learned",
+    }
     out = " ".join(run("check out")[0].split())
     for finding in outputs.load(Path("out")).findings:
         assert finding.sentence in out
@@ -175,13 +203,17 @@ def test_the_check_of_a_fit_is_kept_with_it(files, run):
     assert "out is the folder of a fit" in run("check out -k 3", code=2)[1]
     assert run("check nowhere", code=2)[1].startswith("bjmd: nowhere does not exist;")
     out, err = run("check a.csv -k 2 --method kmeans", code=2)
-    assert err.startswith("bjmd: method 'kmeans' has no noise model to check;") and not out  # before it reads or fits
+    assert (
+        err.startswith("bjmd: method 'kmeans' has no noise model to check;") and not out
+    )  # before it reads or fits
     run("fit a.csv -k 2 -o means --method kmeans --restarts 1 --no-figures")
     assert "was not checked" in run("check means", code=2)[1]
 
 
 def test_select_with_noise_of_every_kind(files, run):
-    out, _ = run("select a.csv b.tsv -k 2,3 -o number --restarts 1 --repeats 1 --noise auto --offsets no")
+    out, _ = run(
+        "select a.csv b.tsv -k 2,3 -o number --restarts 1 --repeats 1 --noise auto --offsets no"
+    )
     assert "Chosen: noise " in out and "Recommended: " in out
 
 
@@ -195,7 +227,9 @@ def test_training_samples_get_back_their_memberships(files, run):
     lines = [line.split("\t") for line in out.splitlines()]
     assert lines[0] == ["sample", "C1", "C2", "C3"]
     assert [line[0] for line in lines[1:]] == list(memberships.index)
-    np.testing.assert_allclose([list(map(float, line[1:])) for line in lines[1:]], memberships, atol=2e-5)
+    np.testing.assert_allclose(
+        [list(map(float, line[1:])) for line in lines[1:]], memberships, atol=2e-5
+    )
     assert "a.csv has 12 of the 12 features of the fit\n" in err
     assert "that of source 'a'" in err
 
@@ -210,7 +244,9 @@ def test_new_samples_with_other_features(files, run):
     matrix = files[0][:, :4].copy()
     matrix[3] = np.nan
     expected = projection.project(best, matrix)
-    np.testing.assert_allclose(pd.read_csv("new.tsv", sep="\t", index_col=0), expected.memberships.T, rtol=1e-5)
+    np.testing.assert_allclose(
+        pd.read_csv("new.tsv", sep="\t", index_col=0), expected.memberships.T, rtol=1e-5
+    )
     assert (
         "new.csv has 11 of the 12 features of the fit; the others count as missing; "
         "left out, for the fit does not know them: 1\n"
@@ -222,7 +258,9 @@ def test_new_samples_with_other_features(files, run):
 def test_new_samples_are_scaled_as_the_fit_was(files, run):
     run(f"{FIT} --scale rms")
     run("transform out a.csv --source a -o a.tsv")
-    back, memberships = (pd.read_csv(path, sep="\t", index_col=0) for path in ("a.tsv", "out/memberships_a.tsv"))
+    back, memberships = (
+        pd.read_csv(path, sep="\t", index_col=0) for path in ("a.tsv", "out/memberships_a.tsv")
+    )
     np.testing.assert_allclose(back, memberships, atol=2e-5)
     # of its own, a source is divided by its own scale
     run("transform out a.csv -o one.tsv")
@@ -245,14 +283,19 @@ def test_mistakes_with_new_samples(files, run):
         assert sentence in err
     assert sorted(Path().rglob("*")) == before
     run("fit a.csv -k 3 -o out --restarts 1 --no-figures --force --method kmeans")
-    assert "method 'kmeans' has no way to place new samples" in run("transform out a.csv", code=2)[1]
+    assert (
+        "method 'kmeans' has no way to place new samples" in run("transform out a.csv", code=2)[1]
+    )
 
 
 def test_names_of_new_samples_that_a_spreadsheet_would_run_are_quoted(files, run):
     run(FIT)
     Path("new.csv").write_text(Path("a.csv").read_text().replace("a0", "=cmd()", 1))
     run("transform out new.csv -o new.tsv")
-    assert [line.split("\t")[0] for line in Path("new.tsv").read_text().splitlines()[1:3]] == ["'=cmd()", "a1"]
+    assert [line.split("\t")[0] for line in Path("new.tsv").read_text().splitlines()[1:3]] == [
+        "'=cmd()",
+        "a1",
+    ]
 
 
 # Show and datasets
@@ -278,7 +321,12 @@ def test_show(files, run):
 
 def test_the_list_of_data_sets(run, monkeypatch):
     out, _ = run("datasets")
-    for words in ("3sources\n", "at most 200 MB", "Non-commercial and research purposes only", "at hand  "):
+    for words in (
+        "3sources\n",
+        "at most 200 MB",
+        "Non-commercial and research purposes only",
+        "at hand  ",
+    ):
         assert words in out
     assert "did you mean '3sources'?" in run("datasets 3source", code=2)[1]
     monkeypatch.setitem(sys.modules, "bjmd_paper.datasets.fetch", None)
@@ -295,14 +343,19 @@ def test_results_go_back_into_h5mu_files(h5mu, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run("fit study.h5mu -k 2 -o out --restarts 2 --no-figures")
     best = outputs.load(Path("out")).results[0]
-    with warnings.catch_warnings(action="ignore"):  # the modalities share names of features, which is the point
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # the modalities share names of features, which is the point
         back = mudata.read_h5mu("out/study.h5mu")
     for c, name in enumerate(("early", "late")):
         modality = back.mod[name]
         np.testing.assert_array_equal(modality.obsm["X_bjmd"], best.memberships[c].T)
         np.testing.assert_array_equal(modality.varm["bjmd"], best.components)
         assert modality.uns["bjmd"]["noise"] == best.noise[c]
-        assert (modality.uns["bjmd"]["method"], modality.uns["bjmd"]["version"]) == ("cavi-bjmd", __version__)
+        assert (modality.uns["bjmd"]["method"], modality.uns["bjmd"]["version"]) == (
+            "cavi-bjmd",
+            __version__,
+        )
     sources, _ = read_sources("study.h5mu")
     expected = restarts.best(restarts.run("cavi-bjmd", sources, 2, n_restarts=2), 1)[0]
     np.testing.assert_array_equal(best.components, expected.components)
@@ -310,13 +363,19 @@ def test_results_go_back_into_h5mu_files(h5mu, run, tmp_path, monkeypatch):
 
 def test_metadata_and_a_consensus_are_on_request(files, run):
     samples = [f"{letter}{j}" for letter, n in (("a", 30), ("b", 20)) for j in range(n)]
-    about = pd.DataFrame({"sample": samples, "age": np.arange(50.0), "kind": ["x", "y"] * 25}).set_index("sample")
+    about = pd.DataFrame(
+        {"sample": samples, "age": np.arange(50.0), "kind": ["x", "y"] * 25}
+    ).set_index("sample")
     about.to_csv("about.tsv", sep="\t")
     run("fit a.csv b.tsv -k 2 -o out --restarts 3 --no-figures --consensus --metadata about.tsv")
-    fit, found = outputs.load(Path("out")), pd.read_csv("out/associations.tsv", sep="\t")
+    fit = outputs.load(Path("out"))
+    found = pd.read_csv("out/associations.tsv", sep="\t")
     expected = associations(fit.results[0].memberships, [about[:30], about[30:]])
     pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
-    assert set(found["column"]) == {"age", "kind"} and "## Associations" in Path("out/summary.md").read_text()
+    assert (
+        set(found["column"]) == {"age", "kind"}
+        and "## Associations" in Path("out/summary.md").read_text()
+    )
     about.rename(index="not {}".format).to_csv("other.tsv", sep="\t")
     _, message = run("fit a.csv b.tsv -k 2 -o out2 --metadata other.tsv", code=2)
     assert "none of the samples in other.tsv is in the data" in message
@@ -326,7 +385,10 @@ def test_metadata_and_a_consensus_are_on_request(files, run):
     table = pd.read_csv("out/consensus.tsv", sep="\t", index_col="component")
     assert list(table.index) == ["C1", "C2"] and table["share"].isin([1 / 3, 2 / 3, 1]).all()
     for name in ("components", "memberships_a", "memberships_b"):
-        ours, theirs = (pd.read_csv(f"out/{prefix}{name}.tsv", sep="\t", index_col=0) for prefix in ("consensus_", ""))
+        ours, theirs = (
+            pd.read_csv(f"out/{prefix}{name}.tsv", sep="\t", index_col=0)
+            for prefix in ("consensus_", "")
+        )
         assert ours.index.equals(theirs.index) and ours.columns.equals(theirs.columns)
     assert "## Consensus" in Path("out/summary.md").read_text()
     assert [part.title for part in outputs.load(Path("out")).sections()].count("Consensus") == 1
@@ -340,7 +402,9 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
     x = np.hstack([files[0], files[1][:, 1:]])
     cohorts = ["even" if j % 2 == 0 else "odd" for j in range(x.shape[1])]
     obs = pd.DataFrame({"cohort": cohorts}, [f"s{j}" for j in range(x.shape[1])])
-    anndata.AnnData(x.T, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(12)])).write_h5ad("all.h5ad")
+    anndata.AnnData(x.T, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(12)])).write_h5ad(
+        "all.h5ad"
+    )
     run("fit all.h5ad --split-by cohort -k 2 -o out --restarts 1 --no-figures")
     best = outputs.load(Path("out")).results[0]
     assert not Path("out/associations.tsv").exists(), "the cohort is the source"
@@ -353,11 +417,14 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
     Path("out/all.h5ad").rename("all.h5ad")
     beyond = "--noise feature+sample+robust --offsets --option max_sweeps=50"
     run(f"fit all.h5ad --split-by cohort -k 3 -o out2 --restarts 1 --no-figures {beyond}")
-    back, known = anndata.read_h5ad("out2/all.h5ad"), outputs.load(Path("out2")).results[0].model
+    back = anndata.read_h5ad("out2/all.h5ad")
+    known = outputs.load(Path("out2")).results[0].model
     assert back.obsm["X_bjmd"].shape == (x.shape[1], 3)
     np.testing.assert_array_equal(back.varm["bjmd_offsets"], known.offsets.T)
     np.testing.assert_array_equal(back.var["bjmd_precision"], known.feature_precision)
-    np.testing.assert_array_equal(back.obs["bjmd_precision"][0::2], known.sample_precision[: -(-x.shape[1] // 2)])
+    np.testing.assert_array_equal(
+        back.obs["bjmd_precision"][0::2], known.sample_precision[: -(-x.shape[1] // 2)]
+    )
     np.testing.assert_array_equal(back.uns["bjmd"]["degrees_of_freedom"], known.degrees_of_freedom)
 
 
@@ -406,7 +473,9 @@ def test_a_mistake_gets_its_sentence_and_leaves_nothing(mistake, files, run):
     assert sorted(Path().iterdir()) == before
 
 
-@pytest.mark.parametrize("command", [f"{FIT} -k two", f"{FIT} --methd cavi", "fit a.csv", "frobnicate", ""])
+@pytest.mark.parametrize(
+    "command", [f"{FIT} -k two", f"{FIT} --methd cavi", "fit a.csv", "frobnicate", ""]
+)
 def test_a_mistake_in_the_command_line_is_one_sentence(command, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(command.split())
@@ -473,13 +542,17 @@ def imported(line):
     """The names of all modules that a command has imported when it ends."""
     code = f"try: cli.main({line.split()!r})\nfinally: print(*sys.modules, file=sys.stderr)"
     code = f"import sys\nfrom bjmd import cli\n{code}"
-    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.split())
+    return set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.split()
+    )
 
 
 def test_no_garbage_is_looked_for_at_the_end():
     """It takes longer than many a command; what is frozen is not looked at."""
     code = "atexit.register(lambda: print(gc.get_freeze_count()))\nfrom bjmd import cli\ncli.main(['show', 'nowhere'])"
-    done = subprocess.run([sys.executable, "-c", f"import atexit, gc\n{code}"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import atexit, gc\n{code}"], capture_output=True, text=True
+    )
     assert int(done.stdout) > 10_000
 
 
@@ -499,7 +572,10 @@ def test_the_help_names_every_choice(capsys):
         assert end.value.code == 0
         out = capsys.readouterr().out
         assert max(map(len, out.splitlines())) <= 80
-        words = {"--help": cli.COMMANDS, "fit": [*method_names(), *preparation.SCALES, "outer", "inner"]}
+        words = {
+            "--help": cli.COMMANDS,
+            "fit": [*method_names(), *preparation.SCALES, "outer", "inner"],
+        }
         assert all(word in out for word in words.get(line[0], []))
 
 

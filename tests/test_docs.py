@@ -1,4 +1,6 @@
-"""The pages in docs/ are true: the tutorial's code prints what it says, nothing is left out, links lead on."""
+"""The pages in docs/ are true: the tutorial's code prints what it says, nothing is left out, links
+lead on.
+"""
 
 import importlib.util
 import re
@@ -24,8 +26,12 @@ def script(name):
 
 
 def same_text(printed, shown):
-    """Equal words, and numbers equal up to one unit of the last digit that is shown; lines may be folded elsewhere."""
-    words = [NUMBER.sub("#", text).replace("[", "[ ").split() for text in (printed, shown)]  # numpy pads with spaces
+    """Equal words, and numbers equal up to one unit of the last digit that is shown; lines may be
+    folded elsewhere.
+    """
+    words = [
+        NUMBER.sub("#", text).replace("[", "[ ").split() for text in (printed, shown)
+    ]  # numpy pads with spaces
     if words[0] != words[1]:
         return False
     return all(
@@ -46,7 +52,9 @@ def test_the_tutorial_prints_what_it_says(tmp_path, monkeypatch):
     assert len(outputs) > 10
     for block, printed in outputs:
         shown = block[3] or ""
-        assert same_text(printed, shown), f"{block[2]}\nprints\n{printed}\nbut the page says\n{shown}"
+        assert same_text(printed, shown), (
+            f"{block[2]}\nprints\n{printed}\nbut the page says\n{shown}"
+        )
 
 
 def test_the_tutorial_does_not_write_where_the_readme_does():
@@ -54,7 +62,9 @@ def test_the_tutorial_does_not_write_where_the_readme_does():
         (DOCS.parent / "README.md").read_text(encoding="utf-8"),
         (DOCS / "tutorial.md").read_text(encoding="utf-8"),
     ]
-    readme, tutorial = (set(re.findall(r"^(?:\$ )?bjmd fit .* -o (\S+)", page, re.MULTILINE)) for page in pages)
+    readme, tutorial = (
+        set(re.findall(r"^(?:\$ )?bjmd fit .* -o (\S+)", page, re.MULTILINE)) for page in pages
+    )
     assert readme and tutorial and not readme & tutorial
 
 
@@ -79,7 +89,9 @@ def test_the_site_has_every_page():
     """Sphinx would say so as well, but the tests do not install it."""
     listed = [page for pages in script("conf").CONTENTS.values() for page in pages]
     assert len(listed) == len(set(listed))
-    assert {page.relative_to(DOCS.parent).with_suffix("").as_posix() for page in PAGES} <= set(listed)
+    assert {page.relative_to(DOCS.parent).with_suffix("").as_posix() for page in PAGES} <= set(
+        listed
+    )
     assert not [page for page in listed if not (DOCS.parent / f"{page}.md").is_file()]
 
 
@@ -97,10 +109,14 @@ def test_the_page_about_the_interface_names_all_that_is_public_and_nothing_that_
 def test_the_gallery_has_every_figure():
     page = (DOCS / "gallery.md").read_text(encoding="utf-8")
     headings = re.findall(r"^### (.*)", page, re.MULTILINE)
-    interactive = {name for name in FIGURES if name.endswith("_chart")}  # only the report can show them
+    interactive = {
+        name for name in FIGURES if name.endswith("_chart")
+    }  # only the report can show them
     assert {*FIGURES, "selection"} - interactive <= set(headings)
     assert not [name for name in interactive if f"`{name}`" not in page]
-    exhibits = tomllib.loads((DOCS.parent / "src/bjmd_paper/exhibits.toml").read_text(encoding="utf-8"))["exhibit"]
+    exhibits = tomllib.loads(
+        (DOCS.parent / "src/bjmd_paper/exhibits.toml").read_text(encoding="utf-8")
+    )["exhibit"]
     drawn = {entry["function"].split(".")[-1] for entry in exhibits if entry["kind"] == "figure"}
     shown = {heading.removesuffix(" of the paper") for heading in headings}
     assert drawn - {"picture"} <= shown  # pictures of the data are not ours to pass on
@@ -114,19 +130,25 @@ def test_every_link_leads_somewhere(page):
         assert file.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.*)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-            assert anchor in [re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings], (target, anchor)
+            assert anchor in [
+                re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings
+            ], (target, anchor)
 
 
 def test_docstrings_cite_pages_and_sections_that_exist():
     """`docs/derivation.md, 3.4` and the like; `docs/derivation.md, 4.4 and 4.5` cites two sections."""
-    headings = re.findall(r"^#+ (\d+(?:\.\d+)?)\b", (DOCS / "derivation.md").read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(
+        r"^#+ (\d+(?:\.\d+)?)\b", (DOCS / "derivation.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     cited = []
     for folder in ("src", "tests", "benchmarks", "workflow"):
         for path in sorted((DOCS.parent / folder).rglob("*.py")):
             text = " ".join(path.read_text(encoding="utf-8").split())
             for page in re.findall(r"docs/[\w-]+\.md", text):
                 assert (DOCS.parent / page).is_file(), f"{path} cites {page}"
-            for sections in re.findall(r"docs/derivation\.md, (\d+(?:\.\d+)?(?:(?:, | and )\d+(?:\.\d+)?)*)", text):
+            for sections in re.findall(
+                r"docs/derivation\.md, (\d+(?:\.\d+)?(?:(?:, | and )\d+(?:\.\d+)?)*)", text
+            ):
                 cited += [(path, section) for section in re.split(", | and ", sections)]
     assert len(cited) > 10
     assert not [(path, section) for path, section in cited if section not in headings]

@@ -1,4 +1,6 @@
-"""The descriptions of the environment agree: pyproject, the lock, conda's file, the hooks and GitHub's workflow."""
+"""The descriptions of the environment agree: pyproject, the lock, conda's file, the hooks and
+GitHub's workflow.
+"""
 
 import re
 import subprocess
@@ -23,30 +25,43 @@ def locked(file="requirements.txt"):
     for line in (ROOT / "envs" / file).read_text().splitlines():
         if re.match(r"^[a-z0-9]", line):
             requirement = Requirement(line.rstrip(" \\"))
-            if requirement.marker is None or requirement.marker.evaluate({"python_full_version": "3.11.7"}):
+            if requirement.marker is None or requirement.marker.evaluate(
+                {"python_full_version": "3.11.7"}
+            ):
                 pins[requirement.name] = str(requirement.specifier).removeprefix("==")
     return pins
 
 
 def test_conda_names_the_versions_of_the_lock():
     conda = yaml.safe_load((ROOT / "envs/environment.yaml").read_text())["dependencies"]
-    pins = dict(entry.split("=") for entry in conda if "=" in entry and not entry.startswith("python="))
+    pins = dict(
+        entry.split("=") for entry in conda if "=" in entry and not entry.startswith("python=")
+    )
     pins["matplotlib"] = pins.pop("matplotlib-base")
     assert pins == {name: locked()[name] for name in pins}
 
 
 def test_conda_has_all_that_the_package_and_the_workflow_ask_for():
     extras = project()["optional-dependencies"]
-    wanted = {Requirement(line).name for line in [*project()["dependencies"], *extras["advi"], *extras["workflow"]]}
+    wanted = {
+        Requirement(line).name
+        for line in [*project()["dependencies"], *extras["advi"], *extras["workflow"]]
+    }
     conda = (ROOT / "envs/environment.yaml").read_text()
     assert not [name for name in wanted if f"- {name}" not in conda]
 
 
 def test_the_locks_satisfy_pyproject():
-    """What the site needs besides is pinned in a file of its own, so that the tests need not install it."""
-    base, besides = locked(), locked("docs.txt")
+    """What the site needs besides is pinned in a file of its own, so that the tests need not
+    install it.
+    """
+    base = locked()
+    besides = locked("docs.txt")
     assert not base.keys() & besides.keys()
-    for extra, lines in {"": project()["dependencies"], **project()["optional-dependencies"]}.items():
+    for extra, lines in {
+        "": project()["dependencies"],
+        **project()["optional-dependencies"],
+    }.items():
         pins = {**base, **besides} if extra == "docs" else base
         for requirement in map(Requirement, lines):
             assert requirement.specifier.contains(pins[requirement.name]), requirement
@@ -63,10 +78,17 @@ def test_github_tests_every_python_that_is_promised():
     """`make lint` checks the file against GitHub's own schema."""
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
     job = workflow["jobs"]["test"]
-    promised = [line.rpartition(" ")[2] for line in project()["classifiers"] if re.search(r"Python :: 3\.\d", line)]
+    promised = [
+        line.rpartition(" ")[2]
+        for line in project()["classifiers"]
+        if re.search(r"Python :: 3\.\d", line)
+    ]
     assert job["strategy"]["matrix"]["python"] == promised
     assert project()["requires-python"] == f">={promised[0]}"
-    assert {system.partition("-")[0] for system in job["strategy"]["matrix"]["os"]} == {"ubuntu", "macos"}
+    assert {system.partition("-")[0] for system in job["strategy"]["matrix"]["os"]} == {
+        "ubuntu",
+        "macos",
+    }
     assert {"make test", "make lint"} <= {step.get("run") for step in job["steps"]}
 
 

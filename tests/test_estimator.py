@@ -1,4 +1,6 @@
-"""BJMD in scikit-learn's manner: its own checks for one matrix, and the same habits for several sources."""
+"""BJMD in scikit-learn's manner: its own checks for one matrix, and the same habits for several
+sources.
+"""
 
 import pickle
 import subprocess
@@ -19,9 +21,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bjmd import BJMD
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import restarts
+from bjmd.inference import restarts
 
-BY_NAME = {"check_dataframe_column_names_consistency": "features are matched by name, as the command does"}
+BY_NAME = {
+    "check_dataframe_column_names_consistency": "features are matched by name, as the command does"
+}
 
 
 @parametrize_with_checks(
@@ -38,7 +42,8 @@ def make_data(n_samples=(30, 25), n_features=12, n_components=3, noise=(0.2, 0.6
     rng = np.random.default_rng(seed)
     components = 2 * rng.laplace(size=(n_components, n_features))
     return [
-        rng.dirichlet(np.full(n_components, 0.5), n) @ components + sd * rng.standard_normal((n, n_features))
+        rng.dirichlet(np.full(n_components, 0.5), n) @ components
+        + sd * rng.standard_normal((n, n_features))
         for n, sd in zip(n_samples, noise, strict=True)
     ]
 
@@ -51,7 +56,9 @@ def data():
 @pytest.fixture
 def frames(data):
     return {
-        name: pd.DataFrame(x, columns=[f"g{k}" for k in range(12)], index=[f"{name}{j}" for j in range(len(x))])
+        name: pd.DataFrame(
+            x, columns=[f"g{k}" for k in range(12)], index=[f"{name}{j}" for j in range(len(x))]
+        )
         for name, x in zip(("a", "b"), data, strict=True)
     }
 
@@ -75,7 +82,9 @@ def assert_same_fit(one, other):
 def test_a_fit_is_the_best_restart(data, inference):
     fitted = model(inference=inference, n_init=4, random_state=7)
     assert fitted.fit(data) is fitted
-    results = restarts.run(f"{inference}-bjmd", Sources([x.T for x in data]), 3, n_restarts=4, seed=7)
+    results = restarts.run(
+        f"{inference}-bjmd", Sources([x.T for x in data]), 3, n_restarts=4, seed=7
+    )
     (best,) = restarts.best(results, 1)
     np.testing.assert_array_equal(fitted.components_, best.components.T)
     np.testing.assert_array_equal(fitted.noise_, best.noise)
@@ -110,7 +119,8 @@ def test_attributes(data):
 
 
 def test_the_unit_and_origin_of_the_data_are_nothing_to_memberships(data):
-    fitted, other = model().fit(data), model().fit([1e4 * x + 1e5 for x in data])
+    fitted = model().fit(data)
+    other = model().fit([1e4 * x + 1e5 for x in data])
     np.testing.assert_allclose(other.noise_, 1e4 * fitted.noise_, rtol=1e-5)
     for h, h_other in zip(fitted.memberships_, other.memberships_, strict=True):
         np.testing.assert_allclose(h_other, h, atol=1e-5)
@@ -118,13 +128,27 @@ def test_the_unit_and_origin_of_the_data_are_nothing_to_memberships(data):
 
 def test_what_goes_beyond_the_paper_has_attributes(data):
     plain = model().fit(data)
-    names = ("offsets_", "feature_precision_", "sample_precision_", "degrees_of_freedom_", "choice_")
+    names = (
+        "offsets_",
+        "feature_precision_",
+        "sample_precision_",
+        "degrees_of_freedom_",
+        "choice_",
+    )
     assert all(getattr(plain, name) is None for name in names)
     data[1] = data[1] + np.arange(12)
-    options = {"noise": "feature+sample+robust", "offsets": True, "alpha0": "learned", "lambda_": "learned"}
+    options = {
+        "noise": "feature+sample+robust",
+        "offsets": True,
+        "alpha0": "learned",
+        "lambda_": "learned",
+    }
     fitted = model(n_init=1, tol=1e-4, **options).fit(data)
     assert (fitted.offsets_.shape, fitted.feature_precision_.shape) == ((2, 12), (12,))
-    assert ([len(u) for u in fitted.sample_precision_], fitted.degrees_of_freedom_.shape) == ([30, 25], (2,))
+    assert ([len(u) for u in fitted.sample_precision_], fitted.degrees_of_freedom_.shape) == (
+        [30, 25],
+        (2,),
+    )
     draws = fitted.sample_posterior(4000).offsets
     np.testing.assert_allclose(draws.mean(axis=0), fitted.offsets_, atol=0.05)
     np.testing.assert_allclose(draws.std(axis=0), fitted.decomposition_.model.offsets_sd, rtol=0.1)
@@ -134,7 +158,9 @@ def test_what_goes_beyond_the_paper_has_attributes(data):
 def test_new_samples_have_the_offsets_of_their_source(data):
     shifted = [data[0], data[1] + np.linspace(-3, 3, 12)]
     fitted = model(offsets=True).fit(shifted)
-    np.testing.assert_allclose(fitted.transform(shifted[1], source=1), fitted.memberships_[1], atol=1e-4)
+    np.testing.assert_allclose(
+        fitted.transform(shifted[1], source=1), fitted.memberships_[1], atol=1e-4
+    )
     assert np.abs(fitted.transform(shifted[1]) - fitted.memberships_[1]).max() > 0.1
     gaps = shifted[1].copy()
     gaps[::3, 2] = np.nan
@@ -165,7 +191,10 @@ def test_check():
 
 def test_what_an_inference_lacks_is_refused(data):
     for options in ({"noise": "robust"}, {"offsets": True}, {"noise": "auto"}):
-        with pytest.raises(InputError, match=f"inference='map' has no option {next(iter(options))}; leave it out, or"):
+        with pytest.raises(
+            InputError,
+            match=f"inference='map' has no option {next(iter(options))}; leave it out, or",
+        ):
             model(inference="map", **options).fit(data)
     with pytest.raises(InputError, match="MAP cannot learn alpha0"):
         model(inference="map", alpha0="learned").fit(data)
@@ -204,14 +233,16 @@ def test_number_types(data):
     counts = [np.round(10 * x).astype(int) for x in data]
     assert_same_fit(model().fit(counts), model().fit([x.astype(float) for x in counts]))
     single = [x.astype(np.float32) for x in data]
-    fitted, double = model().fit(single), model().fit([x.astype(float) for x in single])
+    fitted = model().fit(single)
+    double = model().fit([x.astype(float) for x in single])
     np.testing.assert_allclose(fitted.components_, double.components_, atol=1e-4)
     assert fitted.transform(single[0], source=0).dtype == np.float64
 
 
 def test_inputs_are_left_alone(data, frames):
     data[0][3, 4] = np.nan
-    before, frames_before = [x.copy() for x in data], {name: x.copy() for name, x in frames.items()}
+    before = [x.copy() for x in data]
+    frames_before = {name: x.copy() for name, x in frames.items()}
     for x in data:
         x.flags.writeable = False
     fitted = model().fit(data)
@@ -230,7 +261,8 @@ def test_fits_are_reproducible(data):
     assert_same_fit(once.fit(data), model(n_init=3).fit(data))
     assert_same_fit(clone(once).fit(data), once)
     assert_same_fit(
-        model(random_state=np.random.RandomState(5)).fit(data), model(random_state=np.random.RandomState(5)).fit(data)
+        model(random_state=np.random.RandomState(5)).fit(data),
+        model(random_state=np.random.RandomState(5)).fit(data),
     )
     assert model(random_state=None).fit(data).decomposition_.seed >= 0
 
@@ -275,20 +307,25 @@ def test_features_are_matched_by_name(frames):
 
 
 def test_every_feature_or_the_common_ones(frames):
-    a, b = frames["a"].drop(columns="g0"), frames["b"].drop(columns=["g5", "g7"])
+    a = frames["a"].drop(columns="g0")
+    b = frames["b"].drop(columns=["g5", "g7"])
     outer = model().fit({"a": a, "b": b})
     assert list(outer.feature_names_in_) == [*(f"g{k}" for k in range(1, 12)), "g0"]
     assert outer.transform(b, source="b").shape == (25, 3)
     np.testing.assert_allclose(outer.transform(a, source="a"), outer.memberships_[0], atol=1e-4)
     complete = b.reindex(columns=outer.feature_names_in_)
-    np.testing.assert_array_equal(outer.transform(b, source="b"), outer.transform(complete, source="b"))
+    np.testing.assert_array_equal(
+        outer.transform(b, source="b"), outer.transform(complete, source="b")
+    )
     assert outer.impute(b, source="b").shape == (25, 12)
     assert not np.isnan(outer.impute(b, source="b")).any()
     inner = model(join="inner").fit({"a": a, "b": b})
     assert inner.n_features_in_ == 9
     np.testing.assert_allclose(inner.transform(b, source="b"), inner.memberships_[1], atol=1e-4)
     shuffled = a[a.columns[::-1]].assign(unknown=1.0)
-    np.testing.assert_array_equal(outer.transform(shuffled, source="a"), outer.transform(a, source="a"))
+    np.testing.assert_array_equal(
+        outer.transform(shuffled, source="a"), outer.transform(a, source="a")
+    )
     with pytest.raises(ValueError, match="feature names should match"):
         outer.transform(a.add_prefix("other-"), source="a")
 
@@ -304,7 +341,9 @@ def test_transform_gives_back_the_memberships(data, inference):
         np.testing.assert_array_equal(
             fitted.transform(x, source=c), fitted.transform(x, source=fitted.source_names_[c])
         )
-        np.testing.assert_array_equal(fitted.transform(x, source=c), fitted.transform(x, noise=fitted.noise_[c]))
+        np.testing.assert_array_equal(
+            fitted.transform(x, source=c), fitted.transform(x, noise=fitted.noise_[c])
+        )
         np.testing.assert_allclose(fitted.transform(x), fitted.memberships_[c], atol=1e-4)
         np.testing.assert_allclose(fitted.transform(x, source=c).sum(axis=1), 1)
 
@@ -349,11 +388,15 @@ def test_score_prefers_the_right_features_and_counts_observed_entries_only():
     # a noise that is wrong is punished, whichever way
     assert fitted.score(test) > max(fitted.score(test, noise=0.1), fitted.score(test, noise=0.5))
     # a wild entry costs much, unless it is missing
-    wild, missing = test.copy(), test.copy()
-    wild[:, 3], missing[:, 3] = 100, np.nan
+    wild = test.copy()
+    missing = test.copy()
+    wild[:, 3] = 100
+    missing[:, 3] = np.nan
     assert fitted.score(wild) < fitted.score(test) - 1000
     assert abs(fitted.score(missing) - fitted.score(test)) < 5
-    np.testing.assert_allclose(np.mean([fitted.score(x[None]) for x in test]), fitted.score(test), rtol=1e-9)
+    np.testing.assert_allclose(
+        np.mean([fitted.score(x[None]) for x in test]), fitted.score(test), rtol=1e-9
+    )
 
 
 def test_score_prefers_the_true_number_of_components():
@@ -411,10 +454,13 @@ def test_several_mistakes(data, frames):
     with pytest.raises(InputError, match="transpose them if features and samples are swapped"):
         model().fit([x.T for x in make_data(n_samples=(30, 25))])
     with pytest.raises(
-        InputError, match=r"different numbers of features \(source 'source 1' has 12, source 'source 2' has 9\)"
+        InputError,
+        match=r"different numbers of features \(source 'source 1' has 12, source 'source 2' has 9\)",
     ):
         model().fit([data[0], data[1][:, :9]])
-    with pytest.raises(InputError, match="'source 2' has no feature names but source 'source 1' has"):
+    with pytest.raises(
+        InputError, match="'source 2' has no feature names but source 'source 1' has"
+    ):
         model().fit([frames["a"], data[1]])
     with pytest.raises(InputError, match="swapped"):
         model().fit({name: x.T for name, x in frames.items()})
@@ -427,7 +473,9 @@ def test_several_mistakes(data, frames):
     for nothing in ({}, []):
         with pytest.raises(InputError, match="no source was given"):
             model().fit(nothing)
-    with pytest.raises(InputError, match=r"source 'source 2': Expected 2D array, got 1D array instead$"):
+    with pytest.raises(
+        InputError, match=r"source 'source 2': Expected 2D array, got 1D array instead$"
+    ):
         model().fit([data[0], data[1][0]])
     with pytest.raises(InputError, match="join is 'left'"):
         model(join="left").fit(data)
@@ -437,7 +485,9 @@ def test_several_mistakes(data, frames):
         model(inference="gibbs").fit(data)
     with pytest.raises(InputError, match="random_state is -1"):
         model(random_state=-1).fit(data)
-    with pytest.raises(InputError, match="there is no source 'c'; give one of 'source 1', 'source 2'"):
+    with pytest.raises(
+        InputError, match="there is no source 'c'; give one of 'source 1', 'source 2'"
+    ):
         fitted.transform(data[0], source="c")
     with pytest.raises(InputError, match="there is no source 2"):
         fitted.transform(data[0], source=2)
@@ -460,12 +510,17 @@ def test_text_in_a_table_is_found(frames, cell):
 
 
 def test_objects_that_are_numbers_are_numbers(frames):
-    assert_same_fit(model().fit({"a": frames["a"].astype(object), "b": frames["b"]}), model().fit(frames))
+    assert_same_fit(
+        model().fit({"a": frames["a"].astype(object), "b": frames["b"]}), model().fit(frames)
+    )
     missing = frames["b"].astype(object)
     missing.loc["b3", "g7"] = None
     nullable = frames["b"].astype("Float64")
     nullable.loc["b3", "g7"] = pd.NA
-    assert_same_fit(model().fit({"a": frames["a"], "b": missing}), model().fit({"a": frames["a"], "b": nullable}))
+    assert_same_fit(
+        model().fit({"a": frames["a"], "b": missing}),
+        model().fit({"a": frames["a"], "b": nullable}),
+    )
 
 
 def test_what_needs_a_posterior_says_so(data):

@@ -1,5 +1,5 @@
-"""A fixed small run of every method gives the arrays that are stored beside it: to the bit on the kind of machine that
-recorded them, and to many digits on any other.
+"""A fixed small run of every method gives the arrays that are stored beside it: to the bit on the
+kind of machine that recorded them, and to many digits on any other.
 
 A change that is meant to change numbers records them anew, and says why:  python tests/test_fixed_run.py
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bjmd.data.sources import Sources
-from bjmd.fits import projection, registry
+from bjmd.inference import projection, registry
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.nonnegative import nonnegative
 
@@ -27,14 +27,25 @@ RUNS = {name: (name, {}) for name in registry.method_names() if not name.startsw
     "cavi-bjmd-missing": ("cavi-bjmd", {}),
     "map-bjmd-data": ("map-bjmd", {"priors": "data"}),
     "cavi-bjmd-data": ("cavi-bjmd", {"priors": "data"}),
-    "cavi-bjmd-learned": ("cavi-bjmd", {"priors": "data", "alpha0": "learned", "lambda_": "learned"}),
-    "cavi-bjmd-weighted": ("cavi-bjmd", {"priors": "data", "noise": "feature+sample", "offsets": True}),
-    "cavi-bjmd-robust-missing": ("cavi-bjmd", {"priors": "data", "noise": "robust", "offsets": True}),
+    "cavi-bjmd-learned": (
+        "cavi-bjmd",
+        {"priors": "data", "alpha0": "learned", "lambda_": "learned"},
+    ),
+    "cavi-bjmd-weighted": (
+        "cavi-bjmd",
+        {"priors": "data", "noise": "feature+sample", "offsets": True},
+    ),
+    "cavi-bjmd-robust-missing": (
+        "cavi-bjmd",
+        {"priors": "data", "noise": "robust", "offsets": True},
+    ),
 }
 
 
 def data(name):
-    """The first samples of the paper's small data; less a tenth of the entries where the name asks for it."""
+    """The first samples of the paper's small data; less a tenth of the entries where the name asks
+    for it.
+    """
     whole = synthetic.generate("small", 4.0, seed=4)
     sources = Sources([np.ascontiguousarray(x[::3, :12]) for x in whole.sources.matrices])
     if name.endswith("missing"):
@@ -48,7 +59,9 @@ def arrays(name):
     method, options = RUNS[name]
     sources = data(name)
     if method.startswith(("cavi", "map")):
-        options = {"priors": "paper"} | ({"tol": 1e-5} if method.startswith("map") else {}) | options
+        options = (
+            {"priors": "paper"} | ({"tol": 1e-5} if method.startswith("map") else {}) | options
+        )
     result = registry.fit(method, sources, 3, seed=7, **options)
     found = {"components": result.components, "trace": result.trace, "objective": result.objective}
     found |= {f"memberships {c}": h for c, h in enumerate(result.memberships)}
@@ -57,7 +70,10 @@ def arrays(name):
     if method in ("cavi-bjmd", "cavi-catbjmd", "advi-bjmd"):
         found["sd of components"] = result.posterior.components.plain().sd
         found["sd of noise"] = result.posterior.noise.plain().sd
-        found |= {f"sd of memberships {c}": m.plain().sd for c, m in enumerate(result.posterior.memberships)}
+        found |= {
+            f"sd of memberships {c}": m.plain().sd
+            for c, m in enumerate(result.posterior.memberships)
+        }
     if method in ("cavi-bjmd", "map-bjmd"):
         new = projection.project(result, data("map-bjmd-missing").matrices[0])
         found |= {"new memberships": new.memberships, "new noise": new.noise}
@@ -73,14 +89,25 @@ def machine():
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     simd = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     return json.dumps(
-        [platform.machine(), platform.system(), np.__version__, numba.__version__, blas.get("version"), sorted(simd)]
+        [
+            platform.machine(),
+            platform.system(),
+            np.__version__,
+            numba.__version__,
+            blas.get("version"),
+            sorted(simd),
+        ]
     )
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_fixed_run_gives_the_stored_arrays(name):
     with np.load(STORED) as stored:
-        expected = {key.partition("/")[2]: stored[key] for key in stored.files if key.partition("/")[0] == name}
+        expected = {
+            key.partition("/")[2]: stored[key]
+            for key in stored.files
+            if key.partition("/")[0] == name
+        }
         same_machine = str(stored["machine"]) == machine()
     found = arrays(name)
     assert found.keys() == expected.keys()

@@ -17,8 +17,10 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-PACKAGES = [ROOT, ROOT.with_name("bjmd_numerics"), ROOT.with_name("bjmd_paper")]
-MODULES = {module_name(path): path for package in PACKAGES for path in sorted(package.rglob("*.py"))}
+PACKAGES = [ROOT, ROOT.with_name("bjmd_paper")]
+MODULES = {
+    module_name(path): path for package in PACKAGES for path in sorted(package.rglob("*.py"))
+}
 
 
 def imports(name):
@@ -31,7 +33,9 @@ def imports(name):
             assert node.level == 0, f"{name} imports by a relative path; write it in full"
             found.add(node.module)
             found |= {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
-    return {other for other in found if other.split(".")[0] in ("bjmd", "bjmd_numerics", "bjmd_paper")}
+    return {
+        other for other in found if other.split(".")[0] in ("bjmd", "bjmd_paper")
+    }
 
 
 def inside(name, *packages):
@@ -40,22 +44,28 @@ def inside(name, *packages):
 
 def offenders(of, forbidden):
     """(module, import) of every import that a module of `of` must not have."""
-    return [(name, other) for name in MODULES if of(name) for other in imports(name) if forbidden(other)]
+    return [
+        (name, other) for name in MODULES if of(name) for other in imports(name) if forbidden(other)
+    ]
 
 
 def test_the_imports_are_seen():
     """The tests below would pass on nothing at all."""
-    assert "bjmd_numerics.lanes" in imports("bjmd_numerics.dirichlet")
+    assert "bjmd.numerics.lanes" in imports("bjmd.numerics.dirichlet")
     assert "bjmd_paper.metric" in imports("bjmd_paper.scores")
     assert len(MODULES) > 60
 
 
 def test_the_library_knows_nothing_of_the_paper():
-    assert not offenders(lambda name: inside(name, "bjmd"), lambda other: inside(other, "bjmd_paper"))
+    assert not offenders(
+        lambda name: inside(name, "bjmd"), lambda other: inside(other, "bjmd_paper")
+    )
 
 
 def test_numerics_stands_alone():
-    assert not offenders(lambda name: inside(name, "bjmd_numerics"), lambda other: not inside(other, "bjmd_numerics"))
+    assert not offenders(
+        lambda name: inside(name, "bjmd.numerics"), lambda other: not inside(other, "bjmd.numerics")
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +80,9 @@ def test_numerics_stands_alone():
 )
 def test_inner_layers_do_not_import_outer_ones(layer, outer):
     packages = [f"bjmd.{package}" for package in outer.split()]
-    assert not offenders(lambda name: inside(name, f"bjmd.{layer}"), lambda other: inside(other, *packages))
+    assert not offenders(
+        lambda name: inside(name, f"bjmd.{layer}"), lambda other: inside(other, *packages)
+    )
 
 
 def loaded_after(statement):
@@ -94,8 +106,12 @@ def test_a_fit_needs_no_plots_and_no_scipy_stats():
 
 def test_what_only_ranks_restarts_needs_no_compiler():
     """Hundreds of jobs of the workflow rank restarts; numba would add half again to their start."""
-    loaded = loaded_after("from bjmd.fits import registry, restarts, storage")
-    assert "bjmd.fits.restarts" in loaded and not {"numba", "pandas", "scipy.optimize"} & loaded
+    loaded = loaded_after(
+        "from bjmd.inference import registry, restarts; from bjmd.results import storage"
+    )
+    assert (
+        "bjmd.inference.restarts" in loaded and not {"numba", "pandas", "scipy.optimize"} & loaded
+    )
 
 
 def test_a_report_is_drawn_and_written_without_scipy_stats_and_scikit_learn(tmp_path):
@@ -110,7 +126,9 @@ def test_a_report_is_drawn_and_written_without_scipy_stats_and_scikit_learn(tmp_
 def test_jobs_of_the_workflow_import_no_more_than_they_need():
     """Hundreds of jobs start, most of them for a second of work."""
     scripts = (Path(__file__).parent.parent / "workflow/scripts").glob("*.py")
-    nodes = [node for script in scripts for node in ast.parse(script.read_text(encoding="utf-8")).body]
+    nodes = [
+        node for script in scripts for node in ast.parse(script.read_text(encoding="utf-8")).body
+    ]
     needed = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     assert len(needed) > 20
     modules = loaded_after("\n".join(needed))
@@ -118,7 +136,16 @@ def test_jobs_of_the_workflow_import_no_more_than_they_need():
 
 
 def test_the_public_face_is_what_is_promised():
-    assert set(bjmd.__all__) == {"BJMD", "Decomposition", "Sources", "fit", "method_names", "pl", "select", "tl"}
+    assert set(bjmd.__all__) == {
+        "BJMD",
+        "Decomposition",
+        "Sources",
+        "fit",
+        "method_names",
+        "pl",
+        "select",
+        "tl",
+    }
     for name in bjmd.__all__:
         assert getattr(bjmd, name).__doc__, name
 

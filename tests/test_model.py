@@ -19,7 +19,9 @@ def literal_objective(matrices, w, memberships, noise_variances, alpha0, lambda_
 
 
 def test_priors_in_another_unit():
-    """lambda_ is in the unit of the data and b0 in its square, unless they are relative to the data already."""
+    """lambda_ is in the unit of the data and b0 in its square, unless they are relative to the data
+    already.
+    """
     given = Priors(lambda_=6.0, b0=18.0).in_unit(3.0)
     assert (given.lambda_, given.b0, given.a0, given.alpha0) == (2.0, 2.0, Priors.a0, Priors.alpha0)
     assert Priors(lambda_=6.0, b0=18.0, relative=("lambda_", "b0")).in_unit(3.0) == Priors(
@@ -37,7 +39,9 @@ def test_objective_is_the_negative_log_joint_up_to_a_constant(make_sources, rng)
         memberships = [rng.dirichlet(np.ones(3), n).T for n in sources.n_samples]
         s2 = rng.uniform(0.5, 3, size=2)
         ours = negative_log_joint(sources, w, memberships, s2, priors)
-        differences.append(ours - literal_objective(sources.matrices, w, memberships, s2, alpha0, 0.7, 2.0, 3.0))
+        differences.append(
+            ours - literal_objective(sources.matrices, w, memberships, s2, alpha0, 0.7, 2.0, 3.0)
+        )
     np.testing.assert_allclose(differences, differences[0], rtol=1e-10)
 
 
@@ -67,7 +71,9 @@ def test_nothing_is_copied_without_need(rng):
 
 
 def test_norms_have_the_same_bits_on_any_number_of_blas_threads(rng):
-    x = rng.standard_normal((200, 300))  # long enough for BLAS to share the work out, and then to round differently
+    x = rng.standard_normal(
+        (200, 300)
+    )  # long enough for BLAS to share the work out, and then to round differently
     norms = []
     for n_threads in (1, 2, 3, 4):
         with threadpool_limits(n_threads):
@@ -76,10 +82,16 @@ def test_norms_have_the_same_bits_on_any_number_of_blas_threads(rng):
 
 
 def test_an_empty_sample_is_refused_also_after_a_complete_source(rng):
-    complete, empty = rng.random((4, 5)), rng.random((4, 3))
+    complete = rng.random((4, 5))
+    empty = rng.random((4, 3))
     empty[:, 1] = np.nan
-    for matrices, sample in (((complete, empty), "source 2-sample 2"), ((empty, complete), "source 1-sample 2")):
-        with pytest.raises(InputError, match=f"sample '{sample}' of source .* has no observed entry"):
+    for matrices, sample in (
+        ((complete, empty), "source 2-sample 2"),
+        ((empty, complete), "source 1-sample 2"),
+    ):
+        with pytest.raises(
+            InputError, match=f"sample '{sample}' of source .* has no observed entry"
+        ):
             Sources(matrices)
 
 
@@ -94,7 +106,10 @@ X = np.ones((3, 4))
 BAD_SOURCES = {
     "none": (lambda: Sources([]), "no source was given"),
     "bare matrix": (lambda: Sources(X), r"wrap a single matrix as Sources\(\[X\]\)"),
-    "feature counts": (lambda: Sources([X, X[:2]]), "source 'source 2' has 2 features but 'source 1' has 3"),
+    "feature counts": (
+        lambda: Sources([X, X[:2]]),
+        "source 'source 2' has 2 features but 'source 1' has 3",
+    ),
     "empty": (lambda: Sources([X, X[:, :0]]), r"source 'source 2' is empty \(3 x 0\)"),
     "one dimension": (lambda: Sources([X[0]]), "has 1 dimensions"),
     "numbers as text": (lambda: Sources([X.astype(str)]), "must hold real numbers only"),
@@ -108,27 +123,63 @@ BAD_SOURCES = {
     ),
     "overflow": (lambda: Sources([X * 1e200]), "squares overflow; rescale"),
     "names": (lambda: Sources([X, X], names=["a", "a"]), "names has 'a' more than once"),
-    "a path": (lambda: Sources("a.tsv"), "takes a list of matrices, one per source, not a str; files are read by"),
+    "a path": (
+        lambda: Sources("a.tsv"),
+        "takes a list of matrices, one per source, not a str; files are read by",
+    ),
     "a dictionary": (lambda: Sources({"a": X}), "not a dict"),
-    "text": (lambda: Sources([X.astype(str)]), "source 'source 1' holds text; it must hold real numbers only"),
-    "name count": (lambda: Sources([X, X], names=["a"]), "the length of names is 1 but the number of sources is 2"),
-    "labels": (lambda: Sources([X], labels=[np.ones((2, 3))]), r"labels of source 'source 1' have shape \(2, 3\)"),
-    "alpha0": (lambda: Priors(alpha0=0.9), "alpha0 is 0.9; every entry must be a finite number of at least 1"),
+    "text": (
+        lambda: Sources([X.astype(str)]),
+        "source 'source 1' holds text; it must hold real numbers only",
+    ),
+    "name count": (
+        lambda: Sources([X, X], names=["a"]),
+        "the length of names is 1 but the number of sources is 2",
+    ),
+    "labels": (
+        lambda: Sources([X], labels=[np.ones((2, 3))]),
+        r"labels of source 'source 1' have shape \(2, 3\)",
+    ),
+    "alpha0": (
+        lambda: Priors(alpha0=0.9),
+        "alpha0 is 0.9; every entry must be a finite number of at least 1",
+    ),
     "alpha0 vector": (lambda: Priors(alpha0=[1.0, np.nan]), "alpha0 is"),
     "alpha0 length": (
         lambda: Priors(alpha0=[1.0, 1.0]).dirichlet(3),
         "the length of alpha0 is 2 but there are to be 3 components",
     ),
-    "lambda": (lambda: Priors(lambda_=0), "lambda_ is 0; it must be a finite number greater than 0"),
+    "lambda": (
+        lambda: Priors(lambda_=0),
+        "lambda_ is 0; it must be a finite number greater than 0",
+    ),
     "b0": (lambda: Priors(b0=-1.0), "b0 is -1.0"),
-    "b0 as YAML reads it": (lambda: Priors(b0="1e-5"), r"b0 is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05\)"),
-    "escape codes": (lambda: Sources([X], names=["\x1b[31mred"]), "names has .*, which holds a character that"),
+    "b0 as YAML reads it": (
+        lambda: Priors(b0="1e-5"),
+        r"b0 is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05\)",
+    ),
+    "escape codes": (
+        lambda: Sources([X], names=["\x1b[31mred"]),
+        "names has .*, which holds a character that",
+    ),
     "indices": (
-        lambda: Sources([scipy.sparse.csr_array((np.ones(1), np.array([-5]), np.array([0, 1, 1])), shape=(2, 4))]),
+        lambda: Sources(
+            [
+                scipy.sparse.csr_array(
+                    (np.ones(1), np.array([-5]), np.array([0, 1, 1])), shape=(2, 4)
+                )
+            ]
+        ),
         "source 'source 1' is a damaged sparse matrix",
     ),
-    "K": (lambda: Sources([X]).require_components(0), "n_components is 0; it must be a whole number of at least 1"),
-    "large K": (lambda: Sources([X]).require_components(5), "n_components is 5, more than the data allow"),
+    "K": (
+        lambda: Sources([X]).require_components(0),
+        "n_components is 0; it must be a whole number of at least 1",
+    ),
+    "large K": (
+        lambda: Sources([X]).require_components(5),
+        "n_components is 5, more than the data allow",
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""A small, fixed share of what `make prove` tries on many thousand cases; hypothesis chooses, the same every time."""
+"""A small, fixed share of what `make prove` tries on many thousand cases; hypothesis chooses, the
+same every time.
+"""
 
 import logging
 
@@ -9,10 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from prove import fits, inputs, stress
 
-from bjmd_numerics import dirichlet, simplex
+from bjmd.numerics import dirichlet, simplex
 
 fixed = settings(
-    derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=list(HealthCheck)
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=list(HealthCheck),
 )
 
 
@@ -33,14 +39,18 @@ def test_random_fits_keep_their_promises(kind, number):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_fit_that_once_ended_in_a_traceback():
-    """The slope of the offsets' density had another sign at the logarithm of its end than at the end itself."""
+    """The slope of the offsets' density had another sign at the logarithm of its end than at the
+    end itself.
+    """
     assert fits.check(16362)[1] == []
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", [1212, 26846])
 def test_fits_whose_objective_once_rose_without_a_word(number):
-    """A source of one sample has less than 1e-15 of the other's noise variance, and no float64 holds their sum."""
+    """A source of one sample has less than 1e-15 of the other's noise variance, and no float64
+    holds their sum.
+    """
     assert fits.check(number)[1] == []
 
 
@@ -51,7 +61,23 @@ def test_damaged_inputs_are_refused_in_a_sentence(number):
     assert inputs.check(number)[1] == []
 
 
-ONCE_WRONG = (4184, 7135, 9458, 9612, 10388, 10412, 10886, 11193, 12463, 12856, 13683, 15716, 19549, 23559, 66166)
+ONCE_WRONG = (
+    4184,
+    7135,
+    9458,
+    9612,
+    10388,
+    10412,
+    10886,
+    11193,
+    12463,
+    12856,
+    13683,
+    15716,
+    19549,
+    23559,
+    66166,
+)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -69,13 +95,16 @@ def test_numbers_of_any_size_give_numbers_or_a_sentence(number):
 
 @fixed
 @given(
-    components=arrays(float, st.tuples(st.just(7), st.integers(1, 6)), elements=st.floats(-1e3, 1e3)),
+    components=arrays(
+        float, st.tuples(st.just(7), st.integers(1, 6)), elements=st.floats(-1e3, 1e3)
+    ),
     data=arrays(float, (7, 5), elements=st.floats(-1e3, 1e3)),
     alpha=st.sampled_from([0.0, 1e-9, 0.1, 10.0]),
 )
 def test_any_membership_problem_is_solved_from_anywhere(components, data, alpha):
     """Cold, warm, and from the solution of the opposite problem."""
-    gram, linear = components.T @ components, components.T @ data
+    gram = components.T @ components
+    linear = components.T @ data
     cold = simplex.minimise(gram, linear, alpha)
     assert cold.residual.max() <= 1e-8
     assert (cold.h > 0).all() and np.abs(cold.h.sum(axis=0) - 1).max() <= 1e-12
@@ -85,15 +114,23 @@ def test_any_membership_problem_is_solved_from_anywhere(components, data, alpha)
 
 @fixed
 @given(
-    components=arrays(float, st.tuples(st.just(7), st.integers(1, 6)), elements=st.floats(-1e3, 1e3)),
-    data=arrays(float, array_shapes(min_dims=1, max_dims=1, min_side=7, max_side=7), elements=st.floats(-1e3, 1e3)),
+    components=arrays(
+        float, st.tuples(st.just(7), st.integers(1, 6)), elements=st.floats(-1e3, 1e3)
+    ),
+    data=arrays(
+        float,
+        array_shapes(min_dims=1, max_dims=1, min_side=7, max_side=7),
+        elements=st.floats(-1e3, 1e3),
+    ),
     precision=st.floats(1e-6, 1e6),
     alpha=st.floats(0.01, 10),
 )
 def test_any_dirichlet_problem_rises_and_ends(components, data, precision, alpha):
     size = components.shape[1]
-    gram, linear = components.T @ components, (components.T @ data)[:, None]
-    alpha0, start = np.full(size, alpha), np.full((size, 1), alpha)
+    gram = components.T @ components
+    linear = (components.T @ data)[:, None]
+    alpha0 = np.full(size, alpha)
+    start = np.full((size, 1), alpha)
     assume(np.isfinite(linear).all())
     before = dirichlet.maximise(gram, linear, precision, alpha0, start, tol=np.inf, max_steps=1)
     after = dirichlet.maximise(gram, linear, precision, alpha0, start, tol=1e-10, max_steps=200)

@@ -1,4 +1,6 @@
-"""What the README shows is true: its Python runs, its command prints what it says, and nothing it names is missing."""
+"""What the README shows is true: its Python runs, its command prints what it says, and nothing it
+names is missing.
+"""
 
 import re
 from pathlib import Path
@@ -14,14 +16,18 @@ SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
 
 
 def test_the_example_runs(monkeypatch):
-    example, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)  # tests/test_tl.py runs the other
+    example, _ = re.findall(
+        r"```python\n(.*?)```", TEXT, re.DOTALL
+    )  # tests/test_tl.py runs the other
     names = {}
     monkeypatch.chdir(ROOT)
     exec(example, names)
     model = names["model"]
     assert model.converged_
     assert (names["low"] < model.noise_).all() and (model.noise_ < names["high"]).all()
-    assert abs(names["new"] - model.memberships_[2]).max() < 1e-4  # known samples keep their memberships
+    assert (
+        abs(names["new"] - model.memberships_[2]).max() < 1e-4
+    )  # known samples keep their memberships
 
 
 def test_the_command_prints_and_writes_what_the_readme_says(tmp_path, capsys, monkeypatch):
@@ -49,7 +55,9 @@ def test_every_link_leads_to_a_file_and_every_page_is_linked():
 
 def test_every_make_target_and_subcommand_exists():
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for target in re.findall(r"^make ([a-z]+)", SHELL, re.MULTILINE) + re.findall(r"`make ([a-z]+)", TEXT):
+    for target in re.findall(r"^make ([a-z]+)", SHELL, re.MULTILINE) + re.findall(
+        r"`make ([a-z]+)", TEXT
+    ):
         assert target in targets
     used = set(re.findall(r"^bjmd ([a-z]+)", SHELL, re.MULTILINE))
     assert len(used) > 2

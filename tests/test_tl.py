@@ -25,11 +25,17 @@ HOW = {"source_key": "batch", "n_init": 2}
 def adata():
     """Two batches, one of them noisy, whose samples are mixed; the first 15 of 20 features vary."""
     rng = np.random.default_rng(0)
-    components, memberships = 2 * rng.laplace(size=(3, 20)), rng.dirichlet(np.full(3, 0.4), 60)
+    components = 2 * rng.laplace(size=(3, 20))
+    memberships = rng.dirichlet(np.full(3, 0.4), 60)
     components[:, 15:] = 1.0
     noisy = rng.random(60) < 0.4
-    x = memberships @ components + np.where(noisy, 0.6, 0.2)[:, None] * rng.standard_normal((60, 20))
-    obs = {"batch": pd.Categorical(np.where(noisy, "late", "early")), "kind": memberships.argmax(axis=1).astype(str)}
+    x = memberships @ components + np.where(noisy, 0.6, 0.2)[:, None] * rng.standard_normal(
+        (60, 20)
+    )
+    obs = {
+        "batch": pd.Categorical(np.where(noisy, "late", "early")),
+        "kind": memberships.argmax(axis=1).astype(str),
+    }
     return anndata.AnnData(
         x,
         obs=pd.DataFrame(obs, index=[f"cell{j}" for j in range(60)]),
@@ -39,7 +45,8 @@ def adata():
 
 def by_hand(adata, layer=None, features=slice(None)):
     """The same fit by the estimator, its memberships in the order of the cells."""
-    x, of = adata.X if layer is None else adata.layers[layer], adata.obs["batch"].astype(str)
+    x = adata.X if layer is None else adata.layers[layer]
+    of = adata.obs["batch"].astype(str)
     x = x.toarray() if scipy.sparse.issparse(x) else np.asarray(x)
     model = bjmd.BJMD(3, n_init=2).fit({name: x[of == name][:, features] for name in of.unique()})
     memberships = np.empty((len(x), 3))
@@ -68,7 +75,9 @@ def test_a_layer_of_highly_variable_features_under_another_key_in_a_copy(adata):
     copy = bjmd.tl.bjmd(adata, 3, layer="other", key_added="mix", copy=True, **HOW)
     assert not adata.obsm and not adata.uns and set(copy.uns) == {"mix"}
     _, memberships = by_hand(adata, "other", slice(15))
-    np.testing.assert_allclose(copy.obsm["mix"], memberships, atol=1e-6)  # sparse products round differently
+    np.testing.assert_allclose(
+        copy.obsm["mix"], memberships, atol=1e-6
+    )  # sparse products round differently
     assert np.isnan(copy.varm["mix"][15:]).all() and np.isfinite(copy.varm["mix"][:15]).all()
     every = bjmd.tl.bjmd(adata, 3, use_highly_variable=False, copy=True, **HOW)
     assert np.isfinite(every.varm["bjmd"]).all()
@@ -78,8 +87,11 @@ def test_what_the_starts_agree_on_is_written_beside_the_best(adata, tmp_path):
     bjmd.tl.bjmd(adata, 3, consensus=True, **HOW)
     adata.write_h5ad(tmp_path / "cells.h5ad")
     read = anndata.read_h5ad(tmp_path / "cells.h5ad")
-    x, of = adata.X, adata.obs["batch"].astype(str)
-    model = bjmd.BJMD(3, n_init=2, consensus=True).fit({name: x[of == name] for name in of.unique()})
+    x = adata.X
+    of = adata.obs["batch"].astype(str)
+    model = bjmd.BJMD(3, n_init=2, consensus=True).fit(
+        {name: x[of == name] for name in of.unique()}
+    )
     table = read.uns["bjmd"]["consensus"]
     np.testing.assert_array_equal(table["share"], model.consensus_.share)
     np.testing.assert_array_equal(table["spread"], model.consensus_.spread)
@@ -102,7 +114,9 @@ def test_a_backed_object_gives_the_same_and_its_file_survives(adata, sparse, tmp
     np.testing.assert_allclose(backed.obsm["X_bjmd"], adata.obsm["X_bjmd"], rtol=1e-10)
 
 
-@pytest.mark.parametrize("options", [{}, {"inference": "map"}, {"noise": "sample+robust", "offsets": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"inference": "map"}, {"noise": "sample+robust", "offsets": True}], ids=str
+)
 def test_a_fit_survives_its_file_and_places_samples_again(adata, options, tmp_path):
     bjmd.tl.bjmd(adata, 3, **HOW, **options)
     adata.write_h5ad(tmp_path / "cells.h5ad")
@@ -110,7 +124,9 @@ def test_a_fit_survives_its_file_and_places_samples_again(adata, options, tmp_pa
     new = anndata.AnnData(adata.X[::3, ::-1], obs=adata.obs[["batch"]][::3], var=adata.var[::-1])
     bjmd.tl.project(new, read)
     np.testing.assert_allclose(new.obsm["X_bjmd"], adata.obsm["X_bjmd"][::3], atol=1e-4)
-    assert dict(zip(new.uns["bjmd"]["sources"], new.uns["bjmd"]["noise"], strict=True)) == pytest.approx(
+    assert dict(
+        zip(new.uns["bjmd"]["sources"], new.uns["bjmd"]["noise"], strict=True)
+    ) == pytest.approx(
         dict(zip(adata.uns["bjmd"]["sources"], adata.uns["bjmd"]["noise"], strict=True))
     )
 
@@ -136,7 +152,9 @@ def test_one_modality_of_a_mudata_object(adata):
     np.testing.assert_array_equal(both["rna"].obsm["X_bjmd"], by_hand(adata)[1])
     assert "X_bjmd" not in both["protein"].obsm
     assert len(bjmd.pl.noise(both, mod="rna").axes) == 1
-    with pytest.raises(InputError, match=r"mod is None, which must name a modality .*; there are rna, protein"):
+    with pytest.raises(
+        InputError, match=r"mod is None, which must name a modality .*; there are rna, protein"
+    ):
         bjmd.tl.bjmd(both, 3)
 
 
@@ -145,7 +163,9 @@ def test_pictures_show_what_the_object_still_has(adata):
     part = adata[adata.obs["batch"] == "late"]
     heat, classes = bjmd.pl.memberships(part, groups="kind").axes
     shown = np.asarray(heat.get_images()[0].get_array())
-    np.testing.assert_allclose(np.sort(shown, axis=1), np.sort(part.obsm["X_bjmd"].T, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.sort(shown, axis=1), np.sort(part.obsm["X_bjmd"].T, axis=1), rtol=1e-12
+    )
     assert np.asarray(classes.get_images()[0].get_array()).sum(axis=0).tolist() == [1] * part.n_obs
     assert [ax.get_title(loc="left") for ax in bjmd.pl.membership_bars(adata).axes] == list(
         adata.uns["bjmd"]["sources"]
@@ -171,13 +191,17 @@ def test_mistakes_are_named(adata):
 
 
 def test_the_five_lines_of_the_readme_lead_to_a_report_and_a_umap(adata, tmp_path, monkeypatch):
-    """The UMAP in a Python without numba's compiler, which takes long over what umap needs for 60 samples."""
+    """The UMAP in a Python without numba's compiler, which takes long over what umap needs for 60
+    samples.
+    """
     with warnings.catch_warnings(action="ignore"):  # about scanpy's own future
         pytest.importorskip("scanpy")
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"```python\n(import bjmd, scanpy.*?)```", text, re.DOTALL)
     first, fit, rest = re.split(r"(?<=\n)(?=bjmd|sc.pp)", lines)
-    assert len([line for line in lines.splitlines() if line and not line.startswith("import ")]) == 5
+    assert (
+        len([line for line in lines.splitlines() if line and not line.startswith("import ")]) == 5
+    )
     monkeypatch.chdir(tmp_path)
     adata.write_h5ad("cells.h5ad")
     names = {}
@@ -188,10 +212,14 @@ def test_the_five_lines_of_the_readme_lead_to_a_report_and_a_umap(adata, tmp_pat
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "MPLBACKEND": "agg"}
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, check=True)
     found = anndata.read_h5ad("umap.h5ad")
-    assert found.uns["neighbors"]["params"]["use_rep"] == "X_bjmd" and found.obsm["X_umap"].shape == (60, 2)
+    assert found.uns["neighbors"]["params"]["use_rep"] == "X_bjmd" and found.obsm[
+        "X_umap"
+    ].shape == (60, 2)
     near = np.asarray(found.obsp["connectivities"].argmax(axis=1)).ravel()
     kind = found.obs["kind"].to_numpy()
-    assert np.mean(kind[near] == kind) > 0.6, "the nearest neighbour is of the same kind, in either batch"
+    assert np.mean(kind[near] == kind) > 0.6, (
+        "the nearest neighbour is of the same kind, in either batch"
+    )
     loaded = outputs.load("out")
     assert Path("out/report.html").exists() and loaded.names == list(found.uns["bjmd"]["sources"])
     np.testing.assert_array_equal(loaded.results[0].components, found.varm["bjmd"])

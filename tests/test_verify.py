@@ -11,15 +11,20 @@ import scipy.sparse
 from bjmd import cli
 from bjmd.files import hashes
 from bjmd.files.tables import Table
-from bjmd.fits import registry, storage
+from bjmd.inference import registry
+from bjmd.results import storage
 
 
 @pytest.fixture
 def verify(tmp_path, monkeypatch, capsys, make_sources):
-    """A fit of two files in out/, and a function that verifies it: exit code, and all that was said."""
+    """A fit of two files in out/, and a function that verifies it: exit code, and all that was
+    said.
+    """
     monkeypatch.chdir(tmp_path)
     for x, name in zip(make_sources().matrices, "ab", strict=True):
-        frame = pd.DataFrame(x, [f"g{i}" for i in range(12)], [f"{name}{j}" for j in range(x.shape[1])])
+        frame = pd.DataFrame(
+            x, [f"g{i}" for i in range(12)], [f"{name}{j}" for j in range(x.shape[1])]
+        )
         frame.to_csv(f"{name}.csv")
     line = "fit a.csv b.csv -k 2 -o out --restarts 2 --no-figures --scale rms --option tol=1e-4"
     assert cli.main(line.split()) == 0
@@ -37,7 +42,10 @@ def verify(tmp_path, monkeypatch, capsys, make_sources):
 def test_what_has_not_changed_is_confirmed_to_the_bit(verify):
     code, said = verify()
     assert code == 0
-    assert "Data (a, b), settings and files are those of the fit." in said and "The fit in out is confirmed." in said
+    assert (
+        "Data (a, b), settings and files are those of the fit." in said
+        and "The fit in out is confirmed." in said
+    )
     for what in ("objective", "components", "memberships", "noise", "posterior"):
         assert f"{what}: equal to the bit" in said
 
@@ -59,7 +67,10 @@ def test_a_changed_cell_is_found_in_its_source(verify):
     frame.to_csv("b.csv")
     code, said = verify()
     assert code == 1
-    assert "Source 'b' is not what was fitted: b.csv holds other numbers or names." in said and "Source 'a'" not in said
+    assert (
+        "Source 'b' is not what was fitted: b.csv holds other numbers or names." in said
+        and "Source 'a'" not in said
+    )
     assert "components: different, by " in said and "the fit in out is not confirmed" in said
 
 
@@ -99,9 +110,12 @@ def test_moved_files_are_asked_for_and_taken(verify):
     code, said = verify()
     assert code == 2 and said == (
         "bjmd: a.csv is not there; say where the data are now: bjmd verify out FILE ...\n"
-    )  # fmt: skip
+    )
     assert verify("elsewhere/other.csv", "b.csv")[0] == 0
-    assert "the number of sources in the files is 1, but in the fit it is 2 (a, b)" in verify("b.csv")[1]
+    assert (
+        "the number of sources in the files is 1, but in the fit it is 2 (a, b)"
+        in verify("b.csv")[1]
+    )
     code, said = verify("b.csv", "elsewhere/other.csv")  # the order is that of the fit
     assert code == 1 and "memberships: different, even in shape" in said
 
@@ -123,27 +137,44 @@ def test_rounding_is_told_from_a_difference(verify, monkeypatch):
 
 def test_a_fit_without_hashes_and_a_damaged_one_are_refused(verify):
     Path("out/hashes.json").write_text('{"data": 3, "settings": "", "versions": {}, "files": {}}')
-    assert verify() == (2, "bjmd: out/hashes.json is not complete, or was not written by bjmd; write it again\n")
+    assert verify() == (
+        2,
+        "bjmd: out/hashes.json is not complete, or was not written by bjmd; write it again\n",
+    )
     Path("out/hashes.json").unlink()
     code, said = verify()
-    assert code == 2 and said.startswith("bjmd: the fit in out carries no hashes, so it cannot be verified")
+    assert code == 2 and said.startswith(
+        "bjmd: the fit in out carries no hashes, so it cannot be verified"
+    )
 
 
 def test_an_option_of_reading_that_does_not_exist_is_damage(verify):
     settings = Path("out/settings.json")
     settings.write_text(settings.read_text().replace('"samples_in_rows"', '"samples_in_rowz"'))
-    assert verify() == (2, "bjmd: out/settings.json is not complete, or was not written by bjmd; write it again\n")
+    assert verify() == (
+        2,
+        "bjmd: out/settings.json is not complete, or was not written by bjmd; write it again\n",
+    )
 
 
 def test_the_hash_of_a_table_is_of_its_content(rng):
     x = rng.poisson(1.0, (4, 3))
-    features, samples = list("pqrs"), list("abc")
+    features = list("pqrs")
+    samples = list("abc")
     expected = hashes.of_table(Table(x.astype(float), features, samples))
     assert hashes.of_table(Table(x, features, samples, name="n", path=Path("f"))) == expected
     assert hashes.of_table(Table(np.asfortranarray(x), features, samples)) == expected
-    others = [Table(x + (x == x.max()), features, samples), Table(x, features, list("abx")), Table(x, None, samples)]
+    others = [
+        Table(x + (x == x.max()), features, samples),
+        Table(x, features, list("abx")),
+        Table(x, None, samples),
+    ]
     sparse = scipy.sparse.coo_array(x)
-    shuffled = scipy.sparse.coo_array((sparse.data[::-1], [place[::-1] for place in sparse.coords]), shape=x.shape)
-    assert hashes.of_table(Table(sparse, features, samples)) == hashes.of_table(Table(shuffled, features, samples))
+    shuffled = scipy.sparse.coo_array(
+        (sparse.data[::-1], [place[::-1] for place in sparse.coords]), shape=x.shape
+    )
+    assert hashes.of_table(Table(sparse, features, samples)) == hashes.of_table(
+        Table(shuffled, features, samples)
+    )
     others += [Table(2 * sparse, features, samples), Table(sparse, features, samples)]
     assert len({expected, *map(hashes.of_table, others)}) == 6

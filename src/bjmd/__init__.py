@@ -6,15 +6,17 @@ __version__ = "0.2.0"
 
 _LAZY = {
     "BJMD": "bjmd.estimator",
-    "Decomposition": "bjmd.fits.decomposition",
+    "Decomposition": "bjmd.results.decomposition",
     "Sources": "bjmd.data.sources",
-    "fit": "bjmd.fits.registry",
-    "method_names": "bjmd.fits.registry",
+    "fit": "bjmd.inference.registry",
+    "method_names": "bjmd.inference.registry",
     "pl": "bjmd.pl",
-    "select": "bjmd.fits.number_of_components",
+    "select": "bjmd.analysis.number_of_components",
     "tl": "bjmd.tl",
 }
-"""The public names; the module of each is imported when the name is first used, so that `import bjmd` stays light."""
+"""The public names; the module of each is imported when the name is first used, so that `import
+bjmd` stays light.
+"""
 
 __all__ = ["BJMD", "Decomposition", "Sources", "fit", "method_names", "pl", "select", "tl"]
 

@@ -1,4 +1,6 @@
-"""Checks of single arguments, each of which says in one sentence what is wrong, and how sentences count."""
+"""Checks of single arguments, each of which says in one sentence what is wrong, and how sentences
+count.
+"""
 
 from collections.abc import Iterable
 from math import inf
@@ -15,7 +17,8 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-LEAST, MOST = 1e-150, 1e150
+LEAST = 1e-150
+MOST = 1e150
 """The range of positive numbers whose squares are numbers, too."""
 
 
@@ -23,7 +26,11 @@ def positive_number(name: str, value: Any, least: float = LEAST) -> float:
     """A number greater than 0 that can be squared."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 < value < inf:
-        hint = f" (to YAML, {value} is text; write {float(value):.1e})" if _is_text_of_a_number(value) else ""
+        hint = (
+            f" (to YAML, {value} is text; write {float(value):.1e})"
+            if _is_text_of_a_number(value)
+            else ""
+        )
         raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0{hint}")
     if not least <= value <= MOST:
         raise InputError(f"{name} is {value!r}; it must be between {least:g} and {MOST:g}")

@@ -1,7 +1,8 @@
 """The command `bjmd`: its subcommands, and how they end.
 
-Each subcommand is a file in commands/, imported only when it is called, so that `bjmd --help` answers at once.  The
-work is done by the modules that Python users call, so the numbers are the same.
+Each subcommand is a file in commands/, imported only when it is called, so that `bjmd --help`
+answers at once.  The work is done by the modules that Python users call, so the numbers are the
+same.
 """
 
 import argparse
@@ -53,9 +54,15 @@ Every command explains its options: bjmd fit --help
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 1 for what broke down, 2 for a mistake, 130 for Ctrl-C."""
-    gc.set_threshold(100_000)  # imports and figures make many objects and little garbage: an eighth of a short command
-    atexit.register(gc.freeze)  # else Python looks for garbage among all it imported on its way out, another eighth
+    """Run one command; returns the exit code: 0, 1 for what broke down, 2 for a mistake, 130 for
+    Ctrl-C.
+    """
+    gc.set_threshold(
+        100_000
+    )  # imports and figures make many objects and little garbage: an eighth of a short command
+    atexit.register(
+        gc.freeze
+    )  # else Python looks for garbage among all it imported on its way out, another eighth
     arguments = _parse(sys.argv[1:] if argv is None else argv)
     with _messages_on_stderr():
         try:
@@ -68,18 +75,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("bjmd: interrupted; nothing was written", file=sys.stderr)
             return 130
         except MemoryError:
-            print("bjmd: the data and what is computed from them do not fit into memory", file=sys.stderr)
+            print(
+                "bjmd: the data and what is computed from them do not fit into memory",
+                file=sys.stderr,
+            )
             return 1
         except BrokenPipeError:  # as in `bjmd show out | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:  # a full disk, a folder of someone else's
-            print(f"bjmd: {error.filename or 'a file'} cannot be used ({error.strerror}); check it", file=sys.stderr)
+            print(
+                f"bjmd: {error.filename or 'a file'} cannot be used ({error.strerror}); check it",
+                file=sys.stderr,
+            )
             return 1
     return 0
 
 
 class _Parser(argparse.ArgumentParser):
-    """A mistake in the command line is one sentence as well, without half a page about all options before it."""
+    """A mistake in the command line is one sentence as well, without half a page about all options
+    before it.
+    """
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message[:1000]}; see {self.prog} --help\n")
@@ -87,9 +102,13 @@ class _Parser(argparse.ArgumentParser):
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     style: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
-    parser = _Parser("bjmd", usage="bjmd COMMAND ...", description=_DESCRIPTION, epilog=_EXAMPLES, **style)
+    parser = _Parser(
+        "bjmd", usage="bjmd COMMAND ...", description=_DESCRIPTION, epilog=_EXAMPLES, **style
+    )
     parser.add_argument("--version", action="version", version=f"bjmd {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog="bjmd")
+    commands = parser.add_subparsers(
+        metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog="bjmd"
+    )
     for name in COMMANDS:
         command = commands.add_parser(name, **style)
         if name in argv[:1]:
@@ -103,13 +122,16 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 @contextmanager
 def _messages_on_stderr() -> Iterator[None]:
     """Log lines and warnings of the package become single lines on stderr, while a command runs."""
-    handler, logger = logging.StreamHandler(sys.stderr), logging.getLogger("bjmd")
+    handler = logging.StreamHandler(sys.stderr)
+    logger = logging.getLogger("bjmd")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+            warnings.showwarning = lambda message, *_, **__: print(
+                f"warning: {message}", file=sys.stderr
+            )
             yield
     finally:
         logger.removeHandler(handler)

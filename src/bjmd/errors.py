@@ -2,7 +2,9 @@
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one sentence that says what, where and what to do."""
+    """Something the user gave cannot be used; the message is one sentence that says what, where and
+    what to do.
+    """
 
     def __str__(self) -> str:
         text = super().__str__()  # which may quote a value of any length

@@ -1,10 +1,12 @@
-"""BJMD in scikit-learn's manner: samples in rows, fit, transform, and attributes that end with an underscore.
+"""BJMD in scikit-learn's manner: samples in rows, fit, transform, and attributes that end with an
+underscore.
 
     model = BJMD(n_components=5).fit([X1, X2, X3])
     model.components_, model.memberships_, model.noise_
     model.transform(new, source=0)
 
-Fits are those of search.py and restarts.py, to the bit, and new samples are placed by projection.py.
+Fits are those of search.py and restarts.py, to the bit, and new samples are placed by
+projection.py.
 """
 
 import inspect
@@ -21,15 +23,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bjmd.analysis import automatic, variance
+from bjmd.analysis.check import Finding, check
+from bjmd.analysis.consensus import consensus
 from bjmd.checks import one_of, whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.tables import Table, assemble
-from bjmd.fits import automatic, predictive, projection, registry, restarts, search, variance
-from bjmd.fits.check import Finding, check
-from bjmd.fits.consensus import consensus
-from bjmd.fits.decomposition import ALL_VANISHED, Decomposition
+from bjmd.inference import projection, registry, restarts, search
 from bjmd.model import Priors
+from bjmd.results import predictive
+from bjmd.results.decomposition import ALL_VANISHED, Decomposition
 
 
 class PosteriorDraws(NamedTuple):
@@ -52,7 +56,9 @@ class PosteriorDraws(NamedTuple):
 
 
 class _FitTransform:
-    """Apart from BJMD: scikit-learn's set_output wraps what that class itself defines, and would trip over a list."""
+    """Apart from BJMD: scikit-learn's set_output wraps what that class itself defines, and would
+    trip over a list.
+    """
 
     fit: Any
     transform: Any
@@ -80,17 +86,18 @@ class _FitTransform:
 class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Bayesian joint matrix decomposition of one or several sources over the same features.
 
-    Every source is X = H W + noise.  All sources share the components W.  Each has memberships H of its own, whose
-    rows are non-negative and sum to 1, and a noise level of its own.  The unit and the origin of the data do not
-    matter, but all sources must be measured in the same.  docs/model.md has the whole model.
+    Every source is X = H W + noise.  All sources share the components W.  Each has memberships H of
+    its own, whose rows are non-negative and sum to 1, and a noise level of its own.  The unit and
+    the origin of the data do not matter, but all sources must be measured in the same.
+    docs/model.md has the whole model.
 
     Parameters
     ----------
     n_components : int, default=5
         Number of components.
     inference : {"cavi", "map", "advi"}, default="cavi"
-        Variational inference in closed form, the mode of the posterior, or the paper's variational inference by
-        stochastic gradients, which needs PyMC.
+        Variational inference in closed form, the mode of the posterior, or the paper's variational
+        inference by stochastic gradients, which needs PyMC.
     n_init : int, default=20
         Number of random starts, of which the one with the lowest objective is kept.
     search : bool, default=True
@@ -101,14 +108,16 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Priors scaled and centred to the data, or the paper's fixed ones, which suit entries of about unit size;
         inference="advi" always has the latter.
     noise : str, default="source"
-        How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to outliers; several are
-        joined by +, as in "feature+robust".  "auto" chooses by held-out entries.
+        How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to
+        outliers; several are joined by +, as in "feature+robust".  "auto" chooses by held-out
+        entries.
     offsets : bool or "auto", default=False
-        Whether every source has an offset of its own for each feature, for sources that are shifted against each
-        other.  "auto" chooses by held-out entries.
+        Whether every source has an offset of its own for each feature, for sources that are shifted
+        against each other.  "auto" chooses by held-out entries.
     alpha0 : float, sequence of n_components floats, or "learned", default=1.1
-        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned" finds one for each
-        source, so that a source may lack a component, and one that no source needs is not used.
+        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned"
+        finds one for each source, so that a source may lack a component, and one that no source
+        needs is not used.
     lambda_ : float or "learned", optional
         Scale of the Laplace prior of the components; by default 1.5 times the spread of the data, or the paper's 1.
         "learned" finds one for each component, and is the default with alpha0="learned".
@@ -122,11 +131,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     consensus : bool, default=False
         Whether to find the components that the starts agree on as well.
     join : {"outer", "inner"}, default="outer"
-        For DataFrames whose columns differ: use every feature, counting those that a source lacks as missing, or only
-        the features that all have.
+        For DataFrames whose columns differ: use every feature, counting those that a source lacks
+        as missing, or only the features that all have.
     n_jobs : int, optional
-        Number of threads; -1 for all processors.  Starts run side by side; with more threads than starts, a fit uses
-        several.  The result does not depend on it.
+        Number of threads; -1 for all processors.  Starts run side by side; with more threads than
+        starts, a fit uses several.  The result does not depend on it.
     random_state : int, RandomState or None, default=0
         Seed of the first start; the others count up from it.  A RandomState or None draws the seed.
 
@@ -137,11 +146,13 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     memberships_ : list of ndarray of shape (n_samples, n_components)
         The memberships, H, of every source.
     noise_ : ndarray of shape (n_sources,)
-        Standard deviation of the noise of every source; with robust noise, the scale of Student's t.
+        Standard deviation of the noise of every source; with robust noise, the scale of Student's
+        t.
     offsets_ : ndarray of shape (n_sources, n_features) or None
         The offsets of every source.
     feature_precision_ : ndarray of shape (n_features,) or None
-        With noise by feature: one over the square of how many times the noise of its source a feature has.
+        With noise by feature: one over the square of how many times the noise of its source a
+        feature has.
     sample_precision_ : list of ndarray of shape (n_samples,) or None
         The same with noise by sample.
     degrees_of_freedom_ : ndarray of shape (n_sources,) or None
@@ -149,7 +160,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     choice_ : Choice or None
         What "auto" chose and by how much it won, which `print(model.choice_)` says in a sentence.
     variance_explained_ : ndarray of shape (n_sources, n_components)
-        Share of the variance of every source that each component explains; a row sums to the R2 of its source.
+        Share of the variance of every source that each component explains; a row sums to the R2 of
+        its source.
     consensus_ : Consensus or None
         With consensus=True: the consensus `result`, the `share` of starts that have each component, and its `spread`.
     objective_ : float
@@ -173,27 +185,51 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """
 
     def __init__(
-        self, n_components: int = 5, *, inference: str = "cavi", n_init: int = 20, search: bool = True,
-        priors: str = "data", noise: str = "source", offsets: bool | str = False,
-        alpha0: float | Sequence[float] | str = Priors.alpha0, lambda_: float | str | None = None,
-        a0: float = Priors.a0, b0: float | None = None, tol: float | None = None, max_iter: int | None = None,
-        consensus: bool = False, join: str = "outer", n_jobs: int | None = None,
+        self,
+        n_components: int = 5,
+        *,
+        inference: str = "cavi",
+        n_init: int = 20,
+        search: bool = True,
+        priors: str = "data",
+        noise: str = "source",
+        offsets: bool | str = False,
+        alpha0: float | Sequence[float] | str = Priors.alpha0,
+        lambda_: float | str | None = None,
+        a0: float = Priors.a0,
+        b0: float | None = None,
+        tol: float | None = None,
+        max_iter: int | None = None,
+        consensus: bool = False,
+        join: str = "outer",
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
-    ):  # fmt: skip
-        self.n_components, self.inference, self.n_init, self.search = n_components, inference, n_init, search
-        self.priors, self.noise, self.offsets = priors, noise, offsets
-        self.alpha0, self.lambda_, self.a0, self.b0 = alpha0, lambda_, a0, b0
-        self.tol, self.max_iter, self.consensus, self.join = tol, max_iter, consensus, join
-        self.n_jobs, self.random_state = n_jobs, random_state
+    ):
+        self.n_components = n_components
+        self.inference = inference
+        self.n_init = n_init
+        self.search = search
+        self.priors = priors
+        self.noise = noise
+        self.offsets = offsets
+        self.alpha0 = alpha0
+        self.lambda_ = lambda_
+        self.a0 = a0
+        self.b0 = b0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.consensus = consensus
+        self.join = join
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Fit one or several sources.
 
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n_samples, n_features), or a list or dict of them
-            One matrix per source; the keys of a dict name the sources.  NaN in an array or a DataFrame is a missing
-            entry.  Features of DataFrames are matched by name.
+        Parameters ---------- X : array, DataFrame or sparse matrix of shape (n_samples,
+        n_features), or a list or dict of them
+            One matrix per source; the keys of a dict name the sources.  NaN in an array or a
+            DataFrame is a missing entry.  Features of DataFrames are matched by name.
         y : None
             Not used.
 
@@ -215,11 +251,22 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         method = methods[one_of("inference", self.inference, methods)]
         whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
         sources = read()
-        seed, jobs = _seed(self.random_state), effective_n_jobs(self.n_jobs)
+        seed = _seed(self.random_state)
+        jobs = effective_n_jobs(self.n_jobs)
         given = self._options(method)
-        options, choice = automatic.resolved(method.name, sources, self.n_components, given, seed=seed, jobs=jobs)
+        options, choice = automatic.resolved(
+            method.name, sources, self.n_components, given, seed=seed, jobs=jobs
+        )
         run = search.run if self.search and not self.consensus else restarts.run
-        results = run(method.name, sources, self.n_components, n_restarts=self.n_init, seed=seed, jobs=jobs, **options)
+        results = run(
+            method.name,
+            sources,
+            self.n_components,
+            n_restarts=self.n_init,
+            seed=seed,
+            jobs=jobs,
+            **options,
+        )
         (best,) = restarts.best(results, 1)
         if not best.converged:
             message = f"the best of {len(results)} starts has not converged ({best.reason}); raise max_iter or tol"
@@ -231,18 +278,26 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
         self.noise_ = np.asarray(best.noise)
         known = best.model
-        self.offsets_, self.feature_precision_ = known.offsets, known.feature_precision
-        self.degrees_of_freedom_, self.choice_ = known.degrees_of_freedom, choice
+        self.offsets_ = known.offsets
+        self.feature_precision_ = known.feature_precision
+        self.degrees_of_freedom_ = known.degrees_of_freedom
+        self.choice_ = choice
         by_sample = range(len(sources)) if known.sample_precision is not None else None
-        self.sample_precision_ = by_sample and [predictive.sample_precision(best, c) for c in by_sample]
-        self.objective_, self.n_iter_, self.converged_ = best.objective, best.n_iterations, best.converged
+        self.sample_precision_ = by_sample and [
+            predictive.sample_precision(best, c) for c in by_sample
+        ]
+        self.objective_ = best.objective
+        self.n_iter_ = best.n_iterations
+        self.converged_ = best.converged
         self.variance_explained_ = variance.explained(sources, best)
         self.consensus_ = consensus(sources, results) if self.consensus else None
         self.restarts_ = np.array([result.objective for result in results])
         self.source_names_ = sources.names
         return results
 
-    def transform(self, X: Any, *, source: int | str | None = None, noise: float | None = None) -> np.ndarray:
+    def transform(
+        self, X: Any, *, source: int | str | None = None, noise: float | None = None
+    ) -> np.ndarray:
         """Compute the memberships of new samples.
 
         Parameters
@@ -250,24 +305,30 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X : array, DataFrame or sparse matrix of shape (n_samples, n_features)
             The new samples; NaN is a missing entry.  Features of a DataFrame are matched by name.
         source : int or str, optional
-            Number (from 0) or name of the fitted source that the samples belong to, whose noise, offsets and Dirichlet
-            they share.
+            Number (from 0) or name of the fitted source that the samples belong to, whose noise,
+            offsets and Dirichlet they share.
         noise : float, optional
-            Standard deviation of their noise.  If neither `source` nor `noise` is given, the noise is estimated from
-            X and there are no offsets, unless the model was fitted to one source only, to which they then belong.
+            Standard deviation of their noise.  If neither `source` nor `noise` is given, the noise
+            is estimated from X and there are no offsets, unless the model was fitted to one source
+            only, to which they then belong.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
         """
         x, place = self._new_samples(X, source, noise)
-        return np.ascontiguousarray(projection.project(self.decomposition_, x, **place).memberships.T)
+        return np.ascontiguousarray(
+            projection.project(self.decomposition_, x, **place).memberships.T
+        )
 
-    def score(self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None) -> float:
+    def score(
+        self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None
+    ) -> float:
         """Average log-likelihood of new samples: the mean over samples of a lower bound on ln p(x).
 
-        p(x) is the density of a sample's observed entries, with memberships integrated out over their prior, components
-        as fitted, and the noise that `transform` would use.  The bound is the sample's ELBO.
+        p(x) is the density of a sample's observed entries, with memberships integrated out over
+        their prior, components as fitted, and the noise that `transform` would use.  The bound is
+        the sample's ELBO.
 
         Parameters
         ----------
@@ -283,7 +344,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return float(projection.log_evidence(self.decomposition_, x, **place).mean())
 
     def impute(
-        self, X: Any, *, source: int | str | None = None, noise: float | None = None, return_std: bool = False
+        self,
+        X: Any,
+        *,
+        source: int | str | None = None,
+        noise: float | None = None,
+        return_std: bool = False,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Replace missing entries by their posterior means.
 
@@ -302,7 +368,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         x, place = self._new_samples(X, source, noise)
         if return_std and not self.decomposition_.posterior:
-            raise InputError("a fit with inference='map' has no standard deviations; use inference='cavi'")
+            raise InputError(
+                "a fit with inference='map' has no standard deviations; use inference='cavi'"
+            )
         mean, sd = projection.impute(self.decomposition_, x, **place)
         return (mean.T, sd.T) if return_std else mean.T
 
@@ -316,13 +384,16 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         list of Finding
-            One per way in which data may contradict the model: its `name`, whether it is an `alarm`, and a `sentence`.
+            One per way in which data may contradict the model: its `name`, whether it is an
+            `alarm`, and a `sentence`.
         """
         check_is_fitted(self)
         sources = clone(self)._sources(X)  # which would set attributes of this one
         shapes = [h.shape[1] for h in self.decomposition_.memberships]
         if sources.n_samples != shapes or sources.n_features != self.n_features_in_:
-            raise InputError("these are not the data that the model was fitted to; give the same as to `fit`")
+            raise InputError(
+                "these are not the data that the model was fitted to; give the same as to `fit`"
+            )
         return check(sources, self.decomposition_)
 
     def sample_posterior(
@@ -340,28 +411,39 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         PosteriorDraws
-            Arrays `components`, `memberships`, `noise` and `offsets`, whose first axis runs over the draws.
+            Arrays `components`, `memberships`, `noise` and `offsets`, whose first axis runs over
+            the draws.
         """
         check_is_fitted(self)
         whole_number("n_draws", n_draws, least=1)
-        posterior, rng = self.decomposition_.posterior, check_random_state(random_state)
+        posterior = self.decomposition_.posterior
+        rng = check_random_state(random_state)
         if self.decomposition_.method != "cavi-bjmd":
-            raise InputError("only a fit with inference='cavi' has a posterior to draw from; use it")
+            raise InputError(
+                "only a fit with inference='cavi' has a posterior to draw from; use it"
+            )
         draws = PosteriorDraws(
             components=np.swapaxes(posterior.components.sample(n_draws, rng), 1, 2),
-            memberships=[np.swapaxes(factor.sample(n_draws, rng), 1, 2) for factor in posterior.memberships],
+            memberships=[
+                np.swapaxes(factor.sample(n_draws, rng), 1, 2) for factor in posterior.memberships
+            ],
             noise=posterior.noise.sample(n_draws, rng),
         )
         if self.offsets_ is None:
             return draws
         size = (n_draws, *self.offsets_.shape)
-        return draws._replace(offsets=rng.normal(self.offsets_, self.decomposition_.model.offsets_sd, size))
+        return draws._replace(
+            offsets=rng.normal(self.offsets_, self.decomposition_.model.offsets_sd, size)
+        )
 
-    def to_arviz(self, n_draws: int = 1000, *, random_state: int | np.random.RandomState | None = 0) -> Any:
+    def to_arviz(
+        self, n_draws: int = 1000, *, random_state: int | np.random.RandomState | None = 0
+    ) -> Any:
         """Draw from the posterior as `sample_posterior` does, into an arviz.InferenceData.
 
-        Its `posterior` has components (component x feature), memberships (sample x component; the coordinate `of` names
-        the source of a sample), noise (source) and, where the fit has them, offsets (source x feature).
+        Its `posterior` has components (component x feature), memberships (sample x component; the
+        coordinate `of` names the source of a sample), noise (source) and, where the fit has them,
+        offsets (source x feature).
         """
         import arviz
 
@@ -370,8 +452,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         dims = {"components": ["component", "feature"], "memberships": ["sample", "component"]}
         dims |= {"noise": ["source"], "offsets": ["source", "feature"]}
         features = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-        coords = {"component": self.get_feature_names_out(), "feature": features, "source": self.source_names_}
-        data = arviz.from_dict({name: x[None] for name, x in found.items() if x is not None}, coords=coords, dims=dims)
+        coords = {
+            "component": self.get_feature_names_out(),
+            "feature": features,
+            "source": self.source_names_,
+        }
+        data = arviz.from_dict(
+            {name: x[None] for name, x in found.items() if x is not None}, coords=coords, dims=dims
+        )
         of = np.repeat(self.source_names_, [len(h) for h in self.memberships_])
         data.posterior = data.posterior.assign_coords(of=("sample", of))
         return data
@@ -388,7 +476,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return len(self.components_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "decomposition_")  # the trailing underscore of lambda_ would pass for a fitted attribute
+        return hasattr(
+            self, "decomposition_"
+        )  # the trailing underscore of lambda_ would pass for a fitted attribute
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -410,9 +500,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return options if self.max_iter is None else {**options, method.limit: self.max_iter}
 
     def _sources(self, X: Any) -> Sources:
-        """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames, feature_names_in_."""
+        """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames,
+        feature_names_in_.
+        """
         names, matrices = _listed(X)
-        matrices, tables = [X] if matrices is None else matrices, []
+        matrices = [X] if matrices is None else matrices
+        tables = []
         names = names or [f"source {c + 1}" for c in range(len(matrices))]
         for name, x in zip(names, matrices, strict=True):
             try:
@@ -430,18 +523,24 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.n_features_in_ = sources.n_features
         return sources
 
-    def _new_samples(self, X: Any, source: int | str | None, noise: float | None) -> tuple[Any, dict[str, Any]]:
+    def _new_samples(
+        self, X: Any, source: int | str | None, noise: float | None
+    ) -> tuple[Any, dict[str, Any]]:
         """New data, features x samples, and what is known of their source."""
         check_is_fitted(self)
         if _listed(X)[1] is not None:
-            raise InputError("new samples must be one matrix; call this once per source, and name it with `source`")
+            raise InputError(
+                "new samples must be one matrix; call this once per source, and name it with `source`"
+            )
         if source is not None and noise is not None:
             raise InputError(f"source is {source!r} and noise is {noise!r}; give only one of them")
         if source is None and noise is None and len(self.source_names_) == 1:
             source = 0
         source = None if source is None else self._source_number(source)
-        # by name, as the command does: what X lacks is missing, what the fit does not know is left out
-        known, given = getattr(self, "feature_names_in_", ()), getattr(X, "columns", None)
+        # by name, as the command does: what X lacks is missing, what the fit does not know is left
+        # out
+        known = getattr(self, "feature_names_in_", ())
+        given = getattr(X, "columns", None)
         if given is not None and given.is_unique and given.isin(known).any():
             X = X.reindex(columns=known)
         return self._validated(X, "X", reset=False).T, {"source": source, "noise": noise}
@@ -452,13 +551,22 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if source in self.source_names_:
             return self.source_names_.index(source)
         names = ", ".join(map(repr, self.source_names_))
-        raise InputError(f"there is no source {source!r}; give one of {names}, or its number, counted from 0")
+        raise InputError(
+            f"there is no source {source!r}; give one of {names}, or its number, counted from 0"
+        )
 
     def _validated(self, x: Any, name: str, reset: bool) -> Any:
-        """A samples x features matrix of floats, checked as scikit-learn does; entries are checked by Sources."""
+        """A samples x features matrix of floats, checked as scikit-learn does; entries are checked
+        by Sources.
+        """
         _require_numbers(x, name)
         return validate_data(
-            self, x, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_all_finite=False
+            self,
+            x,
+            reset=reset,
+            accept_sparse=("csr", "csc"),
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
         )
 
 
@@ -471,7 +579,9 @@ def _listed(X: Any) -> tuple[list[str] | None, list | None]:
     if isinstance(X, Mapping):
         return [str(name) for name in X], list(X.values())
     # a list of lists of numbers is one matrix to scikit-learn
-    if isinstance(X, list | tuple) and any(scipy.sparse.issparse(x) or getattr(x, "ndim", 0) == 2 for x in X):
+    if isinstance(X, list | tuple) and any(
+        scipy.sparse.issparse(x) or getattr(x, "ndim", 0) == 2 for x in X
+    ):
         return None, list(X)
     return None, None
 
@@ -488,8 +598,12 @@ def _require_numbers(x: Any, name: str) -> None:
         return
     if not x.columns.is_unique:
         double = x.columns[x.columns.duplicated()][0]
-        raise InputError(f"{name} has column {double!r} more than once; rename or merge its columns")
-    doubtful = [column for column, dtype in x.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"]
+        raise InputError(
+            f"{name} has column {double!r} more than once; rename or merge its columns"
+        )
+    doubtful = [
+        column for column, dtype in x.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"
+    ]
     for column in doubtful:
         for row, cell in x[column].items():
             # None is an object column's way to say missing

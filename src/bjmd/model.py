@@ -3,8 +3,8 @@
     X^(c) = W H^(c) + noise,     noise ~ N(0, s2_c) elementwise
     w_ik ~ Laplace(0, lambda),   columns of H^(c) ~ Dirichlet(alpha0),   s2_c ~ InverseGamma(a0, b0)
 
-This file holds the constants of the priors (`Priors`) and the negative log joint density that every point estimate
-reports as its objective (docs/derivation.md, 1 and 2).
+This file holds the constants of the priors (`Priors`) and the negative log joint density that every
+point estimate reports as its objective (docs/derivation.md, 1 and 2).
 """
 
 from collections.abc import Sequence
@@ -17,46 +17,60 @@ from scipy.special import gammaln, polygamma, psi
 from bjmd.checks import one_of, positive_number
 from bjmd.data.products import components_times_data
 from bjmd.errors import InputError
-from bjmd_numerics import threads
+from bjmd.numerics import threads
 
 LEARNED = "learned"
 LEAST_ALPHA = 1e-2
-SCALE_OF_COMPONENTS, SCALE_OF_NOISE = 1.5, 0.01  # lambda in root mean squares around the origin, b0 in mean squares
+# lambda in root mean squares around the origin, b0 in mean squares
+SCALE_OF_COMPONENTS = 1.5
+SCALE_OF_NOISE = 0.01
 
 
 @dataclass(frozen=True)
 class Priors:
     """The constants of the priors; the defaults are the paper's."""
 
-    alpha0: float | Sequence[float] = 1.1  # Dirichlet of the memberships, one number or one per component
+    alpha0: float | Sequence[float] = (
+        1.1  # Dirichlet of the memberships, one number or one per component
+    )
     lambda_: float = 1.0  # Laplace scale of the components
     a0: float = 0.01
     b0: float = 0.01  # inverse gamma of the noise variances
     learns_alpha: bool = False
     learns_lambda: bool = False
-    """Whether the closed form learns a Dirichlet for every source, and a scale for every component."""
+    """Whether the closed form learns a Dirichlet for every source, and a scale for every component.
+    """
     relative: tuple[str, ...] = ()  # which of lambda_ and b0 are in the unit of the data
 
     @classmethod
     def of(cls, name: str, alpha0=1.1, lambda_=None, a0=0.01, b0=None) -> Self:
         """The priors called "data" or "paper", with whatever was given in place of them.
 
-        With those of the data, a Dirichlet that is learned has scales that are learned too, unless there is a number:
-        beside a fixed width that is too large it settles for corners too far out (docs/model.md, 11).
+        With those of the data, a Dirichlet that is learned has scales that are learned too, unless
+        there is a number: beside a fixed width that is too large it settles for corners too far out
+        (docs/model.md, 11).
         """
         one_of("priors", name, ("data", "paper"))
-        learns_alpha, learns_lambda = (isinstance(value, str) and value == LEARNED for value in (alpha0, lambda_))
+        learns_alpha, learns_lambda = (
+            isinstance(value, str) and value == LEARNED for value in (alpha0, lambda_)
+        )
         learns_lambda |= learns_alpha and lambda_ is None and name == "data"
         in_unit = {} if name == "paper" else {"lambda_": SCALE_OF_COMPONENTS, "b0": SCALE_OF_NOISE}
         given = {"lambda_": None if learns_lambda else lambda_, "b0": b0}
         given = {key: value for key, value in given.items() if value is not None}
         numbers = {"alpha0": cls.alpha0 if learns_alpha else alpha0, "a0": a0, **in_unit, **given}
         relative = tuple(key for key in in_unit if key not in given)
-        return cls(**numbers, learns_alpha=learns_alpha, learns_lambda=learns_lambda, relative=relative)
+        return cls(
+            **numbers, learns_alpha=learns_alpha, learns_lambda=learns_lambda, relative=relative
+        )
 
     def __post_init__(self):
         alpha0 = np.asarray(self.alpha0)
-        if alpha0.dtype.kind not in "iuf" or alpha0.ndim > 1 or not (np.isfinite(alpha0) & (alpha0 >= 1)).all():
+        if (
+            alpha0.dtype.kind not in "iuf"
+            or alpha0.ndim > 1
+            or not (np.isfinite(alpha0) & (alpha0 >= 1)).all()
+        ):
             raise InputError(
                 f"alpha0 is {self.alpha0!r}; every entry must be a finite number of at least 1, because below 1 the "
                 "Dirichlet prior has no mode inside the simplex"
@@ -69,7 +83,9 @@ class Priors:
         if unit == 1:
             return self
         lambda_ = self.lambda_ if "lambda_" in self.relative else self.lambda_ / unit
-        return replace(self, lambda_=lambda_, b0=self.b0 if "b0" in self.relative else self.b0 / unit**2)
+        return replace(
+            self, lambda_=lambda_, b0=self.b0 if "b0" in self.relative else self.b0 / unit**2
+        )
 
     def dirichlet(self, n_components: int) -> np.ndarray:
         """alpha0 as a vector of K entries."""
@@ -82,20 +98,26 @@ class Priors:
 
 
 def learned_dirichlet(mean_log, alpha, n_columns):
-    """alpha at the maximum of n (ln B(alpha)^-1 + alpha . E[ln h]) - sum alpha, by Minka's Newton steps.
+    """alpha at the maximum of n (ln B(alpha)^-1 + alpha . E[ln h]) - sum alpha, by Minka's Newton
+    steps.
 
-    The last term is a weak exponential prior, worth one sample, without which alpha can run away on data far from 0.
+    The last term is a weak exponential prior, worth one sample, without which alpha can run away on
+    data far from 0.
     """
     if len(alpha) == 1:
         return alpha  # whose memberships are 1 whatever it is
-    best, value = alpha, _dirichlet_density(mean_log, alpha, n_columns)
+    best = alpha
+    value = _dirichlet_density(mean_log, alpha, n_columns)
     for _ in range(50):
         gradient = n_columns * (psi(best.sum()) - psi(best) + mean_log) - 1
         # entries that the floor holds back stay there, or they would lead the others astray
-        inverse = np.where((best > LEAST_ALPHA) | (gradient > 0), -1 / (n_columns * polygamma(1, best)), 0.0)
+        inverse = np.where(
+            (best > LEAST_ALPHA) | (gradient > 0), -1 / (n_columns * polygamma(1, best)), 0.0
+        )
         together = n_columns * polygamma(1, best.sum())
         shift = (gradient * inverse).sum() / (1 / together + inverse.sum())
-        step, length = (gradient - shift) * inverse, 1.0
+        step = (gradient - shift) * inverse
+        length = 1.0
         while length > 1e-6:
             trial = np.maximum(best - length * step, LEAST_ALPHA)
             new = _dirichlet_density(mean_log, trial, n_columns)
@@ -105,25 +127,34 @@ def learned_dirichlet(mean_log, alpha, n_columns):
         else:
             break
         moved = np.abs(trial - best).max()
-        best, value = trial, new
+        best = trial
+        value = new
         if moved <= 1e-9 * best.max():
             break
     return best
 
 
 def _dirichlet_density(mean_log, alpha, n_columns):
-    return n_columns * (gammaln(alpha.sum()) - gammaln(alpha).sum() + alpha @ mean_log) - alpha.sum()
+    return (
+        n_columns * (gammaln(alpha.sum()) - gammaln(alpha).sum() + alpha @ mean_log) - alpha.sum()
+    )
 
 
 def residual_sum_of_squares(squared_norm, gram, projection, h):
-    """||X - WH||^2 = ||X||^2 - 2 <W'X, H> + <W'W, HH'>, with no M x N residual; gram is W'W, projection W'X."""
+    """||X - WH||^2 = ||X||^2 - 2 <W'X, H> + <W'W, HH'>, with no M x N residual; gram is W'W,
+    projection W'X.
+    """
     value = squared_norm - 2 * np.vdot(projection, h) + np.vdot(gram, h @ h.T)
     return max(value, 0.0)  # rounding may cross zero where the fit is perfect
 
 
 def noise_terms(rss, noise_variance, n_entries, priors):
-    """RSS/(2 s2) + (MN/2 + a0 + 1) ln s2 + b0/s2: one source's likelihood and noise prior in the objective."""
-    return (0.5 * rss + priors.b0) / noise_variance + (0.5 * n_entries + priors.a0 + 1) * np.log(noise_variance)
+    """RSS/(2 s2) + (MN/2 + a0 + 1) ln s2 + b0/s2: one source's likelihood and noise prior in the
+    objective.
+    """
+    return (0.5 * rss + priors.b0) / noise_variance + (0.5 * n_entries + priors.a0 + 1) * np.log(
+        noise_variance
+    )
 
 
 def dirichlet_terms(h, alpha0):
@@ -143,9 +174,12 @@ def laplace_terms(w, lambda_):
 
 def negative_log_joint(sources, w, memberships, noise_variances, priors):
     """The objective from scratch, up to terms that no unknown enters."""
-    gram, alpha0 = w.T @ w, priors.dirichlet(w.shape[1])
+    gram = w.T @ w
+    alpha0 = priors.dirichlet(w.shape[1])
     total = laplace_terms(w, priors.lambda_)
-    for x, norm, h, s2 in zip(sources.matrices, sources.squared_norms, memberships, noise_variances, strict=True):
+    for x, norm, h, s2 in zip(
+        sources.matrices, sources.squared_norms, memberships, noise_variances, strict=True
+    ):
         rss = residual_sum_of_squares(norm, gram, components_times_data(w.T, x), h)
         total += noise_terms(rss, s2, x.shape[0] * x.shape[1], priors) + dirichlet_terms(h, alpha0)
     return total

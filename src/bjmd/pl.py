@@ -1,4 +1,5 @@
-"""Pictures of what `bjmd.tl.bjmd` has put into an AnnData object; each function returns a matplotlib Figure.
+"""Pictures of what `bjmd.tl.bjmd` has put into an AnnData object; each function returns a
+matplotlib Figure.
 
     bjmd.pl.memberships(adata, groups="cell_type")
     bjmd.pl.components(adata).savefig("components.png")
@@ -18,8 +19,12 @@ from bjmd.errors import InputError
 from bjmd.report import figures, tables
 
 
-def memberships(data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """A heat map of the memberships of every source, above the classes in the column `groups` of obs."""
+def memberships(
+    data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
+) -> Figure:
+    """A heat map of the memberships of every source, above the classes in the column `groups` of
+    obs.
+    """
     return figures.memberships(*_samples(data, groups, mod, key))
 
 
@@ -28,12 +33,18 @@ def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None
     return figures.membership_bars(*_samples(data, None, mod, key))
 
 
-def simplex(data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """Every sample between the components, in the colour of its class in the column `groups` of obs."""
+def simplex(
+    data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
+) -> Figure:
+    """Every sample between the components, in the colour of its class in the column `groups` of
+    obs.
+    """
     return figures.simplex(*_samples(data, groups, mod, key))
 
 
-def components(data: Any, n_features: int = 10, *, mod: str | None = None, key: str | None = None) -> Figure:
+def components(
+    data: Any, n_features: int = 10, *, mod: str | None = None, key: str | None = None
+) -> Figure:
     """The features that set each component apart, with credible intervals."""
     return figures.components(*_fit(data, mod, key)[:2], n_features=n_features)
 
@@ -53,14 +64,17 @@ def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any, An
     """Names and the fit, as the figures want them, the AnnData object, and what is in its uns."""
     one = tl.modality(data, mod)
     found = tl.fit_of(one, key or "bjmd")
-    names = SimpleNamespace(names=[*found["sources"]], feature_names=[*found["fit"]["features"]], labels=None)
+    names = SimpleNamespace(
+        names=[*found["sources"]], feature_names=[*found["fit"]["features"]], labels=None
+    )
     return names, tl.unpacked(found), one, found
 
 
 def _samples(data: Any, groups: str | None, mod: str | None, key: str | None) -> tuple[Any, Any]:
     """The same with those samples that the object still has, by source."""
     names, result, one, found = _fit(data, mod, key)
-    h, by = np.asarray(one.obsm[key or "X_bjmd"]).T, found["params"].get("source_key")
+    h = np.asarray(one.obsm[key or "X_bjmd"]).T
+    by = found["params"].get("source_key")
     of = one.obs[by].astype(str).to_numpy() if by else np.repeat(names.names, h.shape[1])
     names.names = [name for name in names.names if name in of]
     names.sample_names = [one.obs_names[of == name] for name in names.names]
@@ -69,5 +83,8 @@ def _samples(data: Any, groups: str | None, mod: str | None, key: str | None) ->
             raise InputError(f"obs has no column {groups!r}; it has {', '.join(one.obs) or 'none'}")
         classes = one.obs[groups].astype("category").cat
         names.class_names = [*map(str, classes.categories)]
-        names.labels = [(classes.codes[of == c].to_numpy() == np.c_[: len(names.class_names)]) for c in names.names]
+        names.labels = [
+            (classes.codes[of == c].to_numpy() == np.c_[: len(names.class_names)])
+            for c in names.names
+        ]
     return names, replace(result, memberships=[h[:, of == name] for name in names.names])

@@ -1,4 +1,5 @@
-"""BJMD for those who work with AnnData: as scanpy's tools do, these write what they find into the object.
+"""BJMD for those who work with AnnData: as scanpy's tools do, these write what they find into the
+object.
 
     bjmd.tl.bjmd(adata, 8, source_key="batch")
     bjmd.tl.project(new, adata)
@@ -19,17 +20,26 @@ from bjmd.errors import InputError
 from bjmd.estimator import BJMD
 from bjmd.files import anndata_files, outputs
 from bjmd.files.tables import assemble, over_features
-from bjmd.fits import projection, storage
-from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.posterior import Posterior
+from bjmd.inference import projection
 from bjmd.report import tables as frames
+from bjmd.results import storage
+from bjmd.results.decomposition import Decomposition
+from bjmd.results.posterior import Posterior
 
 
 def bjmd(
-    data: Any, n_components: int = 5, *, source_key: str | None = None, layer: str | None = None,
-    use_highly_variable: bool | None = None, mod: str | None = None, key_added: str | None = None,
-    report: str | Path | None = None, copy: bool = False, **options: Any,
-) -> Any:  # fmt: skip
+    data: Any,
+    n_components: int = 5,
+    *,
+    source_key: str | None = None,
+    layer: str | None = None,
+    use_highly_variable: bool | None = None,
+    mod: str | None = None,
+    key_added: str | None = None,
+    report: str | Path | None = None,
+    copy: bool = False,
+    **options: Any,
+) -> Any:
     """Find the components that all sources in an AnnData object share.
 
     Parameters
@@ -39,13 +49,16 @@ def bjmd(
     n_components : int, default=5
         Number of components.
     source_key : str, optional
-        Column of obs that tells which source a sample belongs to, such as its batch; without it all are one source.
+        Column of obs that tells which source a sample belongs to, such as its batch; without it all
+        are one source.
     layer : str, optional
         Layer to fit instead of X.
     use_highly_variable : bool, optional
-        Whether to fit only the features that var["highly_variable"] marks; by default, if there is such a column.
+        Whether to fit only the features that var["highly_variable"] marks; by default, if there is
+        such a column.
     mod : str, optional
-        Of a MuData object, the modality to fit; its columns of obs and var count, and the result goes into it.
+        Of a MuData object, the modality to fit; its columns of obs and var count, and the result
+        goes into it.
     key_added : str, optional
         Name under which the result is stored, in place of "X_bjmd" (obsm) and "bjmd" (varm, uns).
     report : str or Path, optional
@@ -69,47 +82,86 @@ def bjmd(
     marked = "highly_variable" in one.var
     use_highly_variable = marked if use_highly_variable is None else use_highly_variable
     if use_highly_variable and not marked:
-        raise InputError('var has no column "highly_variable"; call scanpy.pp.highly_variable_genes first')
+        raise InputError(
+            'var has no column "highly_variable"; call scanpy.pp.highly_variable_genes first'
+        )
     features = np.flatnonzero(one.var["highly_variable"]) if use_highly_variable else slice(None)
-    tables = anndata_files.split(one, source_key, "the AnnData object", layer=layer, features=features)
-    sources, model = assemble(tables)[0], BJMD(n_components, **options)
+    tables = anndata_files.split(
+        one, source_key, "the AnnData object", layer=layer, features=features
+    )
+    sources = assemble(tables)[0]
+    model = BJMD(n_components, **options)
     results = model._fit(lambda: sources)
-    every, key = [*range(len(tables))], key_added or "bjmd"
+    every = [*range(len(tables))]
+    key = key_added or "bjmd"
     anndata_files.annotate(one, every, tables, sources, model.decomposition_, key_added)
-    given = {"source_key": source_key, "layer": layer, "use_highly_variable": use_highly_variable, **options}
+    given = {
+        "source_key": source_key,
+        "layer": layer,
+        "use_highly_variable": use_highly_variable,
+        **options,
+    }
     found = one.uns[key]
     if model.consensus_:
-        anndata_files.annotate(one, every, tables, sources, model.consensus_.result, f"{key}_consensus")
+        anndata_files.annotate(
+            one, every, tables, sources, model.consensus_.result, f"{key}_consensus"
+        )
         found["consensus"] = frames.consensus(model.decomposition_, model.consensus_)
-    simple = {k: v if isinstance(v, str | int | float | list) else str(v) for k, v in given.items() if v is not None}
-    found.update(params={"n_components": n_components, **simple}, fit=_packed(model.decomposition_, sources))
+    simple = {
+        k: v if isinstance(v, str | int | float | list) else str(v)
+        for k, v in given.items()
+        if v is not None
+    }
+    found.update(
+        params={"n_components": n_components, **simple}, fit=_packed(model.decomposition_, sources)
+    )
     if report is not None:
         outputs.write(report, sources, results, tables=tables, consensus=model.consensus_)
     return data if copy else None
 
 
 def project(
-    data: Any, reference: Any, *, source_key: str | None = None, layer: str | None = None, mod: str | None = None,
-    key_added: str | None = None, copy: bool = False,
-) -> Any:  # fmt: skip
-    """Compute the memberships of the new samples in `data` in the components that `bjmd` has put into `reference`.
+    data: Any,
+    reference: Any,
+    *,
+    source_key: str | None = None,
+    layer: str | None = None,
+    mod: str | None = None,
+    key_added: str | None = None,
+    copy: bool = False,
+) -> Any:
+    """Compute the memberships of the new samples in `data` in the components that `bjmd` has put
+    into `reference`.
 
-    Features are matched by name; those that `data` lacks count as missing.  Samples of a source that the fit knows have
-    its noise and offsets; the noise of any other is estimated.  By default, source_key and layer are those of the fit;
-    the rest is as for `bjmd`.  Memberships go into obsm["X_bjmd"], sources and their noise into uns["bjmd"].
+    Features are matched by name; those that `data` lacks count as missing.  Samples of a source
+    that the fit knows have its noise and offsets; the noise of any other is estimated.  By default,
+    source_key and layer are those of the fit; the rest is as for `bjmd`.  Memberships go into
+    obsm["X_bjmd"], sources and their noise into uns["bjmd"].
     """
     data = data.copy() if copy else data
-    one, key = modality(data, mod), key_added or "bjmd"
+    one = modality(data, mod)
+    key = key_added or "bjmd"
     found = fit_of(modality(reference, mod), key)
-    known, params = unpacked(found), found["params"]
+    known = unpacked(found)
+    params = found["params"]
     by = source_key or (params["source_key"] if params.get("source_key") in one.obs else None)
     tables = anndata_files.split(one, by, "the AnnData object", layer=layer or params.get("layer"))
-    names, memberships, noise = list(found["sources"]), np.empty((one.n_obs, known.n_components)), []
+    names = list(found["sources"])
+    memberships = np.empty((one.n_obs, known.n_components))
+    noise = []
     for table in tables:
         matrix, _ = over_features(table, list(found["fit"]["features"]))
-        source = 0 if len(names) == 1 and by is None else names.index(table.name) if table.name in names else None
+        source = (
+            0
+            if len(names) == 1 and by is None
+            else names.index(table.name)
+            if table.name in names
+            else None
+        )
         projected = projection.project(known, matrix, source=source)
-        memberships[one.obs[by].astype(str) == table.name if by else slice(None)] = projected.memberships.T
+        memberships[one.obs[by].astype(str) == table.name if by else slice(None)] = (
+            projected.memberships.T
+        )
         noise.append(projected.noise)
     one.obsm[key_added or "X_bjmd"] = memberships
     one.uns[key] = {"sources": np.array([table.name for table in tables]), "noise": np.array(noise)}
@@ -119,7 +171,9 @@ def project(
 def fit_of(data: Any, key: str = "bjmd") -> Any:
     """What `bjmd` wrote into uns; refused where there is nothing of it."""
     if "fit" not in data.uns.get(key, ()):
-        raise InputError(f"uns has no fit under {key!r}; call bjmd.tl.bjmd first, or give the right key")
+        raise InputError(
+            f"uns has no fit under {key!r}; call bjmd.tl.bjmd first, or give the right key"
+        )
     return data.uns[key]
 
 
@@ -129,17 +183,27 @@ def modality(data: Any, mod: str | None) -> Any:
     if modalities is None and mod is None:
         return data
     if modalities is None or mod not in modalities:
-        there = "an AnnData object has none" if modalities is None else f"there are {', '.join(modalities)}"
+        there = (
+            "an AnnData object has none"
+            if modalities is None
+            else f"there are {', '.join(modalities)}"
+        )
         raise InputError(f"mod is {mod!r}, which must name a modality of a MuData object; {there}")
     return modalities[mod]
 
 
 def _packed(result: Decomposition, sources: Sources) -> dict[str, Any]:
-    """A fit without its samples, in what an .h5ad file can hold; a slash would make a group of a name."""
+    """A fit without its samples, in what an .h5ad file can hold; a slash would make a group of a
+    name.
+    """
     assert result.model is not None
-    posterior = result.posterior and Posterior(result.posterior.components, [], result.posterior.noise)
+    posterior = result.posterior and Posterior(
+        result.posterior.components, [], result.posterior.noise
+    )
     model = replace(result.model, sample_precision=None)
-    bare = replace(result, memberships=[], trace=np.empty(0), history={}, posterior=posterior, model=model)
+    bare = replace(
+        result, memberships=[], trace=np.empty(0), history={}, posterior=posterior, model=model
+    )
     arrays, (run,) = storage.packed([bare])
     arrays = {name.replace("/", "."): array for name, array in arrays.items()}
     return {"run": json.dumps(run), "features": np.array(sources.feature_names), **arrays}

@@ -13,8 +13,12 @@ from bjmd.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the data set to get (default: list all)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: NAME.npz)")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="the data set to get (default: list all)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="file to write (default: NAME.npz)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -33,7 +37,9 @@ def run(arguments: argparse.Namespace) -> None:
         where = "unknown" if at_hand is None else "yes" if at_hand(name) else "no"
         if not dataset.addresses:
             where += f"; must be fetched by hand from {dataset.page}"
-        print(f"{name}\n  what     {dataset.title}, {dataset.version}\n  size     at most {size:,.0f} MB")
+        print(
+            f"{name}\n  what     {dataset.title}, {dataset.version}\n  size     at most {size:,.0f} MB"
+        )
         print(f"  terms    {dataset.terms}\n  at hand  {where}\n")
     print("Get one with: bjmd datasets NAME")
     if at_hand is None:
@@ -41,13 +47,17 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _get(dataset: Any, path: Path) -> None:
-    from bjmd.fits import storage
+    from bjmd.results import storage
 
     try:
         from bjmd_paper.datasets.fetch import fetch_and_read
     except ImportError as error:
-        raise InputError(f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'") from None
+        raise InputError(
+            f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'"
+        ) from None
     sources = fetch_and_read(dataset.name, tempfile.gettempdir())
     storage.save_sources(path, sources)
-    print(f"{path} holds {', '.join(sources.names)}; fit it with: bjmd fit {path} -k {len(sources.class_names)} -o out")
+    print(
+        f"{path} holds {', '.join(sources.names)}; fit it with: bjmd fit {path} -k {len(sources.class_names)} -o out"
+    )
     print(f"Terms: {dataset.terms}\nPlease cite: {dataset.citation}")

@@ -1,4 +1,6 @@
-"""The tables and figures of a run: what the list in exhibits.toml means for one config, and how each is made."""
+"""The tables and figures of a run: what the list in exhibits.toml means for one config, and how
+each is made.
+"""
 
 import importlib
 import re
@@ -6,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd.report import pages
 from bjmd_paper.datasets import catalogue
 
@@ -46,7 +48,11 @@ class Exhibit:
         return f"results/{self.kind}s/{self.name}.{ending}"
 
     def files(self):
-        endings = ("csv", "md", "tex", "html", "fragment.html") if self.kind == "table" else ("svg", "png")
+        endings = (
+            ("csv", "md", "tex", "html", "fragment.html")
+            if self.kind == "table"
+            else ("svg", "png")
+        )
         return [self.file(ending) for ending in endings]
 
     def part(self):
@@ -54,19 +60,29 @@ class Exhibit:
         return self.file("fragment.html" if self.kind == "table" else "png")
 
     def reference_files(self):
-        """What the reference run keeps: the numbers and the text of a table, a picture, and the table behind it."""
-        kept = [self.file(ending) for ending in (("csv", "md") if self.kind == "table" else ("png",))]
+        """What the reference run keeps: the numbers and the text of a table, a picture, and the
+        table behind it.
+        """
+        kept = [
+            self.file(ending) for ending in (("csv", "md") if self.kind == "table" else ("png",))
+        ]
         behind = [path for path in self.inputs.values() if str(path).startswith("results/tables/")]
         return [*kept, *behind] if self.reference else []
 
 
 def of(plan):
-    """The exhibits of one run as the report has them: section by section, and within a section family by family."""
-    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["exhibit"]
+    """The exhibits of one run as the report has them: section by section, and within a section
+    family by family.
+    """
+    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[
+        "exhibit"
+    ]
     sections = list(dict.fromkeys(entry["section"] for entry in listed))
     order = [None, *plan.families()]
     both = [
-        (entry, family) for entry in listed for family in (EACH[entry["each"]](plan) if "each" in entry else [None])
+        (entry, family)
+        for entry in listed
+        for family in (EACH[entry["each"]](plan) if "each" in entry else [None])
     ]
     both.sort(key=lambda pair: (sections.index(pair[0]["section"]), order.index(pair[1])))
     return [_exhibit(entry, _values(plan, family)) for entry, family in both]
@@ -80,14 +96,18 @@ def _exhibit(entry, values):
         title=entry["title"].format(**values),
         caption=" ".join(entry["caption"].format(**values).split()),
         function=entry["function"],
-        inputs={argument: _files(path, values) for argument, path in entry.get("inputs", {}).items()},
+        inputs={
+            argument: _files(path, values) for argument, path in entry.get("inputs", {}).items()
+        },
         settings={name: values[name] for name in entry.get("settings", ())},
         reference=entry.get("reference", True),
     )
 
 
 def _values(plan, family):
-    """What an entry of the list may mention; those that name data sets are lists where it is about the whole run."""
+    """What an entry of the list may mention; those that name data sets are lists where it is about
+    the whole run.
+    """
     config = plan.config
     scales = plan.scales if family is None else [family] if family in plan.scales else []
     values = {
@@ -140,7 +160,9 @@ def _files(path, values):
 
 
 def make(function, inputs, settings):
-    """The table or figure that a function of bjmd_paper makes of its inputs, given as {argument: file or files}."""
+    """The table or figure that a function of bjmd_paper makes of its inputs, given as {argument:
+    file or files}.
+    """
     module, _, name = function.rpartition(".")
     return getattr(importlib.import_module(f"bjmd_paper.{module}"), name)(
         **{argument: _read(path) for argument, path in inputs.items()}, **settings
@@ -150,18 +172,24 @@ def make(function, inputs, settings):
 def _read(path):
     import pandas as pd
 
-    from bjmd.fits import storage
+    from bjmd.results import storage
 
     if not isinstance(path, str):
         return [_read(one) for one in path]
     if path.endswith(".csv"):
         return pd.read_csv(path)
-    return storage.load_sources(path) if Path(path).parts[1] == "data" else storage.load_decompositions(path)
+    return (
+        storage.load_sources(path)
+        if Path(path).parts[1] == "data"
+        else storage.load_decompositions(path)
+    )
 
 
 def report(introduction, parts, left_out):
     """The page with all exhibits, given as (section, title, caption, file) from top to bottom."""
-    opening = [pages.paragraph(" ".join(text.split())) for text in introduction.strip().split("\n\n")]
+    opening = [
+        pages.paragraph(" ".join(text.split())) for text in introduction.strip().split("\n\n")
+    ]
     if left_out:
         opening.append(
             pages.paragraph(
@@ -177,5 +205,6 @@ def report(introduction, parts, left_out):
             shown = pages.paragraph(caption) + Path(path).read_text()
         sections.setdefault(section, []).append(pages.heading(title) + shown)
     return pages.page(
-        "The BJMD paper, run again", [*opening, *(pages.section(title, shown) for title, shown in sections.items())]
+        "The BJMD paper, run again",
+        [*opening, *(pages.section(title, shown) for title, shown in sections.items())],
     )

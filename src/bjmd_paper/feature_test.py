@@ -1,8 +1,9 @@
 """The feature test: which features rise above the estimated noise.
 
-A feature whose variance in a source is no larger than the source's noise carries no signal there.  For every source c
-and feature p the statistic (N_c - 1) S2_p / s2_c, with S2_p the sample variance, is chi-square with N_c - 1 degrees of
-freedom if the feature is noise alone.  A feature passes in a source if its upper tail is below level / M (Bonferroni).
+A feature whose variance in a source is no larger than the source's noise carries no signal there.
+For every source c and feature p the statistic (N_c - 1) S2_p / s2_c, with S2_p the sample variance,
+is chi-square with N_c - 1 degrees of freedom if the feature is noise alone.  A feature passes in a
+source if its upper tail is below level / M (Bonferroni).
 """
 
 import numpy as np
@@ -17,9 +18,11 @@ RULES = ("all", "any")
 
 
 def feature_table(sources, noise, *, level=0.05, rule="all"):
-    """One row per feature: variance, statistic, p-value and decision in every source, and whether it is kept.
+    """One row per feature: variance, statistic, p-value and decision in every source, and whether
+    it is kept.
 
-    noise holds the noise sd of every source; a feature is kept if it passes in all, or in any, of the sources.
+    noise holds the noise sd of every source; a feature is kept if it passes in all, or in any, of
+    the sources.
     """
     one_of("rule", rule, RULES)
     sources.require_in_memory("the feature test")
@@ -30,7 +33,9 @@ def feature_table(sources, noise, *, level=0.05, rule="all"):
     for x, sd, name in zip(sources.matrices, noise, sources.names, strict=True):
         n = x.shape[1]
         if n < 2:
-            raise InputError(f"source {name!r} has one sample, and so no variance; leave it out of the feature test")
+            raise InputError(
+                f"source {name!r} has one sample, and so no variance; leave it out of the feature test"
+            )
         variance = _row_variances(x)
         statistic = (n - 1) * variance / sd**2
         p_value = chdtrc(n - 1, statistic)
@@ -59,7 +64,9 @@ def filtered(sources, kept):
         raise InputError("no feature passes the test; raise its level, or use the rule 'any'")
     return sources.replace(
         matrices=[x[kept] for x in sources.matrices],
-        feature_names=[name for name, keep in zip(sources.feature_names, kept, strict=True) if keep],
+        feature_names=[
+            name for name, keep in zip(sources.feature_names, kept, strict=True) if keep
+        ],
     )
 
 

@@ -5,14 +5,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from bjmd.fits import registry, restarts
+from bjmd.inference import registry, restarts
 from bjmd.report.style import COLOURS, MARKERS, styled
 from bjmd_paper import feature_test, scores, tables
 from bjmd_paper.metric import auc_watch
 
 
 def families(fits):
-    """Fits that differ only in whether they tell sources apart, together: {key: [names]} in the config's order."""
+    """Fits that differ only in whether they tell sources apart, together: {key: [names]} in the
+    config's order.
+    """
     groups: dict[tuple[str, str], list[str]] = {}
     for name, fit in fits.items():
         key = (registry.get(fit["method"]).module, str(sorted(fit.get("options", {}).items())))
@@ -21,7 +23,9 @@ def families(fits):
 
 
 def line_styles(fits):
-    """One colour and marker a family; as in the paper, dashed if the fit tells the sources' noise apart, else solid."""
+    """One colour and marker a family; as in the paper, dashed if the fit tells the sources' noise
+    apart, else solid.
+    """
     styles = {}
     for i, family in enumerate(families(fits)):
         for name in family:
@@ -37,7 +41,9 @@ def line_styles(fits):
 
 @styled
 def auc(draws, fits):
-    """AUC against the noise of source 3, a panel per source: the mean over draws, and the 95 % interval of the mean."""
+    """AUC against the noise of source 3, a panel per source: the mean over draws, and the 95 %
+    interval of the mean.
+    """
     table = tables.over_draws(draws)
     sources = sorted(table["source"].unique())
     styles = line_styles({name: fit for name, fit in fits.items() if name in set(table["fit"])})
@@ -48,9 +54,13 @@ def auc(draws, fits):
             ax.plot(line["sigma3"], line["mean"], label=fits[fit]["label"], **styles[fit])
             half = line["half_width"]
             ax.fill_between(
-                line["sigma3"], line["mean"] - half, line["mean"] + half,
-                color=styles[fit]["color"], alpha=0.15, linewidth=0,
-            )  # fmt: skip
+                line["sigma3"],
+                line["mean"] - half,
+                line["mean"] + half,
+                color=styles[fit]["color"],
+                alpha=0.15,
+                linewidth=0,
+            )
         ax.set_title(f"Source {source}")
         ax.set_xlabel("Noise sd of source 3")
         ax.grid(axis="y", color="0.9")
@@ -65,7 +75,9 @@ def advi_traces(advi):
     """ELBO, change and AUC along ADVI's iterations: thin lines are draws, thick lines their means."""
     looks = pd.concat(advi)
     looks["objective"] -= looks.groupby("draw")["objective"].transform("min")
-    looks["objective"] = looks["objective"].where(looks["objective"] > 0)  # the lowest has no place on a log axis
+    looks["objective"] = looks["objective"].where(
+        looks["objective"] > 0
+    )  # the lowest has no place on a log axis
     looks["change"] *= 100
     aucs = [column for column in looks if column.startswith("auc_")]
     figure = Figure(figsize=(9.4, 2.9), layout="constrained")
@@ -80,7 +92,12 @@ def advi_traces(advi):
             wide = looks.pivot(index="iteration", columns="draw", values=column)
             style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3]}
             ax.plot(wide.index, wide, alpha=0.35, **{**style, "linewidth": 0.6})
-            ax.plot(wide.index, wide.mean(axis=1), label=f"source {c + 1}", **{**style, "linewidth": 1.8})
+            ax.plot(
+                wide.index,
+                wide.mean(axis=1),
+                label=f"source {c + 1}",
+                **{**style, "linewidth": 1.8},
+            )
         for place in (20_000, 80_000):
             if place < looks["iteration"].max():
                 ax.axvline(place, color="0.6", linestyle=":", linewidth=1)
@@ -95,7 +112,8 @@ def advi_traces(advi):
 
 @styled
 def objective(traces, fits):
-    """Objective against iteration, a panel per family; the best run thick, the other chosen runs thin.
+    """Objective against iteration, a panel per family; the best run thick, the other chosen runs
+    thin.
 
     Methods that report nothing but their last value are left out.
     """
@@ -135,14 +153,21 @@ def objective(traces, fits):
 
 @styled
 def noise(sources, truth, runs, fits):
-    """Histograms of the true noise of each source with the normal densities that each fit estimated, a panel a fit."""
+    """Histograms of the true noise of each source with the normal densities that each fit
+    estimated, a panel a fit.
+    """
     (truth,) = truth
-    residuals = [(x - truth.components @ h).ravel() for x, h in zip(sources.matrices, truth.memberships, strict=True)]
+    residuals = [
+        (x - truth.components @ h).ravel()
+        for x, h in zip(sources.matrices, truth.memberships, strict=True)
+    ]
     chosen = runs[runs["chosen"]].groupby(["fit", "source"])["noise"].mean()
     rows = [
         name
         for name, fit in fits.items()
-        if not registry.get(fit["method"]).concatenate and name in chosen and chosen[name].notna().all()
+        if not registry.get(fit["method"]).concatenate
+        and name in chosen
+        and chosen[name].notna().all()
     ]
     widest = 3.5 * max(truth.noise)
     grid = np.linspace(-widest, widest, 601)
@@ -165,14 +190,24 @@ def noise(sources, truth, runs, fits):
 
 @styled
 def convergence(sources, advi, n_components, seed):
-    """ELBO, change and AUC of the best run by ADVI (above) and of one run of the closed form (below)."""
+    """ELBO, change and AUC of the best run by ADVI (above) and of one run of the closed form
+    (below).
+    """
     (advi,) = restarts.best([run for chunk in advi for run in chunk], 1)
-    cavi = registry.fit("cavi-bjmd", sources, n_components, seed=seed, priors="paper", watch=auc_watch(sources.labels))
+    cavi = registry.fit(
+        "cavi-bjmd",
+        sources,
+        n_components,
+        seed=seed,
+        priors="paper",
+        watch=auc_watch(sources.labels),
+    )
     figure = Figure(figsize=(9.4, 4.8), layout="constrained")
     axes = figure.subplots(2, 3)
     iterations = advi.trace_step * np.arange(1, len(advi.trace) + 1)
     sweeps = np.arange(1, len(cavi.trace) + 1)
-    # the closed form stops on its ELBO, so the gain of a sweep stands where ADVI has the change of the memberships
+    # the closed form stops on its ELBO, so the gain of a sweep stands where ADVI has the change of
+    # the memberships
     gains = -np.diff(cavi.trace, prepend=np.nan) / np.abs(cavi.trace)
     for row, x, run, name, change, of_what in (
         (axes[0], iterations, advi, "ADVI", advi.history["relative_change"], "the memberships"),
@@ -185,7 +220,11 @@ def convergence(sources, advi, n_components, seed):
         row[1].set_title(f"{name}: change of {of_what}", loc="left")
         row[1].set_ylabel("Change (%)")
         for c, source in enumerate(sources.names):
-            style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3], "label": source}
+            style = {
+                "color": COLOURS[c % len(COLOURS)],
+                "linestyle": ["-", "--", ":"][c % 3],
+                "label": source,
+            }
             row[2].plot(x, 100 * run.history["auc"][:, c], **style)
         row[2].set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
         row[2].set_ylabel("AUC (%)")
@@ -200,7 +239,9 @@ def convergence(sources, advi, n_components, seed):
 
 @styled
 def features(table, sources, runs, fit, level):
-    """The variance of every feature in each source, sorted, with the noise variance and the threshold of the test."""
+    """The variance of every feature in each source, sorted, with the noise variance and the
+    threshold of the test.
+    """
     noise = scores.mean_noise(runs, fit)
     limits = feature_test.threshold(sources, noise, level)
     figure = Figure(figsize=(3.1 * len(sources), 3.2), layout="constrained")
@@ -210,7 +251,9 @@ def features(table, sources, runs, fit, level):
         n_passed = int(table[f"passes {name}"].sum())
         rank = np.arange(1, len(variance) + 1)
         ax.plot(rank, variance, color=COLOURS[0])
-        ax.fill_between(rank[:n_passed], variance[:n_passed], limit, color=COLOURS[0], alpha=0.2, linewidth=0)
+        ax.fill_between(
+            rank[:n_passed], variance[:n_passed], limit, color=COLOURS[0], alpha=0.2, linewidth=0
+        )
         ax.axhline(limit, color=COLOURS[1], linestyle="--", label=f"threshold {limit:.3g}")
         ax.axhline(sd**2, color=COLOURS[2], linestyle=":", label=f"noise variance {sd**2:.3g}")
         ax.set_yscale("log")

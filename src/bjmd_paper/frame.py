@@ -15,11 +15,15 @@ from bjmd.errors import FitError, InputError
 
 
 def run_script(main, snakemake):
-    """Run the body of a workflow script: log to its log file, and turn a known problem into one sentence and exit 1."""
+    """Run the body of a workflow script: log to its log file, and turn a known problem into one
+    sentence and exit 1.
+    """
     _end_with_snakemake()
     atexit.register(gc.freeze)  # else Python looks for garbage among all it imported on its way out
     logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(message)s", handlers=[logging.FileHandler(snakemake.log[0], mode="w")]
+        level=logging.INFO,
+        format="%(asctime)s %(message)s",
+        handlers=[logging.FileHandler(snakemake.log[0], mode="w")],
     )
     logging.captureWarnings(True)
     try:
@@ -30,25 +34,39 @@ def run_script(main, snakemake):
         sys.exit(1)
     except OSError as error:  # a full disk, a folder of someone else's
         logging.error("%s", error)
-        print(f"{snakemake.rule}: {error.filename or 'a file'} cannot be used ({error.strerror})", file=sys.stderr)
+        print(
+            f"{snakemake.rule}: {error.filename or 'a file'} cannot be used ({error.strerror})",
+            file=sys.stderr,
+        )
         sys.exit(1)
     except MemoryError:
         logging.error("out of memory")
-        print(f"{snakemake.rule}: the data and what is computed from them do not fit into memory", file=sys.stderr)
+        print(
+            f"{snakemake.rule}: the data and what is computed from them do not fit into memory",
+            file=sys.stderr,
+        )
         sys.exit(1)
 
 
 def _end_with_snakemake():
-    """End this job when the Snakemake that started it is killed, or it would go on beside the jobs of the next run."""
+    """End this job when the Snakemake that started it is killed, or it would go on beside the jobs
+    of the next run.
+    """
     import psutil  # which Snakemake needs
 
-    above = [process for process in psutil.Process().parents() if "snakemake" in " ".join(_command(process))]
+    above = [
+        process
+        for process in psutil.Process().parents()
+        if "snakemake" in " ".join(_command(process))
+    ]
 
     if not above and os.getppid() == 1:  # it is gone already
         os._exit(1)
 
     def watch():
-        while all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in above):
+        while all(
+            process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in above
+        ):
             time.sleep(1)
         os._exit(1)
 
@@ -69,7 +87,8 @@ _HELD: list[IO] = []
 def hold_lock(path):
     """Let one Snakemake at a time work in a folder.
 
-    Snakemake's own lock stays behind when it is killed, and has to be removed by hand; this one dies with the process.
+    Snakemake's own lock stays behind when it is killed, and has to be removed by hand; this one
+    dies with the process.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +97,13 @@ def hold_lock(path):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
-        raise InputError(f"another Snakemake holds {path.absolute()}; wait until it has ended, or end it") from None
+        raise InputError(
+            f"another Snakemake holds {path.absolute()}; wait until it has ended, or end it"
+        ) from None
     except OSError as error:  # some network storage has no locks
-        logging.warning("%s cannot be locked (%s); see to it that one Snakemake at a time works here", path, error)
+        logging.warning(
+            "%s cannot be locked (%s); see to it that one Snakemake at a time works here",
+            path,
+            error,
+        )
     _HELD.append(lock)

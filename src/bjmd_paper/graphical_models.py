@@ -5,7 +5,8 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 from bjmd.report.style import COLOURS, styled
 
-# name: (label, x, y, kind, parents).  A constant is small and black, an observed variable is shaded.
+# name: (label, x, y, kind, parents).  A constant is small and black, an observed variable is
+# shaded.
 _COMMON = {
     "alpha0": (r"$\alpha_0$", 0.0, 3.0, "constant", ()),
     "H": (r"$h^{(c)}_{\cdot j}$", 1.3, 3.0, "hidden", ("alpha0",)),
@@ -37,7 +38,9 @@ PLATES = (
 
 @styled
 def graphical_models():
-    """Both models side by side; plates show over what a variable is repeated (w and z also over components k)."""
+    """Both models side by side; plates show over what a variable is repeated (w and z also over
+    components k).
+    """
     figure = Figure(figsize=(9.0, 4.4), layout="constrained")
     for ax, (title, variables) in zip(figure.subplots(1, 2), MODELS.items(), strict=True):
         for x, y, width, height, text, where in PLATES:
@@ -49,7 +52,13 @@ def graphical_models():
             for parent in parents:
                 _, x0, y0, kind, _ = variables[parent]
                 start = 3 if kind == "constant" else 20
-                arrow = {"arrowstyle": "-|>", "color": "black", "shrinkA": start, "shrinkB": 20, "mutation_scale": 11}
+                arrow = {
+                    "arrowstyle": "-|>",
+                    "color": "black",
+                    "shrinkA": start,
+                    "shrinkB": 20,
+                    "mutation_scale": 11,
+                }
                 ax.annotate("", (x, y), (x0, y0), arrowprops=arrow)
         for label, x, y, kind, _ in variables.values():
             if kind == "constant":
@@ -57,7 +66,11 @@ def graphical_models():
                 ax.text(x, y + 0.12, label, ha="center", va="bottom")
             else:
                 shade = "0.85" if kind == "observed" else "white"
-                ax.add_patch(Circle((x, y), 0.28, facecolor=shade, edgecolor=COLOURS[0], linewidth=1.4, zorder=3))
+                ax.add_patch(
+                    Circle(
+                        (x, y), 0.28, facecolor=shade, edgecolor=COLOURS[0], linewidth=1.4, zorder=3
+                    )
+                )
                 ax.text(x, y, label, ha="center", va="center", zorder=4)
         ax.set(xlim=(-0.3, 5.0), ylim=(-0.1, 4.7), aspect="equal")
         ax.axis("off")

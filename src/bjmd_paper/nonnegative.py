@@ -20,10 +20,14 @@ def nonnegative(sources, way):
         return sources
     sources.require_in_memory(f"nonnegative = {way!r}")
     if way == "clip":
-        matrices = [x.maximum(0) if scipy.sparse.issparse(x) else np.maximum(x, 0) for x in sources.matrices]
+        matrices = [
+            x.maximum(0) if scipy.sparse.issparse(x) else np.maximum(x, 0) for x in sources.matrices
+        ]
     else:
         if any(scipy.sparse.issparse(x) for x in sources.matrices):
-            raise InputError("nonnegative is 'shift', which would fill sparse data; use 'clip', or dense data")
+            raise InputError(
+                "nonnegative is 'shift', which would fill sparse data; use 'clip', or dense data"
+            )
         lowest = np.min([x.min(axis=1) for x in sources.matrices], axis=0)[:, None]
         matrices = [x - lowest for x in sources.matrices]
     return sources.replace(matrices=matrices)

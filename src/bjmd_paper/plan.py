@@ -1,9 +1,11 @@
-"""What a config asks for: data sets, fits, restarts and their jobs, all checked before anything runs.
+"""What a config asks for: data sets, fits, restarts and their jobs, all checked before anything
+runs.
 
-A family is a kind of data: the synthetic scales "small" and "large", each shown by one data set, and the real data sets
-of the catalogue, each its own family; "<name>-filtered" is a real data set after the feature test.  Beside the data set
-that is shown, a synthetic scale has many draws at every sigma3; a job makes one of them, fits it and keeps the scores.
-A config with the key `own` runs one fit on the user's own files instead, and nothing of the paper.
+A family is a kind of data: the synthetic scales "small" and "large", each shown by one data set,
+and the real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set
+after the feature test.  Beside the data set that is shown, a synthetic scale has many draws at
+every sigma3; a job makes one of them, fits it and keeps the scores. A config with the key `own`
+runs one fit on the user's own files instead, and nothing of the paper.
 """
 
 from pathlib import Path
@@ -14,7 +16,7 @@ from jsonschema.exceptions import best_match
 
 from bjmd.checks import true_or_false
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd_paper.datasets import catalogue, fetch
 
 KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": ("filtered",)}
@@ -37,7 +39,8 @@ class Plan:
             config = self._own_data_only(config)
         self.config = config
         self.scales = config["synthetic"]["scales"]
-        # by method and name, because a config that is laid over another puts its own fits first; null leaves a fit out
+        # by method and name, because a config that is laid over another puts its own fits first;
+        # null leaves a fit out
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
         self.real = [catalogue.get(name).name for name in config["real"]]
@@ -45,8 +48,12 @@ class Plan:
             where = {"mirror": config["mirror"], "cache": config["cache"]}
             self.real = [name for name in self.real if fetch.at_hand(name, **where)]
         self.left_out = [name for name in config["real"] if name not in self.real]
-        if (self.filtered() or self.feature_draws()) and config["feature_test"]["fit"] not in self.fits:
-            raise InputError(f"feature_test.fit is {config['feature_test']['fit']!r}, which is not an entry of fits")
+        if (self.filtered() or self.feature_draws()) and config["feature_test"][
+            "fit"
+        ] not in self.fits:
+            raise InputError(
+                f"feature_test.fit is {config['feature_test']['fit']!r}, which is not an entry of fits"
+            )
         numbers = {f"draws.{scale}": config["draws"][scale] for scale in self.scales}
         for key, asked in {**numbers, "feature_draws": config["feature_draws"]}.items():
             try:
@@ -59,19 +66,31 @@ class Plan:
             except InputError as problem:
                 key = "own" if self.own is not None else f"fits.{name}"
                 raise InputError(f"{key}: {problem}") from None
-        idle = next((family for family in self.families() if not self.fits_on(self.shown(family))), None)
+        idle = next(
+            (family for family in self.families() if not self.fits_on(self.shown(family))), None
+        )
         if self.own is None and (idle or not (self.families() or self.left_out)):
             what = f"no fit runs on {idle}" if idle else "synthetic.scales and real are empty"
-            raise InputError(f"{what}, so there is nothing to run; name data there, or in the data of the fits")
+            raise InputError(
+                f"{what}, so there is nothing to run; name data there, or in the data of the fits"
+            )
 
     def _own_data_only(self, config):
         """The config with one fit, that on the user's own data, and without the paper's data."""
         for path in self.own_files():
             if set("{}\n*?[]") & set(path):
-                raise InputError(f"own: {path!r} has a bracket, a star or a line end in its name; rename the file")
+                raise InputError(
+                    f"own: {path!r} has a bracket, a star or a line end in its name; rename the file"
+                )
             if not Path(path).is_file():
-                raise InputError(f"own: there is no file {path}; paths start from the folder in which snakemake runs")
-        fit = {"method": self.own["method"], "label": self.own["name"], "options": self.own.get("options", {})}
+                raise InputError(
+                    f"own: there is no file {path}; paths start from the folder in which snakemake runs"
+                )
+        fit = {
+            "method": self.own["method"],
+            "label": self.own["name"],
+            "options": self.own.get("options", {}),
+        }
         synthetic = {**config["synthetic"], "scales": []}
         return {**config, "synthetic": synthetic, "real": [], "best": 1, "fits": {"own": fit}}
 
@@ -104,7 +123,11 @@ class Plan:
 
     def shown(self, family):
         """The data set of a family that its tables show."""
-        return f"{family}-{float(self.config['synthetic']['table_sigma3'])}" if family in self.scales else family
+        return (
+            f"{family}-{float(self.config['synthetic']['table_sigma3'])}"
+            if family in self.scales
+            else family
+        )
 
     def datasets(self):
         """All data sets of the run, but for the draws."""
@@ -153,10 +176,17 @@ class Plan:
         return _chunks(len(self.feature_draws()), self.config["feature_draws"]["chunk"])
 
     def feature_draw_job(self):
-        """What a job of them needs to know: every fit on the small data but ADVI, which is slow, and chance."""
-        asked, test = self.config["feature_draws"], self.config["feature_test"]
+        """What a job of them needs to know: every fit on the small data but ADVI, which is slow,
+        and chance.
+        """
+        asked = self.config["feature_draws"]
+        test = self.config["feature_test"]
         methods = {fit: self.fits[fit]["method"] for fit in self.fits_on(self.shown("small"))}
-        quick = [fit for fit, name in methods.items() if registry.get(name).cost != "gradients" and name != "random"]
+        quick = [
+            fit
+            for fit, name in methods.items()
+            if registry.get(name).cost != "gradients" and name != "random"
+        ]
         fits = dict.fromkeys([*quick, test["fit"]])
         return {
             "extras": asked["extra"],
@@ -188,19 +218,30 @@ class Plan:
 
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""
-        n, size = self.n_restarts(fit, self.family(dataset)), self.fits[fit].get("chunk", self.config["chunk"])
+        n = self.n_restarts(fit, self.family(dataset))
+        size = self.fits[fit].get("chunk", self.config["chunk"])
         return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in _chunks(n, size)]
 
     def n_components(self, dataset):
-        """As many as the synthetic data have, or as the real data have classes, like the paper; own data say it."""
-        return self.own["n_components"] if self.own else catalogue.family(self.family(dataset)).n_components
+        """As many as the synthetic data have, or as the real data have classes, like the paper; own
+        data say it.
+        """
+        return (
+            self.own["n_components"]
+            if self.own
+            else catalogue.family(self.family(dataset)).n_components
+        )
 
     def job(self, dataset, fit):
-        """What a fit job needs to know: the method, its options, K, and how the data are made non-negative, or None."""
+        """What a fit job needs to know: the method, its options, K, and how the data are made
+        non-negative, or None.
+        """
         method = self.fits[fit]["method"]
         nonnegative = None
         if registry.get(method).nonnegative:
-            nonnegative = "as-is" if self.own else catalogue.family(self.family(dataset)).nonnegative
+            nonnegative = (
+                "as-is" if self.own else catalogue.family(self.family(dataset)).nonnegative
+            )
         return {
             "method": method,
             "options": self.fits[fit].get("options", {}),
@@ -217,7 +258,10 @@ class Plan:
         """How `readers.read_tables` reads them, and how `own_data.prepare` brings them together."""
         own = self.own
         # jobs hand the data on as files of their own, so they are read into memory once
-        reading = {"samples_in_rows": own.get("samples_in_rows", False), "split_by": own.get("split_by")}
+        reading = {
+            "samples_in_rows": own.get("samples_in_rows", False),
+            "split_by": own.get("split_by"),
+        }
         reading["on_disk"] = False
         preparation = {"names": None, "labels": None, "join": "outer", "scale": "none"}
         return {
@@ -231,10 +275,15 @@ class Plan:
             {
                 "fit": name,
                 "method": fit["method"],
-                "options": ", ".join(f"{key} = {value}" for key, value in fit.get("options", {}).items()) or "defaults",
+                "options": ", ".join(
+                    f"{key} = {value}" for key, value in fit.get("options", {}).items()
+                )
+                or "defaults",
                 "restarts": self._in_words(self.n_restarts, name),
                 "chosen": self._in_words(self.n_best, name),
-                "data": ", ".join(family for family in self.families() if name in self.fits_on(self.shown(family))),
+                "data": ", ".join(
+                    family for family in self.families() if name in self.fits_on(self.shown(family))
+                ),
             }
             for name, fit in self.fits.items()
         ]
@@ -244,9 +293,13 @@ class Plan:
         return "; ".join([str(number(fit)), *others])
 
     def rows(self):
-        """Label and paper's row of every row of the tables: the fits, and the truth where it is known."""
+        """Label and paper's row of every row of the tables: the fits, and the truth where it is
+        known.
+        """
         keys = ("label", "paper_row")
-        rows = {name: {key: fit[key] for key in keys if key in fit} for name, fit in self.fits.items()}
+        rows = {
+            name: {key: fit[key] for key in keys if key in fit} for name, fit in self.fits.items()
+        }
         return {**rows, "truth": {"label": "True H (control)"}}
 
 
@@ -254,8 +307,12 @@ _Validator = validators.extend(
     Draft202012Validator,
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
         {
-            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),  # 4.0 is none
-            "number": lambda _, value: isinstance(value, int | float) and value == value and abs(value) != float("inf"),
+            "integer": lambda _, value: (
+                isinstance(value, int) and not isinstance(value, bool)
+            ),  # 4.0 is none
+            "number": lambda _, value: (
+                isinstance(value, int | float) and value == value and abs(value) != float("inf")
+            ),
         }
     ),
 )
@@ -285,7 +342,9 @@ def _require_text_keys(value):
 
 def _check_numbers(n_restarts, n_best):
     if n_restarts < n_best:
-        raise InputError(f"restarts = {n_restarts} is less than best = {n_best}; change one of the two")
+        raise InputError(
+            f"restarts = {n_restarts} is less than best = {n_best}; change one of the two"
+        )
 
 
 def _chunks(number, size):
@@ -306,5 +365,11 @@ def _is_among(family, data):
 
 
 def _rank(method):
-    """Where a method stands in the tables; an unknown one is last here, and refused when its fit is checked."""
-    return registry.method_names().index(method) if method in registry.method_names() else len(registry.method_names())
+    """Where a method stands in the tables; an unknown one is last here, and refused when its fit is
+    checked.
+    """
+    return (
+        registry.method_names().index(method)
+        if method in registry.method_names()
+        else len(registry.method_names())
+    )

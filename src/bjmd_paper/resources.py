@@ -1,13 +1,15 @@
 """What a job of the workflow will need, in seconds and megabytes, from the shape of its data.
 
-A sweep of every method touches each stored entry K times and does K x K work for each feature and each sample, so
+A sweep of every method touches each stored entry K times and does K x K work for each feature and
+each sample, so
 
     work = K (entries + K (M + N)),
 
-and a restart takes a constant and some seconds per unit of work.  The constants in this file bound the CPU seconds and
-the resident memory of single fits on one core of a cloud machine (x86-64, AVX2) with the synthetic data, 3Sources,
-Yale B, METABRIC with 489 genes, and made-up data of METABRIC's full size.  A cluster is asked for more than that
-(`Need.mem_mb`, `Need.runtime`), and for twice as much in a retry.
+and a restart takes a constant and some seconds per unit of work.  The constants in this file bound
+the CPU seconds and the resident memory of single fits on one core of a cloud machine (x86-64, AVX2)
+with the synthetic data, 3Sources, Yale B, METABRIC with 489 genes, and made-up data of METABRIC's
+full size.  A cluster is asked for more than that (`Need.mem_mb`, `Need.runtime`), and for twice as
+much in a retry.
 """
 
 import json
@@ -16,17 +18,25 @@ import os
 import zipfile
 from dataclasses import dataclass, replace
 
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd_paper.datasets import catalogue
 
-SLACK_SECONDS, SLACK_MB = 3, 1.5
-"""How many times the estimate is asked for: nodes differ in speed by more than in what Python needs."""
+SLACK_SECONDS = 3
+SLACK_MB = 1.5
+"""How many times the estimate is asked for: nodes differ in speed by more than in what Python
+needs.
+"""
 START_SECONDS = 30
-"""Snakemake starts twice in a job, NumPy and SciPy are imported, and the first job compiles the updates."""
+"""Snakemake starts twice in a job, NumPy and SciPy are imported, and the first job compiles the
+updates.
+"""
 START_MB = 800
-"""Python with NumPy, SciPy and numba's or PyMC's compiler (400), and the two Snakemakes that start it (200 each)."""
+"""Python with NumPy, SciPy and numba's or PyMC's compiler (400), and the two Snakemakes that start
+it (200 each).
+"""
 LEAST_MINUTES = 10
-"""No cluster gains from a shorter limit, and the first access to shared storage may take minutes."""
+"""No cluster gains from a shorter limit, and the first access to shared storage may take minutes.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,9 @@ class Shape:
     @property
     def mb(self):
         sparse = self.n_entries < self.n_features * self.n_samples
-        return self.n_entries * (12 if sparse else 8) / 1e6  # a sparse entry has an index beside its value
+        return (
+            self.n_entries * (12 if sparse else 8) / 1e6
+        )  # a sparse entry has an index beside its value
 
     def factor_mb(self, n_components):
         """W and H."""
@@ -65,14 +77,23 @@ class Shape:
 
     def work(self, n_components):
         """Millions of multiplications in a sweep."""
-        return n_components * (self.n_entries + n_components * (self.n_features + self.n_samples)) / 1e6
+        return (
+            n_components
+            * (self.n_entries + n_components * (self.n_features + self.n_samples))
+            / 1e6
+        )
 
 
 def shape(path, expected):
     """The shape of a data set as it is stored, or, before it is there, as `expected()` says."""
     try:
         return stored_shape(path) if os.path.exists(path) else expected()
-    except (zipfile.BadZipFile, LookupError, ValueError, OSError):  # the job that reads it says what is wrong
+    except (
+        zipfile.BadZipFile,
+        LookupError,
+        ValueError,
+        OSError,
+    ):  # the job that reads it says what is wrong
         return expected()
 
 
@@ -80,26 +101,39 @@ def stored_shape(path):
     """The shape of a data set that `storage.save_sources` wrote, without reading its matrices."""
     with zipfile.ZipFile(path) as archive:
         metadata = json.loads(archive.read("metadata.json"))
-        values = [entry for entry in archive.infolist() if entry.filename.endswith(("/dense.npy", "/data.npy"))]
-    n_entries = sum(entry.file_size - 128 for entry in values) // 8  # a .npy file has 128 bytes of header
+        values = [
+            entry
+            for entry in archive.infolist()
+            if entry.filename.endswith(("/dense.npy", "/data.npy"))
+        ]
+    n_entries = (
+        sum(entry.file_size - 128 for entry in values) // 8
+    )  # a .npy file has 128 bytes of header
     return Shape(metadata["n_features"], sum(metadata["n_samples"]), n_entries)
 
 
 def expected_shape(family):
-    """The shape of data that are not there yet: exact for synthetic data, an upper bound for real ones."""
+    """The shape of data that are not there yet: exact for synthetic data, an upper bound for real
+    ones.
+    """
     entry = catalogue.family(family)
     if entry.kind == "synthetic":
-        n_features, n_samples = entry.n_features, 3 * entry.samples_per_source
+        n_features = entry.n_features
+        n_samples = 3 * entry.samples_per_source
         return Shape(n_features, n_samples, n_features * n_samples)
-    n_entries = round(file_mb(entry) * 1e6 / 8)  # a number takes about 8 bytes of text, in a table as in a sparse list
+    n_entries = round(
+        file_mb(entry) * 1e6 / 8
+    )  # a number takes about 8 bytes of text, in a table as in a sparse list
     if entry.paper is None:
         return Shape(math.isqrt(n_entries), math.isqrt(n_entries), n_entries)
-    n_features, n_samples = entry.paper.n_features, sum(entry.paper.groups.values())
+    n_features = entry.paper.n_features
+    n_samples = sum(entry.paper.groups.values())
     return Shape(n_features, n_samples, min(n_features * n_samples, n_entries))
 
 
 def shape_of_files(paths):
-    """The shape of people's own files before they are read, taken to be square and dense, with 2 bytes a number.
+    """The shape of people's own files before they are read, taken to be square and dense, with 2
+    bytes a number.
 
     That is an upper bound for text; gzipped numbers rarely take less.
     """
@@ -109,12 +143,15 @@ def shape_of_files(paths):
 
 def file_mb(dataset):
     """The size of the files of a real data set, unpacked."""
-    if any(member.list_sha256 for member in dataset.members):  # many files of one pattern, whose number is not known
+    if any(
+        member.list_sha256 for member in dataset.members
+    ):  # many files of one pattern, whose number is not known
         return dataset.most_bytes / 1e6
     return sum(member.most_bytes for member in dataset.members) / 1e6
 
 
-LONG_SECONDS, MOST_THREADS = 900, 4
+LONG_SECONDS = 900
+MOST_THREADS = 4
 """A chunk of restarts that takes longer than this in one thread is given more."""
 
 
@@ -127,12 +164,14 @@ def fit(method, shape, n_components, n_restarts, options, n_threads=1):
         n_iterations = (registry.get(method).options() | options)["max_iterations"]
         restart = 10 + n_iterations * (3e-4 + 2.5e-7 * n_unknowns + 2e-4 * work)
     elif cost == "sweeps":
-        n_sweeps = 100 + 1.3 * n_components**2  # 35 to 130 with few components, the allowed 2000 on Yale B with 38
+        n_sweeps = (
+            100 + 1.3 * n_components**2
+        )  # 35 to 130 with few components, the allowed 2000 on Yale B with 38
         restart = 1 + 7e-4 * n_sweeps * work
     else:
         restart = 4 + 0.55 * work  # BNMF's NMF and five hundred draws; the others take less
-    # The data as they are and made non-negative; for each thread, all samples side by side and what the baselines copy
-    # of those; and the results with their posteriors.
+    # The data as they are and made non-negative; for each thread, all samples side by side and what
+    # the baselines copy of those; and the results with their posteriors.
     mb = START_MB + (2 + 3 * n_threads) * shape.mb + n_restarts * 4 * shape.factor_mb(n_components)
     return Need(START_SECONDS + math.ceil(n_restarts / n_threads) * restart, mb)
 
@@ -146,20 +185,34 @@ def fit_threads(method, shape, n_components, n_restarts, options):
 
 
 def draw(scale, n_draws, levels, jobs, n_restarts, **_):
-    """Some draws: every fit at every sigma3.  Synthetic data have few components, and fits of them take few sweeps."""
-    shape, n_components = expected_shape(scale), catalogue.family(scale).n_components
+    """Some draws: every fit at every sigma3.  Synthetic data have few components, and fits of them
+    take few sweeps.
+    """
+    shape = expected_shape(scale)
+    n_components = catalogue.family(scale).n_components
     run = 0.02 + 7e-4 * 40 * shape.work(n_components)
-    return Need(START_SECONDS + n_draws * len(levels) * len(jobs) * n_restarts * run, START_MB + 5 * shape.mb)
+    return Need(
+        START_SECONDS + n_draws * len(levels) * len(jobs) * n_restarts * run,
+        START_MB + 5 * shape.mb,
+    )
 
 
 def advi_trace(n_draws, max_iterations):
     """ADVI on some draws of the small data."""
     n_components = catalogue.family("small").n_components
-    return fit("advi-bjmd", expected_shape("small"), n_components, n_draws, {"max_iterations": max_iterations})
+    return fit(
+        "advi-bjmd",
+        expected_shape("small"),
+        n_components,
+        n_draws,
+        {"max_iterations": max_iterations},
+    )
 
 
 def feature_draw(n_draws, extras, jobs, n_restarts):
-    """The fits on some draws of the small data with more and more features, each before and after the test."""
+    """The fits on some draws of the small data with more and more features, each before and after
+    the test.
+    """
     small = expected_shape("small")
     shapes = [replace(small, n_features=small.n_features + extra) for extra in extras]
     shapes = [replace(shape, n_entries=shape.n_features * shape.n_samples) for shape in shapes]

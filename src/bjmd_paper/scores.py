@@ -5,21 +5,26 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from bjmd.fits import restarts
+from bjmd.inference import restarts
 from bjmd_paper import metric
 
 SCORES = ("auc", "auc_scaled", "matched", "matched_scaled")
-"""In percent: the best component of each class, or one of its own; memberships as they are, or `metric.scaled`."""
+"""In percent: the best component of each class, or one of its own; memberships as they are, or
+`metric.scaled`.
+"""
 
 INTEGRATION = ("ari", "nmi", "mixing", "transfer")
-"""What users of integration ask for (metric.strongest, mixing and transferred), of scaled memberships."""
+"""What users of integration ask for (metric.strongest, mixing and transferred), of scaled
+memberships.
+"""
 
 
 def runs_table(sources, results, n_best, integration=False):
-    """Every restart of every fit: SCORES and noise per source, and whether the run is among the best.
+    """Every restart of every fit: SCORES and noise per source, and whether the run is among the
+    best.
 
-    `results` maps the name of a fit to its restarts, `n_best` to how many of them are chosen, by objective alone.  With
-    `integration` the chosen ones have those measures too, which take longer.
+    `results` maps the name of a fit to its restarts, `n_best` to how many of them are chosen, by
+    objective alone.  With `integration` the chosen ones have those measures too, which take longer.
     """
     rows = []
     for fit, runs in results.items():
@@ -60,7 +65,9 @@ def _rows(sources, fit, run, chosen, integration):
 
 
 def four_scores(memberships, labels):
-    """The SCORES of every source, NaN where there are no labels; classes without an AUC are named once."""
+    """The SCORES of every source, NaN where there are no labels; classes without an AUC are named
+    once.
+    """
     if labels is None:
         return {name: np.full(len(memberships), np.nan) for name in SCORES}
     found = {"auc": 100 * metric.auc_per_source(memberships, labels)}
@@ -68,11 +75,15 @@ def four_scores(memberships, labels):
     as_they_are = all(h is same for h, same in zip(memberships, scaled, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", metric.UndefinedAUCWarning)
-        found["matched"] = 100 * metric.auc_per_source(memberships, labels, metric.matched_per_class)
+        found["matched"] = 100 * metric.auc_per_source(
+            memberships, labels, metric.matched_per_class
+        )
         if as_they_are:
             return found | {"auc_scaled": found["auc"], "matched_scaled": found["matched"]}
         found["auc_scaled"] = 100 * metric.auc_per_source(scaled, labels)
-        found["matched_scaled"] = 100 * metric.auc_per_source(scaled, labels, metric.matched_per_class)
+        found["matched_scaled"] = 100 * metric.auc_per_source(
+            scaled, labels, metric.matched_per_class
+        )
     return found
 
 
@@ -80,7 +91,13 @@ def integration_scores(memberships, labels):
     """The measures of INTEGRATION for every source; the last in percent."""
     h = metric.scaled(memberships)
     ari, nmi = metric.strongest(h, labels)
-    return dict(zip(INTEGRATION, (ari, nmi, metric.mixing(h), 100 * metric.transferred(h, labels)), strict=True))
+    return dict(
+        zip(
+            INTEGRATION,
+            (ari, nmi, metric.mixing(h), 100 * metric.transferred(h, labels)),
+            strict=True,
+        )
+    )
 
 
 def traces_table(results, n_best):

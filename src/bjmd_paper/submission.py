@@ -2,7 +2,8 @@
 
     BJMD_PLAN=1 snakemake --dry-run --profile workflow/profiles/slurm | python -m bjmd_paper.submission
 
-prints the number of jobs of each rule, their CPU hours, and the longest chain of jobs that wait for each other.
+prints the number of jobs of each rule, their CPU hours, and the longest chain of jobs that wait for
+each other.
 """
 
 import re
@@ -52,7 +53,9 @@ def read_jobs(text):
                 )
             )
     if not jobs or re.search(r"^Job \d+: ", text, re.MULTILINE):
-        raise InputError("this is not a dry run with all details; pipe in that of BJMD_PLAN=1 snakemake --dry-run")
+        raise InputError(
+            "this is not a dry run with all details; pipe in that of BJMD_PLAN=1 snakemake --dry-run"
+        )
     return jobs
 
 
@@ -83,7 +86,8 @@ def report(jobs):
     lines = ["| rule | jobs | where | CPU hours | longest job (h) |", "|---|---:|---|---:|---:|"]
     for rule, group in by_rule.items():
         where = "cluster" if group[0].submitted else "local"
-        cpu_hours, longest = sum(job.cpu_hours for job in group), max(job.hours for job in group)
+        cpu_hours = sum(job.cpu_hours for job in group)
+        longest = max(job.hours for job in group)
         lines.append(f"| {rule} | {len(group)} | {where} | {cpu_hours:.2f} | {longest:.2f} |")
     submitted = [job for job in jobs if job.submitted]
     chain = longest_chain(jobs)

@@ -16,7 +16,9 @@ from bjmd_paper.draws import ALL, ANY
 
 @dataclass(frozen=True)
 class Table:
-    """A table as numbers for machines, and as what people read: sentences and tables of text cells, in this order."""
+    """A table as numbers for machines, and as what people read: sentences and tables of text cells,
+    in this order.
+    """
 
     data: pd.DataFrame
     shown: list
@@ -29,7 +31,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Marked:
-    """A table of text cells, and for each cell what its look on a page is called in page.css, or nothing."""
+    """A table of text cells, and for each cell what its look on a page is called in page.css, or
+    nothing.
+    """
 
     cells: pd.DataFrame
     marks: pd.DataFrame
@@ -41,9 +45,13 @@ def text_cells(table):
 
 
 def write(table, title, caption, output):
-    """Write a table as CSV, Markdown, LaTeX, a fragment of HTML for the report, and a page of the same."""
+    """Write a table as CSV, Markdown, LaTeX, a fragment of HTML for the report, and a page of the
+    same.
+    """
     table.data.to_csv(output.csv, index=False)
-    text, latex, fragment = [], [], []
+    text = []
+    latex = []
+    fragment = []
     for part in table.shown:
         marks = None
         if isinstance(part, Marked):
@@ -78,35 +86,57 @@ def printed():
 
 
 def performance(runs, family, rows):
-    """How well each fit finds the classes of one data set, ours beside the printed numbers of the paper.
+    """How well each fit finds the classes of one data set, ours beside the printed numbers of the
+    paper.
 
-    `rows` maps a fit to its label and, as paper_row, to the row of the paper's table that it stands for.
+    `rows` maps a fit to its label and, as paper_row, to the row of the paper's table that it stands
+    for.
     """
     table = scores.summary(runs)
     table.insert(1, "label", [rows[fit]["label"] for fit in table["fit"]])
     table.insert(2, "row", [rows[fit].get("paper_row", "") for fit in table["fit"]])
     paper = printed()
-    paper = paper[paper["data"] == family].rename(columns={"auc": "paper_auc", "seconds": "paper_seconds"})
-    table = table.merge(paper[["row", "source", "paper_auc", "paper_seconds"]], on=["row", "source"], how="left")
+    paper = paper[paper["data"] == family].rename(
+        columns={"auc": "paper_auc", "seconds": "paper_seconds"}
+    )
+    table = table.merge(
+        paper[["row", "source", "paper_auc", "paper_seconds"]], on=["row", "source"], how="left"
+    )
     table["difference"] = table["auc"] - table["paper_auc"]
     table = table.drop(columns="row")
-    return Table(table, [_wide(table), "The same with a component of its own for each class:", _matched(table)])
+    return Table(
+        table,
+        [_wide(table), "The same with a component of its own for each class:", _matched(table)],
+    )
 
 
 def noise_levels(runs, real_families, rows):
-    """Noise sd per data set, fit and source, ours beside the printed one; fits without a noise model are left out."""
-    table = pd.concat([scores.summary(one).assign(data=name) for name, one in zip(real_families, runs, strict=True)])
+    """Noise sd per data set, fit and source, ours beside the printed one; fits without a noise
+    model are left out.
+    """
+    table = pd.concat(
+        [
+            scores.summary(one).assign(data=name)
+            for name, one in zip(real_families, runs, strict=True)
+        ]
+    )
     table = table.dropna(subset="noise")
     table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
     table["algorithm"] = [rows[fit]["label"] for fit in table["fit"]]
     paper = printed().rename(columns={"noise": "paper"})
-    table = table.merge(paper[["data", "row", "source", "paper"]], on=["data", "row", "source"], how="left")
+    table = table.merge(
+        paper[["data", "row", "source", "paper"]], on=["data", "row", "source"], how="left"
+    )
     table["difference (%)"] = 100 * (table["noise"] / table["paper"] - 1)
-    return Table.of(table[["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]].round(4))
+    return Table.of(
+        table[["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]].round(4)
+    )
 
 
 def over_draws(draws):
-    """Mean AUC by fit, sigma3 and source, sd of a draw, standard error, and half of the 95 % interval of the mean."""
+    """Mean AUC by fit, sigma3 and source, sd of a draw, standard error, and half of the 95 %
+    interval of the mean.
+    """
     grouped = pd.concat(draws).groupby(["fit", "sigma3", "source"], sort=False)["auc"]
     table = grouped.agg(mean="mean", sd="std", n="count").reset_index()
     table["se"] = table["sd"] / np.sqrt(table["n"])
@@ -115,7 +145,9 @@ def over_draws(draws):
 
 
 def draws(draws, rows):
-    """Every draw of one scale as numbers; to read, the mean, its standard error and the sd of a draw."""
+    """Every draw of one scale as numbers; to read, the mean, its standard error and the sd of a
+    draw.
+    """
     summary = over_draws(draws)
     summary["Algorithm"] = [rows[fit]["label"] for fit in summary["fit"]]
     summary["cell"] = [
@@ -128,18 +160,27 @@ def draws(draws, rows):
         "of a draw. The columns are the noise sd of source 3."
     ]
     for source, part in summary.groupby("source"):
-        wide = part.pivot_table(index="Algorithm", columns="sigma3", values="cell", aggfunc="first", sort=False)
-        shown += [f"Source {source}:", wide.rename(columns=str).rename_axis(columns=None).reset_index()]
+        wide = part.pivot_table(
+            index="Algorithm", columns="sigma3", values="cell", aggfunc="first", sort=False
+        )
+        shown += [
+            f"Source {source}:",
+            wide.rename(columns=str).rename_axis(columns=None).reset_index(),
+        ]
     return Table(_rounded(pd.concat(draws)), shown)
 
 
 DECIMALS = {
-    **dict.fromkeys(("auc", "auc_1", "auc_2", "auc_3", "auc_scaled", "matched", "matched_scaled"), 3),
+    **dict.fromkeys(
+        ("auc", "auc_1", "auc_2", "auc_3", "auc_scaled", "matched", "matched_scaled"), 3
+    ),
     **dict.fromkeys(("noise", "seconds", "power"), 4),
     **dict.fromkeys(("objective", "converged", "iterations"), 2),
     "false_rate": 6,
 }
-"""With which numbers of single draws are kept: enough to compute again what is said about them, in small files."""
+"""With which numbers of single draws are kept: enough to compute again what is said about them, in
+small files.
+"""
 
 
 def _rounded(table):
@@ -156,20 +197,30 @@ def advi_traces(advi):
     end = looks["iteration"].max()
     above = looks["objective"] - looks.groupby("draw")["objective"].transform("min")
     looks = looks.assign(
-        **{"Minus ELBO above its lowest": above, "Change of the memberships (%)": 100 * looks["change"]}
+        **{
+            "Minus ELBO above its lowest": above,
+            "Change of the memberships (%)": 100 * looks["change"],
+        }
     )
     looks = looks.rename(columns={f"auc_{c}": f"AUC, source {c}" for c in (1, 2, 3)})
-    at = looks[looks["iteration"].isin([*(look for look in LOOKS if look < end), end])].groupby("iteration")
+    at = looks[looks["iteration"].isin([*(look for look in LOOKS if look < end), end])].groupby(
+        "iteration"
+    )
     shown = pd.DataFrame({"Iteration": [f"{iteration:,}" for iteration in at.groups]})
     for column, form in zip(
-        ["Minus ELBO above its lowest", "Change of the memberships (%)", *(f"AUC, source {c}" for c in (1, 2, 3))],
+        [
+            "Minus ELBO above its lowest",
+            "Change of the memberships (%)",
+            *(f"AUC, source {c}" for c in (1, 2, 3)),
+        ],
         [",.1f", ".3g", ".2f", ".2f", ".2f"],
         strict=True,
     ):
         shown[column] = [_with_error(values, form) for _, values in at[column]]
     n_draws = looks["draw"].nunique()
     return Table(
-        _rounded(pd.concat(advi)), [f"Number of draws: {n_draws}. Means over draws ± their standard errors.", shown]
+        _rounded(pd.concat(advi)),
+        [f"Number of draws: {n_draws}. Means over draws ± their standard errors.", shown],
     )
 
 
@@ -182,27 +233,54 @@ def _with_error(values, form="+.2f"):
 
 
 def feature_draws(features, rows, level):
-    """The feature test on every draw as numbers; to read, its power and its false positives by source."""
+    """The feature test on every draw as numbers; to read, its power and its false positives by
+    source.
+    """
     table = pd.concat(features)
     places = {1: "source 1", 2: "source 2", 3: "source 3", ALL: "all sources", ANY: "any source"}
     n_draws = table["draw"].nunique()
     parts = []
     for sentence, column, form in (
-        (f"Power: the share of the true features that pass (%), mean over {n_draws} draws.", "power", "{:.1f}"),
-        (f"Draws with a false positive (%); by source, {100 * level:g} are expected.", "any_false", "{:.0f}"),
+        (
+            f"Power: the share of the true features that pass (%), mean over {n_draws} draws.",
+            "power",
+            "{:.1f}",
+        ),
+        (
+            f"Draws with a false positive (%); by source, {100 * level:g} are expected.",
+            "any_false",
+            "{:.0f}",
+        ),
     ):
-        means = 100 * table.pivot_table(index=["extra", "noise_from"], columns="source", values=column, sort=False)
-        shown = means[list(places)].rename(columns=places).map(form.format).rename_axis(columns=None).reset_index()
+        means = 100 * table.pivot_table(
+            index=["extra", "noise_from"], columns="source", values=column, sort=False
+        )
+        shown = (
+            means[list(places)]
+            .rename(columns=places)
+            .map(form.format)
+            .rename_axis(columns=None)
+            .reset_index()
+        )
         shown["extra"] = shown["extra"].astype(str)
-        shown["noise_from"] = [{**rows, "truth": {"label": "the truth"}}[name]["label"] for name in shown["noise_from"]]
-        parts += [sentence, shown.rename(columns={"extra": "noise features", "noise_from": "noise by"})]
+        shown["noise_from"] = [
+            {**rows, "truth": {"label": "the truth"}}[name]["label"] for name in shown["noise_from"]
+        ]
+        parts += [
+            sentence,
+            shown.rename(columns={"extra": "noise features", "noise_from": "noise by"}),
+        ]
     return Table(_rounded(table), parts)
 
 
 def feature_draws_auc(feature_auc, rows):
-    """The AUC of every method before and after the feature test; to read, the means over sources and draws."""
+    """The AUC of every method before and after the feature test; to read, the means over sources
+    and draws.
+    """
     table = pd.concat(feature_auc)
-    wide = table.pivot_table(index=["fit", "extra", "draw"], columns="stage", values="auc", sort=False)
+    wide = table.pivot_table(
+        index=["fit", "extra", "draw"], columns="stage", values="auc", sort=False
+    )
     wide = wide.reindex(columns=["before", "after"])
     shown = []
     for name, of_fit in wide.groupby("fit", sort=False):
@@ -217,7 +295,9 @@ def feature_draws_auc(feature_auc, rows):
     cells.columns = pd.MultiIndex.from_tuples(cells.columns)
     tested = table[table["stage"] == "after"].groupby("extra")["draw"].nunique()
     of = table.groupby("extra")["draw"].nunique()
-    counts = "; ".join(f"{extra} noise features: {tested.get(extra, 0)} of {n}" for extra, n in of.items())
+    counts = "; ".join(
+        f"{extra} noise features: {tested.get(extra, 0)} of {n}" for extra, n in of.items()
+    )
     sentence = (
         "Mean AUC over sources and draws; the gain is paired by draw, with its standard error. Draws with features "
         f"that passed: {counts}."
@@ -226,7 +306,9 @@ def feature_draws_auc(feature_auc, rows):
 
 
 def _wide(table):
-    """A row per fit; under each source our AUC, the paper's, and the difference.  Below it, the scaled memberships."""
+    """A row per fit; under each source our AUC, the paper's, and the difference.  Below it, the
+    scaled memberships.
+    """
     rows = []
     for _, fit in table.groupby("fit", sort=False):
         first = fit.iloc[0]
@@ -255,7 +337,10 @@ def _matched(table):
     """A row per fit: the mean AUC in each source if no two classes may share a component."""
     return pd.DataFrame(
         [
-            {"Algorithm": label, **{cell["source_name"]: f"{cell[score]:.2f}" for _, cell in fit.iterrows()}}
+            {
+                "Algorithm": label,
+                **{cell["source_name"]: f"{cell[score]:.2f}" for _, cell in fit.iterrows()},
+            }
             for _, fit in table.groupby("fit", sort=False)
             for label, score in _ways(fit, "matched")
         ]
@@ -263,9 +348,17 @@ def _matched(table):
 
 
 def _ways(fit, score):
-    """(label, score) of a fit, and again with the memberships scaled, unless they sum to one anyway."""
+    """(label, score) of a fit, and again with the memberships scaled, unless they sum to one
+    anyway.
+    """
     label = fit["label"].iloc[0]
-    if np.allclose(fit[["auc", "matched"]], fit[["auc_scaled", "matched_scaled"]], rtol=0, atol=1e-9, equal_nan=True):
+    if np.allclose(
+        fit[["auc", "matched"]],
+        fit[["auc_scaled", "matched_scaled"]],
+        rtol=0,
+        atol=1e-9,
+        equal_nan=True,
+    ):
         return [(label, score)]
     return [(label, score), (f"{label}, columns scaled", f"{score}_scaled")]
 

@@ -5,7 +5,8 @@ import scipy.sparse
 from bjmd.data.alignment import align
 from bjmd.errors import InputError
 
-A, B = np.arange(6.0).reshape(3, 2), 10 + np.arange(6.0).reshape(2, 3)
+A = np.arange(6.0).reshape(3, 2)
+B = 10 + np.arange(6.0).reshape(2, 3)
 
 
 def test_the_union_has_missing_rows_where_a_source_lacks_a_feature():
@@ -23,7 +24,9 @@ def test_the_intersection_has_what_every_source_has():
     assert alignment.feature_names == ["y", "z"]
     np.testing.assert_array_equal(a, A[[1, 2]])
     np.testing.assert_array_equal(b, B[[1, 0]])
-    assert str(alignment) == "2 of 3 features are in every source; the others are left out (b lacks 1)"
+    assert (
+        str(alignment) == "2 of 3 features are in every source; the others are left out (b lacks 1)"
+    )
 
 
 def test_equal_features_in_another_order_are_sorted_and_equal_ones_are_not_copied():
@@ -34,7 +37,9 @@ def test_equal_features_in_another_order_are_sorted_and_equal_ones_are_not_copie
 
 
 def test_sparse_rows_are_sorted_and_stay_sparse():
-    (_, b), _ = align([A, scipy.sparse.csc_array(A)], [["x", "y", "z"], ["z", "x", "y"]], ["a", "b"])
+    (_, b), _ = align(
+        [A, scipy.sparse.csc_array(A)], [["x", "y", "z"], ["z", "x", "y"]], ["a", "b"]
+    )
     assert scipy.sparse.issparse(b)
     np.testing.assert_array_equal(b.toarray(), A[[1, 2, 0]])
 
@@ -62,7 +67,10 @@ def test_what_cannot_be_aligned_is_refused_in_one_sentence(matrices, features, m
 
 
 def test_sources_may_overlap_pairwise_only():
-    matrices, features = [A[:2], A[:2], A[:2]], [["x", "y"], ["y", "z"], ["z", "x"]]
+    matrices = [A[:2], A[:2], A[:2]]
+    features = [["x", "y"], ["y", "z"], ["z", "x"]]
     assert align(matrices, features, ["a", "b", "c"])[1].feature_names == ["x", "y", "z"]
-    with pytest.raises(InputError, match="no feature is in every source, so join='inner' leaves none"):
+    with pytest.raises(
+        InputError, match="no feature is in every source, so join='inner' leaves none"
+    ):
         align(matrices, features, ["a", "b", "c"], join="inner")

@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse
 from scipy.optimize import linear_sum_assignment
 
+from bjmd.analysis import variance
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import InputError
-from bjmd.fits import projection, registry, variance
-from bjmd.inference import cavi
+from bjmd.inference import cavi, projection, registry
 from bjmd.model import Priors
 from bjmd_paper.datasets import synthetic
 
@@ -33,7 +33,8 @@ def test_sources_count_what_is_missing(holed):
 
 
 def test_a_point_estimate_fills_in_its_fit(holed, rng):
-    wt, h = rng.standard_normal((3, 40)), [rng.random((3, n)) for n in holed.n_samples]
+    wt = rng.standard_normal((3, 40))
+    h = [rng.random((3, n)) for n in holed.n_samples]
     for x, n, block in zip(holed.matrices, holed.n_missing, h, strict=True):
         view = View(x, n, unit=2.0, origin=np.arange(40.0))
         added = view.fill(wt, block)
@@ -74,7 +75,9 @@ def test_the_noise_counts_observed_entries_only(holed):
         expected = np.where(np.isnan(x), 0, (x - mean) ** 2 + variance)
         rate = result.model.noise_prior[1] + 0.5 * expected.sum()
         np.testing.assert_allclose(result.posterior.noise.rate[c], rate, rtol=1e-6)
-        np.testing.assert_allclose(result.posterior.noise.shape[c], Priors().a0 + 0.5 * (~np.isnan(x)).sum())
+        np.testing.assert_allclose(
+            result.posterior.noise.shape[c], Priors().a0 + 0.5 * (~np.isnan(x)).sum()
+        )
 
 
 @pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
@@ -109,7 +112,9 @@ def test_a_fifth_missing_hardly_changes_the_memberships_of_the_large_data():
 
 
 @pytest.mark.parametrize("method", ABLE)
-@pytest.mark.parametrize("options", [{}, {"noise": "feature+sample", "offsets": True}, {"priors": "paper"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"noise": "feature+sample", "offsets": True}, {"priors": "paper"}]
+)
 def test_nan_that_a_sparse_matrix_stores_is_missing(holed, method, options):
     if "noise" in options and method.startswith("map"):
         pytest.skip("has no noise models")
@@ -117,28 +122,44 @@ def test_nan_that_a_sparse_matrix_stores_is_missing(holed, method, options):
     sparse = Sources([scipy.sparse.csr_array(x) for x in cut.matrices])
     assert sparse.n_missing == cut.n_missing
     np.testing.assert_allclose(sparse.squared_norms, cut.squared_norms)
-    fits = [registry.fit(method, given, 3, seed=1, max_sweeps=20, **options) for given in (cut, sparse)]
+    fits = [
+        registry.fit(method, given, 3, seed=1, max_sweeps=20, **options) for given in (cut, sparse)
+    ]
     np.testing.assert_allclose(fits[1].trace, fits[0].trace, rtol=1e-8)
     np.testing.assert_allclose(fits[1].components, fits[0].components, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(variance.explained(sparse, fits[0]), variance.explained(cut, fits[0]))
+    np.testing.assert_allclose(
+        variance.explained(sparse, fits[0]), variance.explained(cut, fits[0])
+    )
     for of in (projection.project, projection.impute):
         dense, other = (of(fits[0], given.matrices[0], source=0) for given in (cut, sparse))
-        pairs = zip(dense, other, strict=True) if isinstance(dense, tuple) else [(dense.memberships, other.memberships)]
+        pairs = (
+            zip(dense, other, strict=True)
+            if isinstance(dense, tuple)
+            else [(dense.memberships, other.memberships)]
+        )
         for x, y in pairs:
             assert (x is None and y is None) or np.allclose(x, y, atol=1e-6)
-    assert np.isnan(sparse.matrices[0].data).sum() == sparse.n_missing[0], "the data must stay as they are"
+    assert np.isnan(sparse.matrices[0].data).sum() == sparse.n_missing[0], (
+        "the data must stay as they are"
+    )
 
 
 def test_an_entry_that_is_stored_twice_is_missing_once():
-    x = scipy.sparse.coo_array(([1.0, np.nan, np.nan, 2.0, 5.0], ([0, 1, 1, 0, 1], [0, 0, 0, 1, 1])), shape=(2, 2))
-    csc = scipy.sparse.csc_array(([1.0, np.nan, np.nan, 2.0, 5.0], [0, 1, 1, 0, 1], [0, 3, 5]), shape=(2, 2))
+    x = scipy.sparse.coo_array(
+        ([1.0, np.nan, np.nan, 2.0, 5.0], ([0, 1, 1, 0, 1], [0, 0, 0, 1, 1])), shape=(2, 2)
+    )
+    csc = scipy.sparse.csc_array(
+        ([1.0, np.nan, np.nan, 2.0, 5.0], [0, 1, 1, 0, 1], [0, 3, 5]), shape=(2, 2)
+    )
     assert Sources([x]).n_missing == Sources([csc]).n_missing == [1]
 
 
 def in_halves(x):
     """A CSC matrix that stores two halves of every entry."""
     x = scipy.sparse.csc_array(x)
-    return scipy.sparse.csc_array((x.data.repeat(2) / 2, x.indices.repeat(2), 2 * x.indptr), shape=x.shape)
+    return scipy.sparse.csc_array(
+        (x.data.repeat(2) / 2, x.indices.repeat(2), 2 * x.indptr), shape=x.shape
+    )
 
 
 def test_an_entry_that_is_stored_in_parts_is_their_sum(make_sources):
@@ -148,22 +169,34 @@ def test_an_entry_that_is_stored_in_parts_is_their_sum(make_sources):
     expected = registry.fit("cavi-bjmd", Sources([scipy.sparse.csc_array(x)]), 3, max_sweeps=5)
     for stored in (halves, halves.tocsr(), halves.tobsr()):
         result = registry.fit("cavi-bjmd", Sources([stored]), 3, max_sweeps=5)
-        assert np.array_equal(result.components, expected.components) and result.noise == expected.noise
+        assert (
+            np.array_equal(result.components, expected.components)
+            and result.noise == expected.noise
+        )
     assert np.array_equal(halves.data, given)
 
 
 def test_other_methods_refuse_missing_entries(holed):
     for name in registry.method_names():
         if name not in ABLE:
-            with pytest.raises(InputError, match=f"method '{name}' takes no missing entries but source 'source 1' has"):
+            with pytest.raises(
+                InputError,
+                match=f"method '{name}' takes no missing entries but source 'source 1' has",
+            ):
                 registry.fit(name, holed, 3)
 
 
 @pytest.mark.parametrize(
     ("hole", "message"),
     [
-        (np.s_[:, 4], "sample 'source 1-sample 5' of source 'source 1' has no observed entry; remove"),
-        (np.s_[3:5], "feature 'feature 4' has no observed entry in any source, nor have 1 others; remove"),
+        (
+            np.s_[:, 4],
+            "sample 'source 1-sample 5' of source 'source 1' has no observed entry; remove",
+        ),
+        (
+            np.s_[3:5],
+            "feature 'feature 4' has no observed entry in any source, nor have 1 others; remove",
+        ),
     ],
 )
 def test_what_is_never_observed_is_refused(make_sources, hole, message):

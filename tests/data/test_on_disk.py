@@ -1,4 +1,6 @@
-"""Matrices of AnnData files that stay on disk give what they give in memory, and damaged ones are refused."""
+"""Matrices of AnnData files that stay on disk give what they give in memory, and damaged ones are
+refused.
+"""
 
 import re
 import warnings
@@ -10,23 +12,26 @@ import pytest
 import scipy.sparse
 
 from bjmd import cli
+from bjmd.analysis.variance import explained
 from bjmd.data import on_disk, streamed
 from bjmd.errors import InputError
 from bjmd.files import hashes, outputs
 from bjmd.files.readers import read_sources, read_tables
-from bjmd.fits import registry
-from bjmd.fits.variance import explained
-from bjmd_numerics import threads
+from bjmd.inference import registry
+from bjmd.numerics import threads
 
 anndata = pytest.importorskip("anndata")
 h5py = pytest.importorskip("h5py")
 
-N_FEATURES, N_SAMPLES = 20, 60
+N_FEATURES = 20
+N_SAMPLES = 60
 
 
 @pytest.fixture
 def counts():
-    """Samples x features, float32, half of it zero, with a sample that is all zero; and the batch of every sample."""
+    """Samples x features, float32, half of it zero, with a sample that is all zero; and the batch
+    of every sample.
+    """
     rng = np.random.default_rng(3)
     rate = rng.dirichlet(np.ones(3), N_SAMPLES) @ rng.gamma(0.5, 2, (3, N_FEATURES))
     x = rng.poisson(rate).astype(np.float32)
@@ -43,7 +48,9 @@ def write(counts, tmp_path):
         order = np.arange(N_SAMPLES) if order is None else order
         obs = pd.DataFrame({"batch": batches[order]}, [f"s{j}" for j in order])
         x = scipy.sparse.csr_matrix(x[order]) if kind == "sparse" else x[order]
-        data = anndata.AnnData(x, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(N_FEATURES)]))
+        data = anndata.AnnData(
+            x, obs=obs, var=pd.DataFrame(index=[f"g{i}" for i in range(N_FEATURES)])
+        )
         path = tmp_path / f"cells{ending}"
         with warnings.catch_warnings(action="ignore"):  # of zarr's next format
             (data.write_zarr if ending == ".zarr" else data.write_h5ad)(path)
@@ -55,7 +62,9 @@ def write(counts, tmp_path):
 def assert_same(ours, theirs, rtol=1e-10):
     for name in ("components", "noise", "trace"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=rtol)
-    np.testing.assert_allclose(np.hstack(ours.memberships), np.hstack(theirs.memberships), rtol=rtol)
+    np.testing.assert_allclose(
+        np.hstack(ours.memberships), np.hstack(theirs.memberships), rtol=rtol
+    )
 
 
 @pytest.mark.parametrize("entries", [2**23, 200, 7], ids="blocks of {}".format)
@@ -74,8 +83,12 @@ def test_sources_on_disk_are_those_in_memory(write, counts, monkeypatch, kind, o
         for x, theirs in zip(ours.matrices, expected.matrices, strict=True):
             theirs = theirs.toarray() if scipy.sparse.issparse(theirs) else theirs
             np.testing.assert_array_equal(x.columns(slice(3, 11)), theirs[:, 3:11])
-            np.testing.assert_array_equal((x[[4, 2]] / 2.0).columns(slice(None)), theirs[[4, 2]] / 2)
-            np.testing.assert_allclose(x.squares_of_rows(base), ((theirs - base[:, None]) ** 2).sum(axis=1), rtol=1e-13)
+            np.testing.assert_array_equal(
+                (x[[4, 2]] / 2.0).columns(slice(None)), theirs[[4, 2]] / 2
+            )
+            np.testing.assert_allclose(
+                x.squares_of_rows(base), ((theirs - base[:, None]) ** 2).sum(axis=1), rtol=1e-13
+            )
             np.testing.assert_allclose(x.sums_of_rows(), theirs.sum(axis=1), rtol=1e-14)
 
 
@@ -88,7 +101,9 @@ def test_fits_from_disk_are_those_in_memory(write, monkeypatch, method):
     result = registry.fit(method, sources, 3, max_sweeps=12)
     assert_same(result, expected)
     np.testing.assert_allclose(
-        explained(sources, result), explained(read_sources(path, split_by="batch")[0], expected), rtol=1e-9
+        explained(sources, result),
+        explained(read_sources(path, split_by="batch")[0], expected),
+        rtol=1e-9,
     )
 
 
@@ -118,7 +133,9 @@ def test_entries_that_a_file_stores_in_parts_are_their_sums(write, counts):
         for name, part in zip(("data", "indices", "indptr"), parts, strict=True):
             del x[name]
             x[name] = part
-    assert_same(registry.fit("cavi-bjmd", read_sources(path, on_disk=True)[0], 3, max_sweeps=5), expected)
+    assert_same(
+        registry.fit("cavi-bjmd", read_sources(path, on_disk=True)[0], 3, max_sweeps=5), expected
+    )
 
 
 def test_a_gap_in_float32_is_filled_with_all_digits_of_its_base(write, counts):
@@ -135,7 +152,9 @@ def test_the_number_of_threads_does_not_change_a_bit(write, monkeypatch):
     results = []
     for n_threads in (1, 3):
         with threads.limited(n_threads):
-            results.append(registry.fit("cavi-bjmd", read_sources(write(), on_disk=True)[0], 3, max_sweeps=12))
+            results.append(
+                registry.fit("cavi-bjmd", read_sources(write(), on_disk=True)[0], 3, max_sweeps=12)
+            )
     np.testing.assert_array_equal(results[0].components, results[1].components)
     np.testing.assert_array_equal(results[0].trace, results[1].trace)
 
@@ -157,13 +176,17 @@ def test_features_in_another_order_are_matched(write, tmp_path):
     ours, expected = (read_sources(both, join="inner", on_disk=stay)[0] for stay in (True, False))
     for x, theirs in zip(ours.matrices, expected.matrices, strict=True):
         np.testing.assert_array_equal(x.columns(slice(None)), theirs.toarray())
-    with pytest.raises(InputError, match="'turned' is on disk and lacks 3 of the features, which it cannot mark"):
+    with pytest.raises(
+        InputError, match="'turned' is on disk and lacks 3 of the features, which it cannot mark"
+    ):
         read_sources(both, on_disk=True)
 
 
 def test_a_number_that_changed_changes_the_hash(write):
     def hashed(path):
-        return [hashes.of_table(table) for table in read_tables(path, split_by="batch", on_disk=True)]
+        return [
+            hashes.of_table(table) for table in read_tables(path, split_by="batch", on_disk=True)
+        ]
 
     for kind, name, place in (("sparse", "X/data", 5), ("dense", "X", (5, 5))):
         before = hashed(write(kind))
@@ -173,9 +196,13 @@ def test_a_number_that_changed_changes_the_hash(write):
         assert sum(ours != theirs for ours, theirs in zip(hashed(path), before, strict=True)) == 1
 
 
-@pytest.mark.parametrize(("kind", "ending"), [("sparse", ".h5ad"), ("dense", ".h5ad"), ("sparse", ".zarr")])
+@pytest.mark.parametrize(
+    ("kind", "ending"), [("sparse", ".h5ad"), ("dense", ".h5ad"), ("sparse", ".zarr")]
+)
 @pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
-def test_the_command_leaves_a_file_on_disk(write, counts, capsys, monkeypatch, tmp_path, kind, ending, missing):
+def test_the_command_leaves_a_file_on_disk(
+    write, counts, capsys, monkeypatch, tmp_path, kind, ending, missing
+):
     if missing:
         counts[0][np.nonzero(counts[0] > 2)] = np.nan
     path = write(kind, ending)
@@ -185,7 +212,8 @@ def test_the_command_leaves_a_file_on_disk(write, counts, capsys, monkeypatch, t
     assert cli.main(f"fit {how} -o disk --on-disk".split()) == 0
     assert cli.main(f"fit {how} -o memory".split()) == 0
     ours, theirs = (outputs.load(Path(folder)) for folder in ("disk", "memory"))
-    # float32 in memory is float32 again once it is divided, so it is rounded by 6e-8, and from disk it is not
+    # float32 in memory is float32 again once it is divided, so it is rounded by 6e-8, and from disk
+    # it is not
     assert_same(ours.results[0], theirs.results[0], rtol=1e-4)
     assert ours.settings.reading["on_disk"]
     assert [f.sentence for f in ours.findings] == [f.sentence for f in theirs.findings]
@@ -218,11 +246,20 @@ DAMAGES = {
     "index": (lambda p: change(p, "X/indices", 5, N_FEATURES), "an index lies outside it"),
     "negative index": (lambda p: change(p, "X/indices", 5, -1), "an index lies outside it"),
     "short pointers": (without_an_end, "its row pointers do not fit its .* entries"),
-    "falling pointers": (lambda p: change(p, "X/indptr", 5, 9999), "its row pointers do not fit its .* entries"),
-    "infinity": (lambda p: change(p, "X/data", 5, np.inf), "holds 1 infinite entry, at feature 'g.*', sample 's0'"),
+    "falling pointers": (
+        lambda p: change(p, "X/indptr", 5, 9999),
+        "its row pointers do not fit its .* entries",
+    ),
+    "infinity": (
+        lambda p: change(p, "X/data", 5, np.inf),
+        "holds 1 infinite entry, at feature 'g.*', sample 's0'",
+    ),
     "stored by features": (by_features, r"stored by features \(csc_matrix\), so .*tocsr"),
     "rubbish": (lambda p: p.write_text("rubbish"), "cells.h5ad is not a file of anndata"),
-    "cut off": (lambda p: p.write_bytes(p.read_bytes()[:-2000]), "cells.h5ad is not a file of anndata|cannot be read"),
+    "cut off": (
+        lambda p: p.write_bytes(p.read_bytes()[:-2000]),
+        "cells.h5ad is not a file of anndata|cannot be read",
+    ),
 }
 
 
@@ -238,8 +275,14 @@ def test_damaged_files_are_refused_in_one_sentence(write, damage, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("select cells.h5ad --on-disk -o out", "holding out entries needs its data in memory .*without --on-disk"),
-        ("fit cells.h5ad --on-disk -k 2 -o out --noise sample", "noise='sample' needs its data in memory"),
+        (
+            "select cells.h5ad --on-disk -o out",
+            "holding out entries needs its data in memory .*without --on-disk",
+        ),
+        (
+            "fit cells.h5ad --on-disk -k 2 -o out --noise sample",
+            "noise='sample' needs its data in memory",
+        ),
         ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot stay on disk; that is for .h5ad"),
     ],
 )

@@ -21,5 +21,7 @@ def test_scales_are_those_of_the_observed_entries():
 
 
 def test_a_scale_that_is_not_positive_is_refused():
-    with pytest.raises(InputError, match=r"source 'source 2' has mean -2.5, by which it cannot be divided"):
+    with pytest.raises(
+        InputError, match=r"source 'source 2' has mean -2.5, by which it cannot be divided"
+    ):
         scales(Sources(DATA), "mean")

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from bjmd.analysis import check, intervals, variance
 from bjmd.data import streamed
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import check, intervals, registry, storage, variance
+from bjmd.inference import registry
+from bjmd.results import storage
 from bjmd_paper import feature_test
 from bjmd_paper.nonnegative import nonnegative
 
@@ -48,7 +50,9 @@ def in_chunks(x):
 
 def factors(posterior):
     """All factors of a posterior, in one list."""
-    return [f for f in (posterior.components, posterior.noise, *posterior.memberships) if f is not None]
+    return [
+        f for f in (posterior.components, posterior.noise, *posterior.memberships) if f is not None
+    ]
 
 
 def assert_same(result, expected):
@@ -65,7 +69,9 @@ def assert_same(result, expected):
     if expected.posterior is not None:
         pairs += [
             (getattr(ours, name), array)
-            for ours, theirs in zip(factors(result.posterior), factors(expected.posterior), strict=True)
+            for ours, theirs in zip(
+                factors(result.posterior), factors(expected.posterior), strict=True
+            )
             for name, array in theirs.arrays().items()
         ]
     for ours, theirs in pairs:
@@ -76,25 +82,33 @@ def assert_same(result, expected):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_products_and_norm_are_those_of_the_matrix_in_memory(mapped, rng, dtype, order):
     x = (10 * rng.standard_normal((13, 17))).astype(dtype)
-    h, wt = rng.random((3, 17)), rng.standard_normal((3, 13))
+    h = rng.random((3, 17))
+    wt = rng.standard_normal((3, 13))
     in_memory = Sources([x])
     view = mapped(np.tile(x, (2, 2)), dtype, order)[:13, 17:]  # a view is cut like the whole
     for source in (mapped(x, dtype, order), view, np.asarray(view), in_chunks(x)):
         sources = Sources([source])
         assert isinstance(sources.matrices[0], streamed.Streamed)
         np.testing.assert_allclose(sources.squared_norms, in_memory.squared_norms, rtol=1e-14)
-        for product, *arguments in ((data_times_memberships, "x", h), (components_times_data, wt, "x")):
+        for product, *arguments in (
+            (data_times_memberships, "x", h),
+            (components_times_data, wt, "x"),
+        ):
             ours, expected = (
-                product(*(s.matrices[0] if isinstance(a, str) else a for a in arguments)) for s in (sources, in_memory)
+                product(*(s.matrices[0] if isinstance(a, str) else a for a in arguments))
+                for s in (sources, in_memory)
             )
-            np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+            np.testing.assert_allclose(
+                ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max()
+            )
 
 
 def test_chunks_may_be_sparse(rng, monkeypatch):
     x = rng.random((13, 17)) * (rng.random((13, 17)) < 0.3)
     chunks = in_chunks(x.astype(np.float32)).map_blocks(scipy.sparse.csr_array)
     (ours,), x = Sources([chunks]).matrices, x.astype(np.float32).astype(float)
-    h, wt = rng.random((3, 17)), rng.random((3, 13))
+    h = rng.random((3, 17))
+    wt = rng.random((3, 13))
     monkeypatch.setattr(scipy.sparse.csr_array, "toarray", None)  # nothing is made dense for them
     np.testing.assert_allclose(data_times_memberships(ours, h), h @ x.T, rtol=1e-12)
     np.testing.assert_allclose(components_times_data(wt, ours), wt @ x, rtol=1e-12)
@@ -102,9 +116,13 @@ def test_chunks_may_be_sparse(rng, monkeypatch):
 
 @pytest.mark.parametrize("method", STREAMING)
 def test_fits_are_those_of_the_data_in_memory(make_sources, mapped, method):
-    x1, x2 = (x.astype(np.float32) for x in make_sources(n_features=15, n_samples=(30, 22)).matrices)
+    x1, x2 = (
+        x.astype(np.float32) for x in make_sources(n_features=15, n_samples=(30, 22)).matrices
+    )
     few = {"max_sweeps": 3} if "max_sweeps" in registry.get(method).options() else {}
-    in_double = x1.astype(float)  # in memory float32 is multiplied as float32; streams turn every block into float64
+    in_double = x1.astype(
+        float
+    )  # in memory float32 is multiplied as float32; streams turn every block into float64
     expected = registry.fit(method, Sources([in_double, x2.astype(float)]), 3, seed=1, **few)
     for matrices in (
         [mapped(x1, np.float32), mapped(x2, np.float32, "F")],
@@ -120,17 +138,22 @@ def test_fits_stay_the_same_until_they_converge(make_sources, mapped, method):
     x1, x2 = make_sources(n_features=15, n_samples=(30, 22)).matrices
     expected = registry.fit(method, Sources([x1, x2]), 3, seed=1)
     assert expected.converged
-    assert_same(registry.fit(method, Sources([mapped(x1), mapped(x2, order="F")]), 3, seed=1), expected)
+    assert_same(
+        registry.fit(method, Sources([mapped(x1), mapped(x2, order="F")]), 3, seed=1), expected
+    )
 
 
 def test_workers_of_a_cluster_share_a_fit_and_one_may_die(make_sources, tmp_path):
     distributed = pytest.importorskip("distributed")
     x = make_sources(n_features=40, n_samples=(60, 1)).matrices[0]
     np.save(tmp_path / "x.npy", x)
-    reads, died = tmp_path / "reads", tmp_path / "died"
+    reads = tmp_path / "reads"
+    died = tmp_path / "died"
 
     def read(first):
-        """Ten columns from the file; the process that comes as the 30th, in the third sweep, does not survive."""
+        """Ten columns from the file; the process that comes as the 30th, in the third sweep, does
+        not survive.
+        """
         with reads.open("ab") as log:
             log.write(b".")
             count = log.tell()
@@ -142,7 +165,8 @@ def test_workers_of_a_cluster_share_a_fit_and_one_may_die(make_sources, tmp_path
     import dask
 
     source = da.concatenate(
-        [da.from_delayed(dask.delayed(read)(first), (40, 10), float) for first in range(0, 60, 10)], axis=1
+        [da.from_delayed(dask.delayed(read)(first), (40, 10), float) for first in range(0, 60, 10)],
+        axis=1,
     )
     died.touch()  # not here
     alone = registry.fit("cavi-bjmd", Sources([source]), 3, max_sweeps=6)
@@ -151,20 +175,26 @@ def test_workers_of_a_cluster_share_a_fit_and_one_may_die(make_sources, tmp_path
     reads.unlink()
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+            n_workers=2,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=50,
         ) as cluster,
         distributed.Client(cluster),
     ):
         shared = registry.fit("cavi-bjmd", Sources([source]), 3, max_sweeps=6)
     assert died.exists()
-    np.testing.assert_array_equal(shared.components, alone.components)  # to the bit, whatever the number of workers
+    np.testing.assert_array_equal(
+        shared.components, alone.components
+    )  # to the bit, whatever the number of workers
     np.testing.assert_array_equal(shared.trace, alone.trace)
 
 
 LIMITED = """
 import resource, sys
 import numpy as np
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd.data.sources import Sources
 
 def status(key):
@@ -190,8 +220,11 @@ print(status("RssFile") - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits and accounts of memory are Linux's")
 def test_a_fit_needs_less_memory_than_its_data(tmp_path):
-    size, allowed = 160_000_000, 110_000_000
-    np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(2000, 20_000))[:] = 1
+    size = 160_000_000
+    allowed = 110_000_000
+    np.lib.format.open_memmap(
+        tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(2000, 20_000)
+    )[:] = 1
     source = Path(streamed.__file__).parents[1]
     run = subprocess.run(
         [sys.executable, "-c", LIMITED, tmp_path / "x.npy", str(allowed)],
@@ -214,7 +247,10 @@ def test_what_a_private_map_changed_is_not_forgotten(mapped, rng):
 
 def with_bad_entries(x):
     x = np.array(x)
-    x[7, 3], x[2, 8], x[11, 0], x[5, 1] = np.nan, np.inf, np.nan, -np.inf
+    x[7, 3] = np.nan
+    x[2, 8] = np.inf
+    x[11, 0] = np.nan
+    x[5, 1] = -np.inf
     return x
 
 
@@ -224,7 +260,9 @@ def test_bad_entries_are_counted_and_placed(mapped, order):
     source = in_chunks(x) if order == "dask" else mapped(x, np.float32, order)
     sentence = "'b' holds 2 infinite entries, the first at feature 'g2', sample 'b-sample 9'; correct or remove"
     with pytest.raises(InputError, match=sentence):
-        Sources([np.ones((13, 2)), source], names=["a", "b"], feature_names=[f"g{i}" for i in range(13)])
+        Sources(
+            [np.ones((13, 2)), source], names=["a", "b"], feature_names=[f"g{i}" for i in range(13)]
+        )
 
 
 def test_entries_are_found_side_by_side():
@@ -264,9 +302,13 @@ def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped,
     x1[3] += 20  # so that there is something to find
     in_memory = Sources([x1, x2])
     result = registry.fit("cavi-bjmd", in_memory, 3, seed=1)
-    wider, shares = intervals.widened(in_memory, result), variance.explained(in_memory, result)
+    wider = intervals.widened(in_memory, result)
+    shares = variance.explained(in_memory, result)
     findings = check.check(in_memory, result)
-    for matrices in ([mapped(x1), in_chunks(x2)], [scipy.sparse.csc_array(x1), in_sparse_chunks(x2)]):
+    for matrices in (
+        [mapped(x1), in_chunks(x2)],
+        [scipy.sparse.csc_array(x1), in_sparse_chunks(x2)],
+    ):
         sources = Sources(matrices)
         np.testing.assert_allclose(variance.explained(sources, result), shares, rtol=1e-10)
         assert_same(intervals.widened(sources, result), wider)
@@ -277,14 +319,18 @@ def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped,
 
 def test_an_entry_that_a_chunk_stores_in_parts_is_missing_as_a_whole():
     parts = [2.0, 5.0, np.nan, 4.0, 3.0], [0, 1, 1, 0, 1], [0, 3, 5]
-    chunk = da.zeros((2, 2)).map_blocks(lambda _: scipy.sparse.csc_array(parts), meta=scipy.sparse.csc_array((0, 0)))
+    chunk = da.zeros((2, 2)).map_blocks(
+        lambda _: scipy.sparse.csc_array(parts), meta=scipy.sparse.csc_array((0, 0))
+    )
     (source,) = Sources([chunk]).matrices
     np.testing.assert_array_equal(data_times_memberships(source, np.eye(2)), [[2, 0], [4, 3]])
 
 
 @pytest.mark.parametrize("mode", ["r+", "c"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_missing_entries_of_a_map_that_may_be_written_stay_missing(make_sources, mapped, rng, mode, order):
+def test_missing_entries_of_a_map_that_may_be_written_stay_missing(
+    make_sources, mapped, rng, mode, order
+):
     x = mapped(with_holes(make_sources(), rng)[0], order=order, mode=mode)
     before = np.array(x)
     sources = Sources([x])
@@ -294,7 +340,9 @@ def test_missing_entries_of_a_map_that_may_be_written_stay_missing(make_sources,
 
 def test_a_method_without_missing_entries_says_so_of_a_stream(make_sources, mapped, rng):
     x1, _ = with_holes(make_sources(), rng)
-    with pytest.raises(InputError, match="'jmd' takes no missing entries but source 'source 1' has"):
+    with pytest.raises(
+        InputError, match="'jmd' takes no missing entries but source 'source 1' has"
+    ):
         registry.fit("jmd", Sources([mapped(x1)]), 3)
 
 
@@ -302,17 +350,29 @@ def test_a_method_without_missing_entries_says_so_of_a_stream(make_sources, mapp
 def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
     x1, x2 = make_sources().matrices
     for source in (mapped(x2), in_chunks(x2)):
-        with pytest.raises(InputError, match=rf"'{method}' needs its data in memory but source 'source 2' .*map-bjmd"):
+        with pytest.raises(
+            InputError,
+            match=rf"'{method}' needs its data in memory but source 'source 2' .*map-bjmd",
+        ):
             registry.fit(method, Sources([x1, source]), 3)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s, path: storage.save_sources(path, s), "writing a data set needs its data in memory"),
+        (
+            lambda s, path: storage.save_sources(path, s),
+            "writing a data set needs its data in memory",
+        ),
         (lambda s, _: nonnegative(s, "clip"), "nonnegative = 'clip' needs its data in memory"),
-        (lambda s, _: feature_test.feature_table(s, [1.0]), "the feature test needs its data in memory"),
-        (lambda s, _: feature_test.filtered(s, np.ones(12)), "the feature test needs its data in memory"),
+        (
+            lambda s, _: feature_test.feature_table(s, [1.0]),
+            "the feature test needs its data in memory",
+        ),
+        (
+            lambda s, _: feature_test.filtered(s, np.ones(12)),
+            "the feature test needs its data in memory",
+        ),
         (lambda s, _: np.asarray(s.matrices[0]), "was to be loaded as a whole"),
         (lambda s, _: np.maximum(s.matrices[0], 0), "was to be loaded as a whole"),
         (
@@ -338,7 +398,10 @@ BAD_SOURCES = {
     "bare": (lambda: Sources(in_chunks(X)), r"wrap a single matrix as Sources\(\[X\]\)"),
     "text": (lambda: Sources([in_chunks(X.astype(str))]), "must hold real numbers only"),
     "three dimensions": (lambda: Sources([da.ones((2, 3, 4))]), "has 3 dimensions"),
-    "unknown chunks": (lambda: Sources([in_chunks(X)[:, da.ones(8, chunks=4) > 0]]), "chunks of unknown size"),
+    "unknown chunks": (
+        lambda: Sources([in_chunks(X)[:, da.ones(8, chunks=4) > 0]]),
+        "chunks of unknown size",
+    ),
     "overflow": (lambda: Sources([in_chunks(X * 1e200)]), "squares overflow; rescale"),
 }
 
@@ -361,7 +424,11 @@ def test_zarr_and_hdf5_arrays_come_through_dask(tmp_path, monkeypatch, kind):
         zarr = pytest.importorskip("zarr")
         stored = zarr.create_array(tmp_path / "x.zarr", shape=(6, 8), chunks=(6, 4), dtype="f4")
     else:
-        stored = pytest.importorskip("h5py").File(tmp_path / "x.h5", "w").create_dataset("x", (6, 8), "f4")
+        stored = (
+            pytest.importorskip("h5py")
+            .File(tmp_path / "x.h5", "w")
+            .create_dataset("x", (6, 8), "f4")
+        )
     stored[:] = X
     sources = Sources([stored])
     assert isinstance(sources.matrices[0], streamed.Chunked) and sources.squared_norms == [48]

@@ -8,20 +8,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bjmd.analysis import variance
+from bjmd.analysis.check import check
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
 from bjmd.files.tables import Settings
-from bjmd.fits import registry, restarts, storage, variance
-from bjmd.fits.check import check
+from bjmd.inference import registry, restarts
 from bjmd.report import figures, tables, text
+from bjmd.results import storage
 
 NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Three sources with names that need care, a few missing entries and classes, and three restarts on them."""
+    """Three sources with names that need care, a few missing entries and classes, and three
+    restarts on them.
+    """
     rng = np.random.default_rng(1)
     components = 2 * rng.laplace(size=(10, 3))
     memberships = [rng.dirichlet(np.ones(3), n).T for n in (14, 12, 9)]
@@ -66,7 +70,11 @@ def test_a_loaded_fit_can_be_drawn_again(folder):
 def test_the_tables_hold_the_best_restart(folder, fitted):
     sources, results = fitted
     (best,) = restarts.best(results, 1)
-    paths = ["memberships_North_South.tsv", "memberships_north___south.tsv", "memberships_b_West_b_x.tsv"]
+    paths = [
+        "memberships_North_South.tsv",
+        "memberships_north___south.tsv",
+        "memberships_b_West_b_x.tsv",
+    ]
     for path, h, samples in zip(paths, best.memberships, sources.sample_names, strict=True):
         table = pd.read_csv(folder / path, sep="\t", index_col="sample")
         assert list(table.index) == samples
@@ -88,19 +96,34 @@ def test_the_tables_hold_the_best_restart(folder, fitted):
 
 def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
     sources, _ = fitted
-    options = {"noise": "feature+sample+robust", "offsets": True, "alpha0": "learned", "max_sweeps": 50}
+    options = {
+        "noise": "feature+sample+robust",
+        "offsets": True,
+        "alpha0": "learned",
+        "max_sweeps": 50,
+    }
     best = registry.fit("cavi-bjmd", sources, 3, **options)
     outputs.write(tmp_path / "out", sources, [best])
     tables = {path.stem: pd.read_csv(path, sep="\t") for path in (tmp_path / "out").glob("*.tsv")}
-    np.testing.assert_allclose(tables["feature_noise"]["times"], best.model.feature_precision**-0.5, rtol=1e-5)
-    np.testing.assert_allclose(tables["sample_noise"]["times"], best.model.sample_precision**-0.5, rtol=1e-5)
-    assert list(tables["sample_noise"]["sample"]) == [name for names in sources.sample_names for name in names]
+    np.testing.assert_allclose(
+        tables["feature_noise"]["times"], best.model.feature_precision**-0.5, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        tables["sample_noise"]["times"], best.model.sample_precision**-0.5, rtol=1e-5
+    )
+    assert list(tables["sample_noise"]["sample"]) == [
+        name for names in sources.sample_names for name in names
+    ]
     offsets = tables["offsets"].pivot(index="source", columns="feature", values="offset")
     offsets = offsets.loc[sources.names, sources.feature_names]
     np.testing.assert_allclose(offsets, best.model.offsets, rtol=1e-5)
     np.testing.assert_allclose(tables["offsets"]["sd"], best.model.offsets_sd.ravel(), rtol=1e-5)
-    np.testing.assert_allclose(tables["noise"]["degrees_of_freedom"], best.model.degrees_of_freedom, rtol=1e-5)
-    np.testing.assert_allclose(tables["dirichlet"][["C1", "C2", "C3"]], best.model.alpha0, rtol=1e-5)
+    np.testing.assert_allclose(
+        tables["noise"]["degrees_of_freedom"], best.model.degrees_of_freedom, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        tables["dirichlet"][["C1", "C2", "C3"]], best.model.alpha0, rtol=1e-5
+    )
     summary = (tmp_path / "out" / "summary.md").read_text()
     noisiest = sources.feature_names[best.model.feature_precision.argmin()]
     assert f"The noisiest are {noisiest} (" in summary
@@ -109,7 +132,10 @@ def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
         f"the largest are {sources.feature_names[i]} in " in summary
         and f"({best.model.offsets[c, i]:+.2g} ±" in summary
     )
-    assert "Degrees of freedom of the noise: " in summary and "The fit down-weights entries that lie far out" in summary
+    assert (
+        "Degrees of freedom of the noise: " in summary
+        and "The fit down-weights entries that lie far out" in summary
+    )
     for name in ("feature_noise", "offsets"):
         assert (tmp_path / "out" / "figures" / f"{name}.png").stat().st_size > 1000
         assert f"(figures/{name}.png)" in summary
@@ -122,7 +148,8 @@ def test_every_report_says_whether_the_model_suits_the_data(fitted, tmp_path):
     broken = sources.replace(matrices=wild)
     best = registry.fit("cavi-bjmd", broken, 3)
     outputs.write(tmp_path / "out", broken, [best])
-    loaded, expected = outputs.load(tmp_path / "out").findings, check(broken, best)
+    loaded = outputs.load(tmp_path / "out").findings
+    expected = check(broken, best)
     assert [(f.name, f.alarm, f.where, f.sentence) for f in loaded] == [
         (f.name, f.alarm, f.where, f.sentence) for f in expected
     ]
@@ -168,17 +195,25 @@ def test_the_list_of_files_is_complete(folder):
     patterns = [re.sub("<[a-z]+>", "*", name) for names in patterns for name in names]
     written = {path.name + "/" * path.is_dir() for path in folder.iterdir()}
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in written)
-    unused = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in written)]
+    unused = [
+        pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in written)
+    ]
     beyond = ["offsets.tsv", "feature_noise.tsv", "sample_noise.tsv", "dirichlet.tsv"]
-    beyond += [f"consensus{what}.tsv" for what in ("", "_components", "_memberships_*")] + ["associations.tsv"]
+    beyond += [f"consensus{what}.tsv" for what in ("", "_components", "_memberships_*")] + [
+        "associations.tsv"
+    ]
     of_files = ["hashes.json", "*.h5ad", "*.h5mu"]
-    assert unused == [*beyond, *of_files], "no such file was read, and the fit is of the paper's model"
+    assert unused == [*beyond, *of_files], (
+        "no such file was read, and the fit is of the paper's model"
+    )
     names = json.loads((folder / "names.json").read_text())
     assert sorted(names["files"]) == sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
     )
     for page in (outputs.__doc__, " ".join((folder / "report.html").read_text().split())):
-        assert all(name.split("<")[0] in page and what in page for name, what in outputs.FILES.items())
+        assert all(
+            name.split("<")[0] in page and what in page for name, what in outputs.FILES.items()
+        )
 
 
 def test_the_report_is_given_back(fitted, tmp_path):
@@ -202,7 +237,10 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.words, self.images, self.open, self.links = [], [], [], []
+        self.words = []
+        self.images = []
+        self.open = []
+        self.links = []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -239,7 +277,9 @@ def test_a_point_estimate_has_no_uncertainty(make_sources, tmp_path):
     assert not (tmp_path / "out/components_sd.tsv").exists()
     noise = pd.read_csv(tmp_path / "out/noise.tsv", sep="\t")
     assert noise[["sd", "low", "high"]].isna().all(axis=None)
-    assert "There was only one restart, and it converged." in (tmp_path / "out/summary.md").read_text()
+    assert (
+        "There was only one restart, and it converged." in (tmp_path / "out/summary.md").read_text()
+    )
     assert outputs.load(tmp_path / "out").labels is None
 
 
@@ -262,7 +302,10 @@ def test_a_fit_that_did_not_converge_says_so(make_sources, tmp_path):
 
 def test_restarts_that_disagree_are_named(make_sources, tmp_path):
     sources = make_sources()
-    results = [*restarts.run("map-bjmd", sources, 2, n_restarts=1), *restarts.run("random", sources, 2, n_restarts=1)]
+    results = [
+        *restarts.run("map-bjmd", sources, 2, n_restarts=1),
+        *restarts.run("random", sources, 2, n_restarts=1),
+    ]
     outputs.write(tmp_path / "out", sources, results, figures=False)
     text = (tmp_path / "out/summary.md").read_text()
     assert "None of the other restarts found the same components" in text
@@ -290,7 +333,9 @@ def test_a_folder_that_holds_something_is_kept(make_sources, tmp_path):
     assert (tmp_path / "thesis/chapter.txt").read_text() == "years of work"
 
 
-def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_ours(make_sources, tmp_path):
+def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_ours(
+    make_sources, tmp_path
+):
     fit = small(make_sources)
     out = tmp_path / "out"
     out.mkdir()  # empty: free
@@ -358,7 +403,12 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
 
 def test_settings_that_are_not_text_are_refused(tmp_path, make_sources):
     sources = make_sources()
-    outputs.write(tmp_path / "out", sources, [registry.fit("map-bjmd", sources, 2, max_sweeps=2)], figures=False)
+    outputs.write(
+        tmp_path / "out",
+        sources,
+        [registry.fit("map-bjmd", sources, 2, max_sweeps=2)],
+        figures=False,
+    )
     (tmp_path / "out/settings.json").write_text('{"notes": 3}')
     with pytest.raises(InputError, match="out is not complete, or was not written by bjmd"):
         outputs.load(tmp_path / "out")
@@ -367,7 +417,12 @@ def test_settings_that_are_not_text_are_refused(tmp_path, make_sources):
 @pytest.mark.parametrize("missing", [False, [0], [0, "x"], [0, 0, 0]])
 def test_counts_of_missing_entries_that_are_none_are_refused(tmp_path, make_sources, missing):
     sources = make_sources()
-    outputs.write(tmp_path / "out", sources, [registry.fit("map-bjmd", sources, 2, max_sweeps=2)], figures=False)
+    outputs.write(
+        tmp_path / "out",
+        sources,
+        [registry.fit("map-bjmd", sources, 2, max_sweeps=2)],
+        figures=False,
+    )
     path = tmp_path / "out/names.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "n_missing": missing}))
     with pytest.raises(InputError, match="out is not complete, or was not written by bjmd"):

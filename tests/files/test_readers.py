@@ -15,12 +15,14 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import anndata_files
 from bjmd.files.readers import read_sources
-from bjmd.fits import storage
+from bjmd.results import storage
 
 
 @pytest.fixture
 def frames(rng):
-    """Two tables of features x samples with every digit that a float has, and a few missing cells in the second."""
+    """Two tables of features x samples with every digit that a float has, and a few missing cells
+    in the second.
+    """
     features = [f"g{i}" for i in range(12)]
     one = pd.DataFrame(rng.standard_normal((12, 5)), features, [f"a{j}" for j in range(5)])
     two = pd.DataFrame(rng.standard_normal((12, 4)) * 1e-7, features, [f"b{j}" for j in range(4)])
@@ -39,11 +41,18 @@ def write_r_table(path, frame):
 
 
 def write_npz(path, frame):
-    np.savez(path, matrix=frame.to_numpy(), features=frame.index.to_numpy(str), samples=frame.columns.to_numpy(str))
+    np.savez(
+        path,
+        matrix=frame.to_numpy(),
+        features=frame.index.to_numpy(str),
+        samples=frame.columns.to_numpy(str),
+    )
 
 
 def write_own(path, frame):
-    storage.save_sources(path, Sources([frame.to_numpy()], feature_names=frame.index, sample_names=[frame.columns]))
+    storage.save_sources(
+        path, Sources([frame.to_numpy()], feature_names=frame.index, sample_names=[frame.columns])
+    )
 
 
 def write_market(path, frame):
@@ -79,7 +88,9 @@ def test_every_format_gives_the_same_sources(ending, frames, tmp_path):
     for path, frame in zip(paths, frames.values(), strict=True):
         FORMATS[ending](path, frame)
     sources, alignment = read_sources(paths)
-    for x, frame, samples in zip(sources.matrices, frames.values(), sources.sample_names, strict=True):
+    for x, frame, samples in zip(
+        sources.matrices, frames.values(), sources.sample_names, strict=True
+    ):
         np.testing.assert_array_equal(x, frame.to_numpy())
         assert x.flags.c_contiguous and x.dtype == np.float64
         assert samples == list(frame.columns)
@@ -103,14 +114,19 @@ def test_samples_in_rows(frames, tmp_path):
     for x, frame in zip(upright.matrices, frames.values(), strict=True):
         np.testing.assert_array_equal(x, frame.to_numpy())
     assert upright.feature_names == list(frames["one"].index)
-    assert upright.sample_names == [list(frames["one"].columns), [f"two-sample {j + 1}" for j in range(4)]]
+    assert upright.sample_names == [
+        list(frames["one"].columns),
+        [f"two-sample {j + 1}" for j in range(4)],
+    ]
 
 
 def test_every_spelling_of_a_missing_value(tmp_path):
     (tmp_path / "a.csv").write_text("gene,x,y,z,u\nNA,1,,NA,NaN\nNone,2,3,null,N/A\nnull,1,1,1,1\n")
     sources, _ = read_sources(tmp_path / "a.csv")
     nan = np.nan
-    np.testing.assert_array_equal(sources.matrices[0], [[1, nan, nan, nan], [2, 3, nan, nan], [1, 1, 1, 1]])
+    np.testing.assert_array_equal(
+        sources.matrices[0], [[1, nan, nan, nan], [2, 3, nan, nan], [1, 1, 1, 1]]
+    )
     assert sources.feature_names == ["NA", "None", "null"]  # a name is a name
 
 
@@ -120,7 +136,9 @@ def test_features_are_matched_by_name(tmp_path):
     outer, alignment = read_sources([tmp_path / "a.csv", tmp_path / "b.csv"])
     np.testing.assert_array_equal(outer.matrices[1], [[6], [np.nan], [5]])
     assert (alignment.n_shared, alignment.lacking) == (1, {"a": 1, "b": 1})
-    inner, _ = read_sources([tmp_path / "a.csv", tmp_path / "b.csv"], join="inner", names=["A", "B"])
+    inner, _ = read_sources(
+        [tmp_path / "a.csv", tmp_path / "b.csv"], join="inner", names=["A", "B"]
+    )
     np.testing.assert_array_equal(inner.matrices[1], [[6]])
     assert inner.names == ["A", "B"]
 
@@ -159,7 +177,8 @@ def test_scipy_sparse_files_without_names_are_matched_by_place(tmp_path, rng):
     assert sources.feature_names[0] == "feature 1"
     scipy.sparse.save_npz(tmp_path / "c.npz", x[:5])
     with pytest.raises(
-        InputError, match=r"no feature names and different numbers of features \(.*a.npz has 6, .*c.npz has 5\)"
+        InputError,
+        match=r"no feature names and different numbers of features \(.*a.npz has 6, .*c.npz has 5\)",
     ):
         read_sources([tmp_path / "a.npz", tmp_path / "c.npz"])
 
@@ -198,7 +217,10 @@ def test_equal_file_names_are_told_apart(tmp_path):
 @pytest.mark.parametrize(
     ("walk", "message"),
     [
-        ("while True: pass", "all.h5ad could not be looked through in 0.5 seconds, so it is damaged or its disk"),
+        (
+            "while True: pass",
+            "all.h5ad could not be looked through in 0.5 seconds, so it is damaged or its disk",
+        ),
         (
             "import os; os.abort()",
             "the HDF5 library crashes when it opens .*all.h5ad, so the file is damaged; write it",
@@ -223,9 +245,13 @@ def test_the_walk_through_a_file_reads_every_attribute(tmp_path, frames):
         file.visititems(lambda _, node: nodes.append(node))
         expected = sum(len(node.attrs) for node in nodes)
     counting = "import h5py; get, n = h5py.AttributeManager.__getitem__, []\n"
-    counting += "h5py.AttributeManager.__getitem__ = lambda self, key: n.append(key) or get(self, key)\n"
+    counting += (
+        "h5py.AttributeManager.__getitem__ = lambda self, key: n.append(key) or get(self, key)\n"
+    )
     code = counting + anndata_files.WALK + "print(len(n))"
-    found = subprocess.run([sys.executable, "-c", code, tmp_path / "all.h5ad"], capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "all.h5ad"], capture_output=True, text=True
+    )
     assert found.stdout == f"{expected}\n" and expected > 5
 
 
@@ -235,20 +261,27 @@ def test_an_h5ad_file_split_by_a_column(tmp_path, frames):
     data = anndata.read_h5ad(tmp_path / "all.h5ad")
     data.obs["cohort"] = ["p", "q", "p", "q", "q"]
     data.obs["batch"] = ["p", None, "p", "q", "q"]
-    data.obs["plate"], data.obs["age"], data.obs["depth"] = [1, 1, 2, 2, 2], [61, 35, 48, 52, 35], [0.5, 0.5, 1, 1, 1]
+    data.obs["plate"] = [1, 1, 2, 2, 2]
+    data.obs["age"] = [61, 35, 48, 52, 35]
+    data.obs["depth"] = [0.5, 0.5, 1, 1, 1]
     data.write_h5ad(tmp_path / "all.h5ad")
     sources, _ = read_sources(tmp_path / "all.h5ad", split_by="cohort")
     assert (sources.names, sources.sample_names) == (["p", "q"], [["a0", "a2"], ["a1", "a3", "a4"]])
     np.testing.assert_array_equal(sources.matrices[1], frames["one"][["a1", "a3", "a4"]].to_numpy())
-    with pytest.raises(InputError, match=r"all.h5ad has no column 'cohrt' in obs; it has cohort, batch"):
+    with pytest.raises(
+        InputError, match=r"all.h5ad has no column 'cohrt' in obs; it has cohort, batch"
+    ):
         read_sources(tmp_path / "all.h5ad", split_by="cohrt")
     assert read_sources(tmp_path / "all.h5ad", split_by="plate")[0].names == ["1", "2"]
     for column, n in (("age", 4), ("depth", 2)):
         with pytest.raises(
-            InputError, match=f"has {n} different numbers for 5 samples in the column '{column}', which"
+            InputError,
+            match=f"has {n} different numbers for 5 samples in the column '{column}', which",
         ):
             read_sources(tmp_path / "all.h5ad", split_by=column)
-    with pytest.raises(InputError, match=r"no value in the column 'batch' for 1 of its 5 samples, for example 'a1'"):
+    with pytest.raises(
+        InputError, match=r"no value in the column 'batch' for 1 of its 5 samples, for example 'a1'"
+    ):
         read_sources(tmp_path / "all.h5ad", split_by="batch")
     write_tsv(tmp_path / "one.tsv", frames["one"])
     with pytest.raises(InputError, match=r"one.tsv cannot be split by 'cohort'; only .h5ad files"):
@@ -266,7 +299,10 @@ def test_every_modality_of_an_h5mu_file_is_a_source(tmp_path, h5mu):
 def test_a_package_that_is_not_there(tmp_path, frames, monkeypatch):
     write_h5ad(tmp_path / "a.h5ad", frames["one"])
     monkeypatch.setitem(sys.modules, "anndata", None)
-    with pytest.raises(InputError, match=r"needs the package anndata; install it with: pip install 'bjmd\[anndata\]'"):
+    with pytest.raises(
+        InputError,
+        match=r"needs the package anndata; install it with: pip install 'bjmd\[anndata\]'",
+    ):
         read_sources(tmp_path / "a.h5ad")
 
 
@@ -275,57 +311,193 @@ def test_a_package_that_is_not_there(tmp_path, frames, monkeypatch):
 
 MTX = "%%MatrixMarket matrix coordinate real general\n"
 MISTAKES = {
-    "text in a cell": ("a.csv", ",x,y\nf,1,2\ng,3,high\n", "holds the text 'high' in row 'g', column 'y'; a cell must"),
-    "a decimal comma": ("a.tsv", "\tx\nf\t1,5\n", "a.tsv holds the text '1,5' in row 'f', column 'x'"),
-    "a truth value": ("a.csv", ",x\nf,True\ng,False\n", "a.csv holds the text 'True' in row 'f', column 'x'"),
-    "a column of text": ("a.csv", ",about,x\nf,kinase,1\n", "a.csv holds the text 'kinase' in row 'f', column 'about'"),
-    "no numbers at all": ("a.txt", "once\tupon\na\ttime\n", "a.txt holds the text 'time' in row 'a', column 'upon'"),
-    "a long row": ("a.csv", ",x,y\nf,1,2\ng,3,4,5\n", "a.csv has 4 fields in line 3 but 3 in others"),
+    "text in a cell": (
+        "a.csv",
+        ",x,y\nf,1,2\ng,3,high\n",
+        "holds the text 'high' in row 'g', column 'y'; a cell must",
+    ),
+    "a decimal comma": (
+        "a.tsv",
+        "\tx\nf\t1,5\n",
+        "a.tsv holds the text '1,5' in row 'f', column 'x'",
+    ),
+    "a truth value": (
+        "a.csv",
+        ",x\nf,True\ng,False\n",
+        "a.csv holds the text 'True' in row 'f', column 'x'",
+    ),
+    "a column of text": (
+        "a.csv",
+        ",about,x\nf,kinase,1\n",
+        "a.csv holds the text 'kinase' in row 'f', column 'about'",
+    ),
+    "no numbers at all": (
+        "a.txt",
+        "once\tupon\na\ttime\n",
+        "a.txt holds the text 'time' in row 'a', column 'upon'",
+    ),
+    "a long row": (
+        "a.csv",
+        ",x,y\nf,1,2\ng,3,4,5\n",
+        "a.csv has 4 fields in line 3 but 3 in others",
+    ),
     "a short row": ("a.csv", ",x,y\nf,1,2\ng,3\n", "a.csv has 2 fields in line 3 but 3 in others"),
-    "a long header": ("a.csv", ",x,y,z\nf,1,2\ng,3,4\n", "a.csv has 4 fields in the first line but 3 in others"),
+    "a long header": (
+        "a.csv",
+        ",x,y,z\nf,1,2\ng,3,4\n",
+        "a.csv has 4 fields in the first line but 3 in others",
+    ),
     "empty": ("a.csv", "", "a.csv is empty; check that it was written completely"),
     "blank lines": ("a.csv", "\n\n", "a.csv is empty"),
     "a header only": ("a.csv", ",x,y\n", "a.csv has one line only; below the names"),
-    "a wrong separator": ("a.tsv", ",x,y\nf,1,2\n", ".tsv needs tabs between columns but seems to have commas"),
-    "semicolons": ("a.csv", ";x;y\nf;1;2\n", ".csv needs commas between columns but seems to have semicolons"),
+    "a wrong separator": (
+        "a.tsv",
+        ",x,y\nf,1,2\n",
+        ".tsv needs tabs between columns but seems to have commas",
+    ),
+    "semicolons": (
+        "a.csv",
+        ";x;y\nf;1;2\n",
+        ".csv needs commas between columns but seems to have semicolons",
+    ),
     "an open quotation mark": ("a.csv", ',x\n"f,1\ng,2\n', "; check its quotation marks"),
-    "a feature twice": ("a.csv", ",x\nf,1\ng,2\nf,3\n", "a.csv has the feature name 'f' 2 times; make"),
-    "features twice": ("a.csv", ",x\nf,1\ng,2\nf,3\nf,1\ng,1\n", "'f' 3 times (and repeats 2 names in all); make"),
+    "a feature twice": (
+        "a.csv",
+        ",x\nf,1\ng,2\nf,3\n",
+        "a.csv has the feature name 'f' 2 times; make",
+    ),
+    "features twice": (
+        "a.csv",
+        ",x\nf,1\ng,2\nf,3\nf,1\ng,1\n",
+        "'f' 3 times (and repeats 2 names in all); make",
+    ),
     "a sample twice": ("a.csv", ",x,x\nf,1,2\n", "a.csv has the sample name 'x' 2 times"),
-    "no name": ("a.csv", ",x,y\nf,1,2\n,3,4\n", "a.csv lacks the names of 1 of its 2 features; name every feature"),
-    "no header": ("a.csv", "f,0.5,1.5\ng,1.0,2.0\n", "the first row of a.csv holds numbers such as 0.5"),
-    "no row names": ("a.csv", "x,y\n0.5,2\n1.5,4\n", "the first column of a.csv holds numbers such as 0.5"),
+    "no name": (
+        "a.csv",
+        ",x,y\nf,1,2\n,3,4\n",
+        "a.csv lacks the names of 1 of its 2 features; name every feature",
+    ),
+    "no header": (
+        "a.csv",
+        "f,0.5,1.5\ng,1.0,2.0\n",
+        "the first row of a.csv holds numbers such as 0.5",
+    ),
+    "no row names": (
+        "a.csv",
+        "x,y\n0.5,2\n1.5,4\n",
+        "the first column of a.csv holds numbers such as 0.5",
+    ),
     "rubbish": ("a.csv", bytes(range(1, 256)) * 9, "a.csv is not a table of text in UTF-8"),
     "a null byte": ("a.tsv", "g\ta\tb\nG1\t12\0003\t4\nG2\t5\t6\n", "a.tsv holds a null byte"),
     "a null byte in the header": ("a.tsv", "g\ta\0\tb\nG1\t12\t4\n", "a.tsv holds a null byte"),
-    "a stray quotation mark": ("a.tsv", 'g\ta\tb\n"G1\t1\t4\nG2"\t5\t6\n', "check its quotation marks"),
-    "no header, whole numbers": ("a.csv", "f,3,1\ng,4,5\n", "first row of a.csv holds whole numbers such as 3"),
-    "whole numbers for row names": ("a.csv", "a,b\n7,2\n3,4\n", "first column of a.csv holds whole numbers such as 7"),
-    "a comment": ("a.tsv", "# by me\ng\tx\nf\t1\n", "a.tsv begins with a comment; remove the lines that begin with #"),
-    "gct": ("a.txt", "#1.2\n1\t1\nName\tDescription\tx\nf\tabout\t1\n", "a.txt is a GCT file; remove its first two"),
-    "trailing tabs": ("a.tsv", "\tx\ty\t\nf\t1\t2\t\ng\t3\t4\t\n", "lines of a.tsv end with a separator"),
-    "decimal commas": ("a.csv", ";x;y\nf;1,5;2\n", "seems to have semicolons, perhaps with decimal commas"),
+    "a stray quotation mark": (
+        "a.tsv",
+        'g\ta\tb\n"G1\t1\t4\nG2"\t5\t6\n',
+        "check its quotation marks",
+    ),
+    "no header, whole numbers": (
+        "a.csv",
+        "f,3,1\ng,4,5\n",
+        "first row of a.csv holds whole numbers such as 3",
+    ),
+    "whole numbers for row names": (
+        "a.csv",
+        "a,b\n7,2\n3,4\n",
+        "first column of a.csv holds whole numbers such as 7",
+    ),
+    "a comment": (
+        "a.tsv",
+        "# by me\ng\tx\nf\t1\n",
+        "a.tsv begins with a comment; remove the lines that begin with #",
+    ),
+    "gct": (
+        "a.txt",
+        "#1.2\n1\t1\nName\tDescription\tx\nf\tabout\t1\n",
+        "a.txt is a GCT file; remove its first two",
+    ),
+    "trailing tabs": (
+        "a.tsv",
+        "\tx\ty\t\nf\t1\t2\t\ng\t3\t4\t\n",
+        "lines of a.tsv end with a separator",
+    ),
+    "decimal commas": (
+        "a.csv",
+        ";x;y\nf;1,5;2\n",
+        "seems to have semicolons, perhaps with decimal commas",
+    ),
     "a blank cell": ("a.csv", ",x,y\nf, ,2\n", "a.csv holds the text ' ' in row 'f', column 'x'"),
-    "latin-1": ("a.csv", ",größe\nf,1\n".encode("latin-1"), "a.csv is not a table of text in UTF-8"),
-    "rubbish as gzip": ("a.tsv.gz", b"not gzip", "a.tsv.gz is not a table of text in UTF-8 (Not a gzipped file"),
-    "half a gzip": ("a.tsv.gz", gzip.compress(b"\tx\nf\t1\n" * 99)[:-9], "a.tsv.gz is not a table of text in UTF-8"),
+    "latin-1": (
+        "a.csv",
+        ",größe\nf,1\n".encode("latin-1"),
+        "a.csv is not a table of text in UTF-8",
+    ),
+    "rubbish as gzip": (
+        "a.tsv.gz",
+        b"not gzip",
+        "a.tsv.gz is not a table of text in UTF-8 (Not a gzipped file",
+    ),
+    "half a gzip": (
+        "a.tsv.gz",
+        gzip.compress(b"\tx\nf\t1\n" * 99)[:-9],
+        "a.tsv.gz is not a table of text in UTF-8",
+    ),
     "rubbish as mtx": ("a.mtx", "rubbish", "a.mtx does not begin with %%MatrixMarket matrix"),
     "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "a.mtx promises 2 entries and has 1; check"),
-    "an mtx cut off in a number": ("a.mtx", f"{MTX}3 4 2\n1 1 1.5\n2 2 2.5E", "has entries that are not 3 numbers"),
-    "an mtx cut off in a line": ("a.mtx", f"{MTX}3 4 2\n1 1 1.5\n2 2", "has entries that are not 3 numbers"),
+    "an mtx cut off in a number": (
+        "a.mtx",
+        f"{MTX}3 4 2\n1 1 1.5\n2 2 2.5E",
+        "has entries that are not 3 numbers",
+    ),
+    "an mtx cut off in a line": (
+        "a.mtx",
+        f"{MTX}3 4 2\n1 1 1.5\n2 2",
+        "has entries that are not 3 numbers",
+    ),
     "an mtx without a size": ("a.mtx", f"{MTX}3 4\n1 1 1.5\n", "has no line with its size"),
-    "an mtx with a place outside": ("a.mtx", f"{MTX}3 4 1\n1 5 1.5\n", "at row 1, column 5, but its size is 3 x 4"),
-    "an mtx with a place before": ("a.mtx", f"{MTX}3 4 1\n0 1 1.5\n", "an entry at row 0, column 1, but"),
-    "an empty array": ("a.mtx", "%%MatrixMarket matrix array real general\n0 4\n", "source 'a' has no features"),
-    "a complex mtx": ("a.mtx", "%%MatrixMarket matrix array complex general\n1 1\n1 1\n", "kind 'complex'; known are"),
-    "an mtx of a promise": ("a.mtx", f"{MTX}9 999999999999999 1\n1 1 1\n", "a damaged sparse matrix (its size is 9 x"),
+    "an mtx with a place outside": (
+        "a.mtx",
+        f"{MTX}3 4 1\n1 5 1.5\n",
+        "at row 1, column 5, but its size is 3 x 4",
+    ),
+    "an mtx with a place before": (
+        "a.mtx",
+        f"{MTX}3 4 1\n0 1 1.5\n",
+        "an entry at row 0, column 1, but",
+    ),
+    "an empty array": (
+        "a.mtx",
+        "%%MatrixMarket matrix array real general\n0 4\n",
+        "source 'a' has no features",
+    ),
+    "a complex mtx": (
+        "a.mtx",
+        "%%MatrixMarket matrix array complex general\n1 1\n1 1\n",
+        "kind 'complex'; known are",
+    ),
+    "an mtx of a promise": (
+        "a.mtx",
+        f"{MTX}9 999999999999999 1\n1 1 1\n",
+        "a damaged sparse matrix (its size is 9 x",
+    ),
     "rubbish as npz": ("a.npz", "rubbish", "a.npz is not an .npz file"),
     "rubbish as h5ad": ("a.h5ad", "rubbish", "a.h5ad is not a file of anndata"),
     "rubbish as h5mu": ("a.h5mu", "rubbish", "a.h5mu is not a file of mudata"),
-    "an unknown kind": ("a.spss", b"PK", "a.spss is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz"),
-    "a spreadsheet": ("a.xlsx", b"PK", "a.xlsx is a spreadsheet; save its sheet as CSV or tab-separated text"),
-    "infinite": ("a.csv", ",x\nf,inf\n", "source 'a' holds 1 infinite entry, at feature 'f', sample 'x'; correct"),
-}  # fmt: skip
+    "an unknown kind": (
+        "a.spss",
+        b"PK",
+        "a.spss is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz",
+    ),
+    "a spreadsheet": (
+        "a.xlsx",
+        b"PK",
+        "a.xlsx is a spreadsheet; save its sheet as CSV or tab-separated text",
+    ),
+    "infinite": (
+        "a.csv",
+        ",x\nf,inf\n",
+        "source 'a' holds 1 infinite entry, at feature 'f', sample 'x'; correct",
+    ),
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -347,7 +519,9 @@ def test_files_that_are_not_there(tmp_path):
     with pytest.raises(InputError, match="no source was given"):
         read_sources([])
     (tmp_path / "a.csv").write_text(",x\nf,1\n")
-    with pytest.raises(InputError, match=r"a.csv is given 2 times, perhaps by different paths; a source"):
+    with pytest.raises(
+        InputError, match=r"a.csv is given 2 times, perhaps by different paths; a source"
+    ):
         read_sources([tmp_path / "a.csv", tmp_path / ".." / tmp_path.name / "a.csv"])
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match=r"pipe.csv is a pipe or a device"):
@@ -355,8 +529,12 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_whole_numbers_may_be_names(tmp_path):
-    """Entrez ids above counts, samples that are numbered, and cells that are not whole are no lost row or column."""
-    for i, text in enumerate(("GeneID,a,b\n7157,1,2\n672,3,4\n", ",1,2\nf,5,7\n", "x,y\n7,2.5\n3,4\n")):
+    """Entrez ids above counts, samples that are numbered, and cells that are not whole are no lost
+    row or column.
+    """
+    for i, text in enumerate(
+        ("GeneID,a,b\n7157,1,2\n672,3,4\n", ",1,2\nf,5,7\n", "x,y\n7,2.5\n3,4\n")
+    ):
         path = tmp_path / f"{i}.csv"
         path.write_text(text)
         read_sources(path)
@@ -388,14 +566,19 @@ def test_a_sparse_file_with_an_index_outside_is_refused(tmp_path, index, kind):
     name = next(name for name in ("indices", "row", "coords") if name in arrays)
     arrays[name].flat[0] = index
     np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(InputError, match=r"a.npz is (a damaged sparse matrix|not a file of scipy.sparse.save_npz)"):
+    with pytest.raises(
+        InputError, match=r"a.npz is (a damaged sparse matrix|not a file of scipy.sparse.save_npz)"
+    ):
         read_sources(tmp_path / "a.npz")
 
 
 def test_a_size_that_the_entries_do_not_bear_out_is_refused(tmp_path):
-    (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n5 2147483647 1\n1 1 1\n")
+    (tmp_path / "a.mtx").write_text(
+        "%%MatrixMarket matrix coordinate real general\n5 2147483647 1\n1 1 1\n"
+    )
     with pytest.raises(
-        InputError, match=r"a.mtx is a damaged sparse matrix \(its size is 5 x 2147483647, its entries are"
+        InputError,
+        match=r"a.mtx is a damaged sparse matrix \(its size is 5 x 2147483647, its entries are",
     ):
         read_sources(tmp_path / "a.mtx")
     x = scipy.sparse.csr_array((np.ones(2), ([0, 4], [0, 7])), shape=(5, 2**31 - 1))
@@ -406,34 +589,45 @@ def test_a_size_that_the_entries_do_not_bear_out_is_refused(tmp_path):
 
 def test_a_size_that_no_memory_holds_is_refused(tmp_path):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
+    )
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
         file.writestr("matrix.npy", header.getvalue() + bytes(80))
-    with pytest.raises(InputError, match=r"a.npz (holds more than fits into memory|is not an .npz file)"):
+    with pytest.raises(
+        InputError, match=r"a.npz (holds more than fits into memory|is not an .npz file)"
+    ):
         read_sources(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("pointers", [[0, 3, 5, 7, -9], [0, 9, -4, 2, 0]])
 def test_a_sparse_file_with_pointers_that_fall_is_refused(tmp_path, pointers):
-    """SciPy looks at the rest only if the last pointer, which is the number of entries, is positive."""
+    """SciPy looks at the rest only if the last pointer, which is the number of entries, is
+    positive.
+    """
     x = scipy.sparse.random_array((5, 4), density=0.6, rng=np.random.default_rng(0), format="csc")
     scipy.sparse.save_npz(tmp_path / "a.npz", x)
     with np.load(tmp_path / "a.npz") as file:
         arrays = dict(file)
     np.savez(tmp_path / "a.npz", **{**arrays, "indptr": np.array(pointers, dtype=np.int32)})
-    with pytest.raises(InputError, match=r"a.npz is (a damaged sparse matrix|not a file of scipy.sparse.save_npz)"):
+    with pytest.raises(
+        InputError, match=r"a.npz is (a damaged sparse matrix|not a file of scipy.sparse.save_npz)"
+    ):
         read_sources(tmp_path / "a.npz")
 
 
 def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path):
-    rng, path = np.random.default_rng(0), tmp_path / "a.mtx"
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a.mtx"
     for symmetry, sign in (("general", 0), ("symmetric", 1), ("skew-symmetric", -1)):
         x = np.round(rng.standard_normal((7, 7)), 1)
         x = x + sign * x.T
         for matrix in (x, scipy.sparse.coo_array(x)):
             scipy.io.mmwrite(path, matrix, symmetry=symmetry)
             read = read_sources(path)[0].matrices[0]
-            np.testing.assert_array_equal(read.toarray() if scipy.sparse.issparse(read) else read, x)
+            np.testing.assert_array_equal(
+                read.toarray() if scipy.sparse.issparse(read) else read, x
+            )
     counts = scipy.sparse.coo_array(rng.poisson(1.0, (6, 5)))
     for field, expected in (("integer", counts.toarray()), ("pattern", counts.toarray() > 0)):
         scipy.io.mmwrite(path, counts, field=field)
@@ -441,7 +635,9 @@ def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path):
 
 
 def test_parts_of_a_sparse_file_of_the_wrong_kind(tmp_path, rng):
-    """A format that is a number, and entries that are text: SciPy has an exception of its own for each."""
+    """A format that is a number, and entries that are text: SciPy has an exception of its own for
+    each.
+    """
     x = scipy.sparse.random_array((6, 4), density=0.5, rng=rng, format="csr")
     scipy.sparse.save_npz(tmp_path / "a.npz", x)
     with np.load(tmp_path / "a.npz") as file:
@@ -459,25 +655,39 @@ def test_a_cut_off_array_header_in_a_file_of_ours(tmp_path, make_sources):
     """NumPy reads it with Python's tokenizer, which has an exception of its own."""
     storage.save_sources(tmp_path / "a.npz", make_sources())
     content = (tmp_path / "a.npz").read_bytes()
-    with zipfile.ZipFile(tmp_path / "b.npz", "w") as new, zipfile.ZipFile(io.BytesIO(content)) as old:
+    with (
+        zipfile.ZipFile(tmp_path / "b.npz", "w") as new,
+        zipfile.ZipFile(io.BytesIO(content)) as old,
+    ):
         for name in old.namelist():
-            new.writestr(name, old.read(name).replace(b"(12, 9)", b"(12, 9(" if name.startswith("0/") else b"(12, 9)"))
+            new.writestr(
+                name,
+                old.read(name).replace(
+                    b"(12, 9)", b"(12, 9(" if name.startswith("0/") else b"(12, 9)"
+                ),
+            )
     with pytest.raises(InputError, match=r"b.npz is not complete, or was not written by bjmd"):
         read_sources(tmp_path / "b.npz")
 
 
 def test_npz_files_that_cannot_be_used(tmp_path):
     np.savez(tmp_path / "a.npz", values=np.eye(2))
-    with pytest.raises(InputError, match=r"a.npz holds values; it must hold an array 'matrix' or 'X'"):
+    with pytest.raises(
+        InputError, match=r"a.npz holds values; it must hold an array 'matrix' or 'X'"
+    ):
         read_sources(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", X=np.eye(2), features=np.array(["f", None], dtype=object))
     with pytest.raises(InputError, match=r"b.npz is not an .npz file of numbers and text only"):
         read_sources(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=np.ones((2, 3)), features=["f", "g", "h"])
-    with pytest.raises(InputError, match=r"c.npz has 2 rows but names for 3; check which way round it is"):
+    with pytest.raises(
+        InputError, match=r"c.npz has 2 rows but names for 3; check which way round it is"
+    ):
         read_sources(tmp_path / "c.npz")
     np.savez(tmp_path / "d.npz", X=np.ones(3))
-    with pytest.raises(InputError, match=r"d.npz holds an array of 1 dimensions; it must hold a matrix"):
+    with pytest.raises(
+        InputError, match=r"d.npz holds an array of 1 dimensions; it must hold a matrix"
+    ):
         read_sources(tmp_path / "d.npz")
 
 
@@ -488,7 +698,8 @@ def test_a_transposed_file_is_named(frames, tmp_path):
     frames["one"].to_csv(tmp_path / "one.csv")
     frames["two"].T.to_csv(tmp_path / "two.csv")
     with pytest.raises(
-        InputError, match=r"two.csv looks transposed: 12 of its 12 samples are .* only 0 of its 4 features"
+        InputError,
+        match=r"two.csv looks transposed: 12 of its 12 samples are .* only 0 of its 4 features",
     ):
         read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
 
@@ -497,7 +708,8 @@ def test_files_that_are_all_transposed(frames, tmp_path):
     for name, frame in frames.items():
         frame.T.to_csv(tmp_path / f"{name}.csv")
     with pytest.raises(
-        InputError, match=r"one.csv has 12 of its 12 samples in common .* add or drop --samples-in-rows"
+        InputError,
+        match=r"one.csv has 12 of its 12 samples in common .* add or drop --samples-in-rows",
     ):
         read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
 
@@ -505,11 +717,18 @@ def test_files_that_are_all_transposed(frames, tmp_path):
 def test_files_with_few_or_no_common_names(frames, tmp_path, caplog):
     frames["one"].to_csv(tmp_path / "one.csv")
     frames["two"].rename(index=str.upper).to_csv(tmp_path / "two.csv")
-    with pytest.raises(InputError, match=r"source 'one' has no feature in common .* 'g0', 'g1', they have 'G0', 'G1'"):
+    with pytest.raises(
+        InputError,
+        match=r"source 'one' has no feature in common .* 'g0', 'g1', they have 'G0', 'G1'",
+    ):
         read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
-    frames["two"].rename(index=lambda name: name if name == "g5" else name.upper()).to_csv(tmp_path / "two.csv")
+    frames["two"].rename(index=lambda name: name if name == "g5" else name.upper()).to_csv(
+        tmp_path / "two.csv"
+    )
     read_sources([tmp_path / "one.csv", tmp_path / "two.csv"])
-    assert f"only 1 of the 12 features of {tmp_path / 'two.csv'} are in another source" in caplog.text
+    assert (
+        f"only 1 of the 12 features of {tmp_path / 'two.csv'} are in another source" in caplog.text
+    )
 
 
 def test_files_with_and_without_names(tmp_path, frames):
@@ -521,7 +740,10 @@ def test_files_with_and_without_names(tmp_path, frames):
 
 def test_a_wrong_number_of_names(tmp_path, frames):
     frames["one"].to_csv(tmp_path / "one.csv")
-    with pytest.raises(InputError, match=r"the number of names is 2 but that of sources is 1 \(one\); give one each"):
+    with pytest.raises(
+        InputError,
+        match=r"the number of names is 2 but that of sources is 1 \(one\); give one each",
+    ):
         read_sources([tmp_path / "one.csv"], names=["a", "b"])
 
 
@@ -550,19 +772,28 @@ def test_labels_by_sample_and_by_source(labelled, caplog):
     np.testing.assert_array_equal(sources.labels[1], [[1, 1, 1, 1], [0, 0, 0, 0]])
     assert not caplog.text
     without_header = labelled("a0\tx\tone\na0\ty\ttwo\n", "labels.tsv")
-    assert [block[:, 0].tolist() for block in without_header.labels] == [[True, False], [False, True]]
-    assert "4 of the 5 samples of source 'one' have no class" in caplog.text and "for example 'a1'" in caplog.text
+    assert [block[:, 0].tolist() for block in without_header.labels] == [
+        [True, False],
+        [False, True],
+    ]
+    assert (
+        "4 of the 5 samples of source 'one' have no class" in caplog.text
+        and "for example 'a1'" in caplog.text
+    )
 
 
 def test_labels_that_do_not_match(labelled, caplog):
     labelled("sample,class\na0,x\nz9,x\n")
-    assert "1 of the 2 samples in" in caplog.text and "are not in the data, for example 'z9'" in caplog.text
+    assert (
+        "1 of the 2 samples in" in caplog.text
+        and "are not in the data, for example 'z9'" in caplog.text
+    )
     for text, sentence in {
         "sample,class\nz1,x\nz2,y\n": r"none of the 2 samples in .* is in the data: it has .* 'z1', they have 'a0'",
         "sample,class,source\na0,x,three\n": r"labels.csv names the source 'three'; the sources are one, two",
         "sample,class\na0,x\na1\n": r"has lines of 1 and 2 fields; it must have the columns sample, class .* by commas",
         "sample,class\n": r"labels.csv has no line with a sample",
-    }.items():  # fmt: skip
+    }.items():
         with pytest.raises(InputError, match=sentence):
             labelled(text)
 

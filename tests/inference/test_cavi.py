@@ -1,4 +1,6 @@
-"""Closed-form variational BJMD as mathematics: the ELBO, every update, ascent, limits, and recovery of known truth."""
+"""Closed-form variational BJMD as mathematics: the ELBO, every update, ascent, limits, and recovery
+of known truth.
+"""
 
 import numpy as np
 import pytest
@@ -9,18 +11,19 @@ from scipy.stats import invgamma, multivariate_normal
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
-from bjmd.fits.momentum import Momentum
-from bjmd.inference import cavi
-from bjmd.inference.rows import GaussianRows
+from bjmd.inference import cavi, registry
+from bjmd.inference.momentum import Momentum
 from bjmd.model import Priors
-from bjmd_numerics import dirichlet
+from bjmd.numerics import dirichlet
+from bjmd.numerics.rows import GaussianRows
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source, auc_watch
 
 
 def fit(sources, n_components=3, *, seed=0, **options):
-    return registry.fit("cavi-bjmd", sources, n_components, seed=seed, **({"priors": "paper"} | options))
+    return registry.fit(
+        "cavi-bjmd", sources, n_components, seed=seed, **({"priors": "paper"} | options)
+    )
 
 
 def some_state(sources, n_components, seed=0):
@@ -35,7 +38,9 @@ def some_state(sources, n_components, seed=0):
 
 def covariances(components):
     """S_i for every row, M x K x K, by numpy."""
-    return np.linalg.inv(components.precision + components.ridge.T[:, :, None] * np.eye(len(components.precision)))
+    return np.linalg.inv(
+        components.precision + components.ridge.T[:, :, None] * np.eye(len(components.precision))
+    )
 
 
 def elbo_from_scratch(sources, priors, means, covariance, columns, shapes, rates):
@@ -54,12 +59,19 @@ def elbo_from_scratch(sources, priors, means, covariance, columns, shapes, rates
         m = g / s
         for j in range(x.shape[1]):
             moment = (s[j] * np.outer(m[:, j], m[:, j]) + np.diag(m[:, j])) / (s[j] + 1)
-            squares = x[:, j] ** 2 - 2 * x[:, j] * (means @ m[:, j]) + (row_moments * moment).sum(axis=(1, 2))
+            squares = (
+                x[:, j] ** 2
+                - 2 * x[:, j] * (means @ m[:, j])
+                + (row_moments * moment).sum(axis=(1, 2))
+            )
             total -= 0.5 * shape / rate * squares.sum()
         log_variance = np.log(rate) - psi(shape)
         total -= 0.5 * x.size * (np.log(2 * np.pi) + log_variance)
         log_h = psi(g) - psi(s)
-        total += x.shape[1] * (gammaln(alpha0.sum()) - gammaln(alpha0).sum()) + ((alpha0[:, None] - 1) * log_h).sum()
+        total += (
+            x.shape[1] * (gammaln(alpha0.sum()) - gammaln(alpha0).sum())
+            + ((alpha0[:, None] - 1) * log_h).sum()
+        )
         total += gammaln(g).sum() - gammaln(s).sum() - ((g - 1) * log_h).sum()
         total += priors.a0 * np.log(priors.b0) - gammaln(priors.a0)
         total -= (priors.a0 + 1) * log_variance + priors.b0 * shape / rate
@@ -92,15 +104,23 @@ def test_the_elbo_is_that_of_the_factors(make_sources):
     sources = make_sources()
     state, components, elbo, shapes = swept(sources, PRIORS)
     expected = elbo_from_scratch(
-        sources, PRIORS, components.mean.T, covariances(components), state.columns, shapes, state.rates
+        sources,
+        PRIORS,
+        components.mean.T,
+        covariances(components),
+        state.columns,
+        shapes,
+        state.rates,
     )
     np.testing.assert_allclose(elbo, expected, rtol=1e-11)
 
 
 def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
-    """Draws of (W, H, s2) from q: the mean of ln p - ln q, with the Laplace prior replaced by its bound.
+    """Draws of (W, H, s2) from q: the mean of ln p - ln q, with the Laplace prior replaced by its
+    bound.
 
-    All densities are SciPy's or written out here; the bound -sqrt(E[w^2])/lambda is a number, not a draw.
+    All densities are SciPy's or written out here; the bound -sqrt(E[w^2])/lambda is a number, not a
+    draw.
     """
     sources = make_sources(n_features=6, n_samples=(5, 4))
     state, components, elbo, shapes = swept(sources, PRIORS)
@@ -116,9 +136,9 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
         values -= factor.logpdf(draws)
         rows.append(draws)
     w = np.stack(rows, axis=1)  # draws x M x K
-    bound = -np.sqrt(components.second_moment).sum() / PRIORS.lambda_ - components.mean.size * np.log(
-        2 * PRIORS.lambda_
-    )
+    bound = -np.sqrt(
+        components.second_moment
+    ).sum() / PRIORS.lambda_ - components.mean.size * np.log(2 * PRIORS.lambda_)
 
     alpha0 = PRIORS.dirichlet(3)
     for x, g, shape, rate in zip(sources.matrices, state.columns, shapes, state.rates, strict=True):
@@ -148,7 +168,9 @@ def _dirichlet_logpdf(log_h, alpha):
 
 
 def test_the_bound_is_below_the_exact_elbo(make_sources):
-    """E|w| <= sqrt(E[w^2]): what is reported is a lower bound of the ELBO with the Laplace prior itself."""
+    """E|w| <= sqrt(E[w^2]): what is reported is a lower bound of the ELBO with the Laplace prior
+    itself.
+    """
     _, components, _, _ = swept(make_sources(), PRIORS)
     sd = np.sqrt(components.second_moment - components.mean**2)
     draws = components.mean + sd * np.random.default_rng(0).standard_normal((20_000, *sd.shape))
@@ -159,39 +181,53 @@ def test_every_row_of_the_components_by_the_normal_equations(rng):
     """More rows than lanes, so that the last block is not full; nu from tiny to huge."""
     half = rng.standard_normal((4, 9))
     precision = half @ half.T
-    linear, ridge = rng.standard_normal((4, 150)), 10 ** rng.uniform(-6, 9, size=(4, 150))
+    linear = rng.standard_normal((4, 150))
+    ridge = 10 ** rng.uniform(-6, 9, size=(4, 150))
     rows = GaussianRows(precision, linear, ridge)
     expected = covariances(rows)
     means = np.einsum("ikp,pi->ik", expected, linear)
     np.testing.assert_allclose(rows.mean.T, means, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(
-        rows.second_moment.T, means**2 + np.diagonal(expected, axis1=1, axis2=2), rtol=1e-8, atol=1e-14
+        rows.second_moment.T,
+        means**2 + np.diagonal(expected, axis1=1, axis2=2),
+        rtol=1e-8,
+        atol=1e-14,
     )
     np.testing.assert_allclose(rows.covariance_sum, expected.sum(axis=0), rtol=1e-8)
-    np.testing.assert_allclose(rows.log_determinant, np.linalg.slogdet(expected)[1].sum(), rtol=1e-10)
+    np.testing.assert_allclose(
+        rows.log_determinant, np.linalg.slogdet(expected)[1].sum(), rtol=1e-10
+    )
 
 
 def test_the_row_update_is_the_best_normal(make_sources):
-    """With nu held fixed, no other mean and covariance of a row has a higher ELBO; BFGS finds the same ones."""
+    """With nu held fixed, no other mean and covariance of a row has a higher ELBO; BFGS finds the
+    same ones.
+    """
     sources = make_sources(n_features=4, n_samples=(5, 4))
     state = some_state(sources, 2)
     priors = Priors(lambda_=0.7)
     _, components, _ = update(sources, state, priors)
     precisions = (priors.a0 + 0.5 * np.array(sources.n_observed)) / state.rates
-    row, lower = 2, np.tril_indices(2)
+    row = 2
+    lower = np.tril_indices(2)
     moments = [dirichlet.second_moment(g) for g in state.columns]
 
     def negative_elbo(parameters):
         """The terms that q(w_i) enters, the Laplace prior being -nu w^2 / 2."""
-        mu, factor = parameters[:2], np.zeros((2, 2))
+        mu = parameters[:2]
+        factor = np.zeros((2, 2))
         factor[lower] = parameters[2:]
         second = np.outer(mu, mu) + factor @ factor.T
         value = 0.5 * state.ridge[:, row] @ np.diag(second) - np.log(np.abs(np.diag(factor))).sum()
-        for t, x, g, moment in zip(precisions, sources.matrices, state.columns, moments, strict=True):
+        for t, x, g, moment in zip(
+            precisions, sources.matrices, state.columns, moments, strict=True
+        ):
             value += t * (0.5 * (second * moment).sum() - x[row] @ (dirichlet.mean(g).T @ mu))
         return value
 
-    best = minimize(negative_elbo, np.array([0, 0, 1, 0, 1.0]), method="BFGS", options={"gtol": 1e-9})
+    best = minimize(
+        negative_elbo, np.array([0, 0, 1, 0, 1.0]), method="BFGS", options={"gtol": 1e-9}
+    )
     factor = np.zeros((2, 2))
     factor[lower] = best.x[2:]
     np.testing.assert_allclose(components.mean[:, row], best.x[:2], rtol=1e-5)
@@ -203,7 +239,9 @@ def test_the_ridge_is_the_tightest_bound(make_sources):
     state, components, _, _ = swept(make_sources(n_features=4), PRIORS)
     for second, nu in zip(components.second_moment.ravel(), state.ridge.ravel(), strict=True):
         best = minimize_scalar(
-            lambda log_nu, v=second: 0.5 * (np.exp(log_nu) * v + np.exp(-log_nu) / PRIORS.lambda_**2),
+            lambda log_nu, v=second: (
+                0.5 * (np.exp(log_nu) * v + np.exp(-log_nu) / PRIORS.lambda_**2)
+            ),
             bounds=(-20, 20),
             method="bounded",
             options={"xatol": 1e-9},
@@ -220,16 +258,26 @@ def test_the_column_update_reaches_the_best_dirichlet(make_sources):
     gram = components.mean @ components.mean.T + components.covariance_sum
     projection = components.mean @ sources.matrices[0]
     alpha0 = PRIORS.dirichlet(3)
-    ours = dirichlet.maximise(gram, projection, precision, alpha0, state.columns[0], tol=1e-12, max_steps=200).g
+    ours = dirichlet.maximise(
+        gram, projection, precision, alpha0, state.columns[0], tol=1e-12, max_steps=200
+    ).g
 
     def negative_elbo(log_g):
         columns = ours.copy()
         columns[:, 1] = np.exp(log_g)
         return -elbo_from_scratch(
-            sources, PRIORS, components.mean.T, covariances(components), [columns], shapes, state.rates
+            sources,
+            PRIORS,
+            components.mean.T,
+            covariances(components),
+            [columns],
+            shapes,
+            state.rates,
         )
 
-    best = minimize(negative_elbo, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10})
+    best = minimize(
+        negative_elbo, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10}
+    )
     np.testing.assert_allclose(ours[:, 1], np.exp(best.x), rtol=1e-3)
     assert negative_elbo(np.log(ours[:, 1])) <= best.fun + 1e-8
 
@@ -250,7 +298,9 @@ def test_the_noise_update_is_the_best_inverse_gamma(make_sources):
             np.exp(logs[1:]),
         )
 
-    best = minimize(negative_elbo, np.ones(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
+    best = minimize(
+        negative_elbo, np.ones(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12}
+    )
     np.testing.assert_allclose(shapes[0], np.exp(best.x[0]), rtol=1e-4)
     np.testing.assert_allclose(state.rates[0], np.exp(best.x[1]), rtol=1e-4)
     # and by the formula, with the expected error from draws of W and H
@@ -274,7 +324,9 @@ EXTREMES = {"ordinary": (-1.0, 0.5), "very noisy": (1.0, 2.0), "nearly noise-fre
 @pytest.mark.parametrize("noise", EXTREMES)
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
 def test_the_elbo_never_falls(make_sources, noise, scale, extrapolated_from_the_start):
-    """Both along the trace of a fit, which is safeguarded, and over plain sweeps, which need no safeguard."""
+    """Both along the trace of a fit, which is safeguarded, and over plain sweeps, which need no
+    safeguard.
+    """
     rng = np.random.default_rng(1)
     for trial in range(12):
         n_components = [1, 6, 3, 2][trial % 4]
@@ -301,7 +353,8 @@ def test_the_elbo_never_falls(make_sources, noise, scale, extrapolated_from_the_
         assert (result.noise > 0).all()
 
         priors = Priors(a0=0.01, **options)
-        state, before = some_state(sources, n_components, trial), -np.inf
+        state = some_state(sources, n_components, trial)
+        before = -np.inf
         state = cavi.State(state.columns, state.ridge / scale**2, state.rates)
         for _ in range(15):
             state, _, elbo = update(sources, state, priors)
@@ -311,8 +364,11 @@ def test_the_elbo_never_falls(make_sources, noise, scale, extrapolated_from_the_
 
 def test_the_result_is_the_state_whose_elbo_is_reported(make_sources):
     sources = make_sources()
-    result = fit(sources, alpha0=[1.0, 1.1, 2.5], lambda_=0.7, a0=2.0, b0=0.5, max_sweeps=7, tol=1e-15)
-    rows, noise = result.posterior.components, result.posterior.noise
+    result = fit(
+        sources, alpha0=[1.0, 1.1, 2.5], lambda_=0.7, a0=2.0, b0=0.5, max_sweeps=7, tol=1e-15
+    )
+    rows = result.posterior.components
+    noise = result.posterior.noise
     columns = [factor.parameters for factor in result.posterior.memberships]
     expected = elbo_from_scratch(
         sources, PRIORS, result.components, rows.covariance(), columns, noise.shape, noise.rate
@@ -357,8 +413,12 @@ def test_momentum_gets_further_in_as_many_sweeps(monkeypatch):
     assert quick.objective < plain.objective
 
 
-def test_an_extrapolation_that_does_harm_is_undone(make_sources, monkeypatch, extrapolated_from_the_start):
-    """Every third extrapolation goes to a bad place: the trace stands still there, and the fit still ends well."""
+def test_an_extrapolation_that_does_harm_is_undone(
+    make_sources, monkeypatch, extrapolated_from_the_start
+):
+    """Every third extrapolation goes to a bad place: the trace stands still there, and the fit
+    still ends well.
+    """
     good = Momentum.beyond
     calls = {"n": 0}
 
@@ -380,14 +440,19 @@ def test_a_state_survives_its_vector(make_sources):
     state = some_state(make_sources(), 3)
     again = state.at(state.vector())
     for a, b in zip(
-        [*state.columns, state.ridge, state.rates], [*again.columns, again.ridge, again.rates], strict=True
+        [*state.columns, state.ridge, state.rates],
+        [*again.columns, again.ridge, again.rates],
+        strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
 def test_sparse_equals_dense(make_sources):
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources().matrices]
-    results = [fit(Sources([make(x) for x in cut]), tol=1e-4) for make in (np.asarray, scipy.sparse.csr_array)]
+    results = [
+        fit(Sources([make(x) for x in cut]), tol=1e-4)
+        for make in (np.asarray, scipy.sparse.csr_array)
+    ]
     np.testing.assert_allclose(results[0].components, results[1].components, atol=1e-6)
     np.testing.assert_allclose(results[0].trace, results[1].trace, rtol=1e-8)
 
@@ -428,12 +493,16 @@ def test_one_component_is_a_bayesian_mean():
     result = fit(Sources([x]), 1, lambda_=100.0, tol=1e-12)
     np.testing.assert_allclose(result.memberships[0], 1)
     np.testing.assert_allclose(result.components[:, 0], x.mean(axis=1), rtol=1e-4)
-    np.testing.assert_allclose(result.posterior.components.sd**2, result.noise[0] ** 2 / 4000, rtol=1e-3)
+    np.testing.assert_allclose(
+        result.posterior.components.sd**2, result.noise[0] ** 2 / 4000, rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 8, 10])
 def test_one_component_is_not_carried_away(seed):
-    """Nothing depends on the parameter of memberships that are 1, and momentum once took it to infinity."""
+    """Nothing depends on the parameter of memberships that are 1, and momentum once took it to
+    infinity.
+    """
     x = np.repeat(np.random.default_rng(seed).laplace(size=(60, 1)), 2, axis=1)
     result = registry.fit("cavi-bjmd", Sources([x]), 1, seed=seed, alpha0=1.0001, b0=1e-6)
     np.testing.assert_allclose(result.memberships[0], 1)
@@ -463,9 +532,13 @@ def test_a_seed_decides_everything(make_sources):
 
 
 def test_recovery_of_the_large_data():
-    """The noise within 0.5 %, and AUCs at least as high as the paper prints, and in sources 2 and 3 clearly higher."""
+    """The noise within 0.5 %, and AUCs at least as high as the paper prints, and in sources 2 and 3
+    clearly higher.
+    """
     drawn = synthetic.generate("large", 4.0, 4)
-    result = min((fit(drawn.sources, 10, seed=seed) for seed in range(3)), key=lambda r: r.objective)
+    result = min(
+        (fit(drawn.sources, 10, seed=seed) for seed in range(3)), key=lambda r: r.objective
+    )
     assert result.converged
     np.testing.assert_allclose(result.noise, [1.0, 2.5, 4.0], rtol=0.005)
     auc = 100 * auc_per_source(result.memberships, drawn.sources.labels)
@@ -473,7 +546,9 @@ def test_recovery_of_the_large_data():
 
 
 def test_a_fit_ends_when_rounding_is_all_that_is_left(make_sources):
-    """At a tolerance below rounding: a fit that fell back to a plain sweep must not repeat it for ever."""
+    """At a tolerance below rounding: a fit that fell back to a plain sweep must not repeat it for
+    ever.
+    """
     for seed in range(4):
         result = fit(make_sources(seed, n_samples=(40, 30), n_features=20), tol=1e-16)
         assert result.converged
@@ -484,7 +559,9 @@ def test_what_is_watched_is_kept_after_every_sweep():
     sources = synthetic.generate("small", 4.0, 4).sources
     result = fit(sources, 5, watch=auc_watch(sources.labels))
     assert result.history["auc"].shape == (len(result.trace), 3)
-    np.testing.assert_allclose(result.history["auc"][-1], auc_per_source(result.memberships, sources.labels))
+    np.testing.assert_allclose(
+        result.history["auc"][-1], auc_per_source(result.memberships, sources.labels)
+    )
     np.testing.assert_array_equal(result.trace, fit(sources, 5).trace)
 
 
@@ -504,7 +581,9 @@ def test_the_stopping_rule(make_sources, monkeypatch):
     assert (change[:-1] > 1e-4).all()
 
 
-def test_an_extrapolated_fit_needs_two_small_changes_in_a_row(make_sources, extrapolated_from_the_start):
+def test_an_extrapolated_fit_needs_two_small_changes_in_a_row(
+    make_sources, extrapolated_from_the_start
+):
     result = fit(make_sources(), tol=1e-4)
     change = -np.diff(result.trace) / np.abs(result.trace[:-1])
     assert result.converged
@@ -526,12 +605,19 @@ def test_bad_options(make_sources, options, message):
 
 
 def test_the_start_is_the_documented_one(make_sources):
-    """docs/model.md, 5: g = alpha0 + 20 h, rho = 1 / lambda^2, B = b0 + squares / 2, weights near 1, nu 10, tau 1."""
-    sources, priors = make_sources(), Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5, learns_alpha=True, learns_lambda=True)
+    """docs/model.md, 5: g = alpha0 + 20 h, rho = 1 / lambda^2, B = b0 + squares / 2, weights near
+    1, nu 10, tau 1.
+    """
+    sources = make_sources()
+    priors = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5, learns_alpha=True, learns_lambda=True)
     factors = ("feature", "sample", "robust")
-    state = cavi.ClosedForm(sources, 3, priors, np.random.default_rng(4), factors, offsets=True).start()
+    state = cavi.ClosedForm(
+        sources, 3, priors, np.random.default_rng(4), factors, offsets=True
+    ).start()
     rng = np.random.default_rng(4)
-    for x, g, rate, u in zip(sources.matrices, state.columns, state.rates, state.sample, strict=True):
+    for x, g, rate, u in zip(
+        sources.matrices, state.columns, state.rates, state.sample, strict=True
+    ):
         drawn = rng.dirichlet(np.full(3, 0.1), x.shape[1]).T
         np.testing.assert_allclose(g, np.array([[1.0], [1.1], [2.5]]) + 20 * drawn)
         np.testing.assert_allclose(rate, 0.5 + (x**2).sum() / 2)
@@ -540,7 +626,9 @@ def test_the_start_is_the_documented_one(make_sources):
     np.testing.assert_allclose(state.ridge, np.full((3, 12), 1 / 0.7**2))
     np.testing.assert_allclose(state.feature.mean, 1)
     assert state.feature.a == pytest.approx(10 * 16 / 18)
-    assert (state.nus == 10).all() and (state.lambdas == 0.7).all() and (state.offsets.tau == 1).all()
+    assert (
+        (state.nus == 10).all() and (state.lambdas == 0.7).all() and (state.offsets.tau == 1).all()
+    )
     assert not state.offsets.mean.any() and not state.offsets.variance.any() and state.n_sweeps == 0
     for alpha in state.alphas:
         np.testing.assert_array_equal(alpha, [1.0, 1.1, 2.5])

@@ -1,4 +1,5 @@
-"""The closed form beyond the paper as mathematics: noise models, offsets, learned priors and missing entries together.
+"""The closed form beyond the paper as mathematics: noise models, offsets, learned priors and
+missing entries together.
 
 The ELBO is computed here a second time, entry by entry, from the densities alone (`by_entry`).
 """
@@ -14,11 +15,10 @@ from scipy.special import gammaln, psi
 from scipy.stats import gamma, invgamma, multivariate_normal, norm, t
 
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
-from bjmd.inference import cavi, noise
+from bjmd.inference import cavi, noise, registry
 from bjmd.inference.offsets import LEAST_TAU
 from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
-from bjmd_numerics import dirichlet, moments
+from bjmd.numerics import dirichlet, moments
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
 ALPHA0 = [1.0, 1.1, 2.5]
@@ -31,17 +31,31 @@ def problem(make_sources, share_missing=0.0, seed=0, shift=0.0, **data):
     matrices[-1] += shift * rng.standard_normal((len(matrices[-1]), 1))
     for x in matrices:
         holes = rng.random(x.shape) < share_missing
-        holes[0], holes[:, 0] = False, False
+        holes[0] = False
+        holes[:, 0] = False
         x[holes] = np.nan
     return Sources(matrices)
 
 
-def algorithm(sources, name="source", offsets=False, learned=(), n_components=3, seed=0, alpha0=None, **constants):
+def algorithm(
+    sources,
+    name="source",
+    offsets=False,
+    learned=(),
+    n_components=3,
+    seed=0,
+    alpha0=None,
+    **constants,
+):
     """The closed form on data as they are, with unit 1 and no origin."""
     constants = {"lambda_": 0.7, "a0": 2.0, "b0": 0.5} | constants
     alpha0 = (ALPHA0 if n_components == 3 else 1.1) if alpha0 is None else alpha0
-    priors = Priors(alpha0, **constants, learns_alpha="alpha" in learned, learns_lambda="lambda" in learned)
-    return cavi.ClosedForm(sources, n_components, priors, np.random.default_rng(seed), noise.parsed(name), offsets)
+    priors = Priors(
+        alpha0, **constants, learns_alpha="alpha" in learned, learns_lambda="lambda" in learned
+    )
+    return cavi.ClosedForm(
+        sources, n_components, priors, np.random.default_rng(seed), noise.parsed(name), offsets
+    )
 
 
 def after(closed_form, n_sweeps):
@@ -55,7 +69,9 @@ def after(closed_form, n_sweeps):
 
 def covariances(rows):
     """S_i of every row, M x K x K, by numpy."""
-    return np.linalg.inv(rows.row_precision() + rows.ridge.T[:, :, None] * np.eye(len(rows.precision)))
+    return np.linalg.inv(
+        rows.row_precision() + rows.ridge.T[:, :, None] * np.eye(len(rows.precision))
+    )
 
 
 def of_gammas(shape, rate):
@@ -65,7 +81,12 @@ def of_gammas(shape, rate):
 def gamma_term(shape, rate, prior_shape, prior_rate):
     """E[ln Gamma(.; prior)] + entropy of Gamma(shape, rate), summed."""
     mean, log = of_gammas(shape, rate)
-    prior = prior_shape * np.log(prior_rate) - gammaln(prior_shape) + (prior_shape - 1) * log - prior_rate * mean
+    prior = (
+        prior_shape * np.log(prior_rate)
+        - gammaln(prior_shape)
+        + (prior_shape - 1) * log
+        - prior_rate * mean
+    )
     return np.sum(prior + gamma(shape, scale=1 / rate).entropy())
 
 
@@ -77,9 +98,13 @@ def entry_factors(sources, closed_form, before):
             found.append(None)
             continue
         m = before.columns[c] / before.columns[c].sum(axis=0)
-        fit = before.rows.mean.T @ m + (0 if before.offsets is None else before.offsets.mean[c][:, None])
+        fit = before.rows.mean.T @ m + (
+            0 if before.offsets is None else before.offsets.mean[c][:, None]
+        )
         weight = closed_form.shapes[c] / before.rates[c] * np.ones(x.shape)
-        weight *= 1 if before.feature is None else (before.feature.shape / before.feature.rate)[:, None]
+        weight *= (
+            1 if before.feature is None else (before.feature.shape / before.feature.rate)[:, None]
+        )
         weight *= 1 if before.sample is None else before.sample[c].shape / before.sample[c].rate
         shape = 0.5 * (before.nus[c] + 1)
         found.append((np.full(x.shape, shape), shape + 0.5 * weight * (x - fit) ** 2, fit))
@@ -87,32 +112,48 @@ def entry_factors(sources, closed_form, before):
 
 
 def by_entry(sources, closed_form, state, entries):
-    """The ELBO of a state: E[ln p(data, unknowns)] - E[ln q], every entry and every factor by itself.
+    """The ELBO of a state: E[ln p(data, unknowns)] - E[ln q], every entry and every factor by
+    itself.
 
-    The Laplace prior is replaced by its bound -sqrt(E[w^2]) / lambda.  A robust entry counts its 1 - v at the fit where
-    q(v) was found, which bounds v E[(x - wh - o)^2] from above.
+    The Laplace prior is replaced by its bound -sqrt(E[w^2]) / lambda.  A robust entry counts its 1
+    - v at the fit where q(v) was found, which bounds v E[(x - wh - o)^2] from above.
     """
-    priors, rows = closed_form.priors, state.rows
-    mu, covariance = rows.mean.T, covariances(rows)
+    priors = closed_form.priors
+    rows = state.rows
+    mu = rows.mean.T
+    covariance = covariances(rows)
     n_features, size = mu.shape
-    lambda_ = np.broadcast_to(priors.lambda_ if state.lambdas is None else state.lambdas.T, mu.shape)
+    lambda_ = np.broadcast_to(
+        priors.lambda_ if state.lambdas is None else state.lambdas.T, mu.shape
+    )
     second = mu**2 + np.diagonal(covariance, axis1=1, axis2=2)
     total = (-np.sqrt(second) / lambda_ - np.log(2 * lambda_)).sum()
     total += sum(multivariate_normal(cov=s).entropy() for s in covariance)
-    phi, log_phi = np.ones(n_features), np.zeros(n_features)
+    phi = np.ones(n_features)
+    log_phi = np.zeros(n_features)
     if state.feature is not None:
         phi, log_phi = of_gammas(state.feature.shape, state.feature.rate)
-        total += gamma_term(state.feature.shape, state.feature.rate, state.feature.a, state.feature.a)
+        total += gamma_term(
+            state.feature.shape, state.feature.rate, state.feature.a, state.feature.a
+        )
     for c, x in enumerate(sources.matrices):
-        g, shape, rate = state.columns[c], closed_form.shapes[c], state.rates[c]
+        g = state.columns[c]
+        shape = closed_form.shapes[c]
+        rate = state.rates[c]
         t, log_t = of_gammas(shape, rate)
-        u, log_u = np.ones(x.shape[1]), np.zeros(x.shape[1])
+        u = np.ones(x.shape[1])
+        log_u = np.zeros(x.shape[1])
         if state.sample is not None:
             u, log_u = of_gammas(state.sample[c].shape, state.sample[c].rate)
-            total += gamma_term(state.sample[c].shape, state.sample[c].rate, state.sample[c].a, state.sample[c].a)
-        o, o_variance = np.zeros(n_features), np.zeros(n_features)
+            total += gamma_term(
+                state.sample[c].shape, state.sample[c].rate, state.sample[c].a, state.sample[c].a
+            )
+        o = np.zeros(n_features)
+        o_variance = np.zeros(n_features)
         if state.offsets is not None:
-            o, o_variance, tau = state.offsets.mean[c], state.offsets.variance[c], state.offsets.tau[c]
+            o = state.offsets.mean[c]
+            o_variance = state.offsets.variance[c]
+            tau = state.offsets.tau[c]
             total += np.sum(-0.5 * np.log(2 * np.pi * tau) - 0.5 * (o**2 + o_variance) / tau)
             total += norm(scale=np.sqrt(o_variance)).entropy().sum()
         for j in range(x.shape[1]):
@@ -122,22 +163,35 @@ def by_entry(sources, closed_form, state, entries):
             for i in np.flatnonzero(~np.isnan(x[:, j])):
                 mean = mu[i] @ m + o[i]
                 variance = (
-                    ((np.outer(mu[i], mu[i]) + covariance[i]) * second_h).sum() - (mu[i] @ m) ** 2 + o_variance[i]
+                    ((np.outer(mu[i], mu[i]) + covariance[i]) * second_h).sum()
+                    - (mu[i] @ m) ** 2
+                    + o_variance[i]
                 )
-                error, logs = (x[i, j] - mean) ** 2 + variance, log_t + log_phi[i] + log_u[j]
+                error = (x[i, j] - mean) ** 2 + variance
+                logs = log_t + log_phi[i] + log_u[j]
                 if entries[c] is not None:
                     v, log_v = of_gammas(entries[c][0][i, j], entries[c][1][i, j])
                     error = v * error + (1 - v) * ((entries[c][2][i, j] - mean) ** 2 + variance)
                     logs += log_v
                     nu = state.nus[c]
-                    total += gamma_term(entries[c][0][i, j], entries[c][1][i, j], 0.5 * nu, 0.5 * (nu + 1))
+                    total += gamma_term(
+                        entries[c][0][i, j], entries[c][1][i, j], 0.5 * nu, 0.5 * (nu + 1)
+                    )
                 total += 0.5 * (logs - np.log(2 * np.pi)) - 0.5 * t * phi[i] * u[j] * error
         alpha = priors.dirichlet(size) if state.alphas is None else state.alphas[c]
         log_h = psi(g) - psi(g.sum(axis=0))
-        total += x.shape[1] * (gammaln(alpha.sum()) - gammaln(alpha).sum()) + ((alpha[:, None] - 1) * log_h).sum()
+        total += (
+            x.shape[1] * (gammaln(alpha.sum()) - gammaln(alpha).sum())
+            + ((alpha[:, None] - 1) * log_h).sum()
+        )
         total += gammaln(g).sum() - gammaln(g.sum(axis=0)).sum() - ((g - 1) * log_h).sum()
         total -= alpha.sum() if priors.learns_alpha else 0.0  # its exponential prior
-        total += priors.a0 * np.log(priors.b0) - gammaln(priors.a0) - (priors.a0 + 1) * -log_t - priors.b0 * t
+        total += (
+            priors.a0 * np.log(priors.b0)
+            - gammaln(priors.a0)
+            - (priors.a0 + 1) * -log_t
+            - priors.b0 * t
+        )
         total += invgamma(shape, scale=rate).entropy()
     return total
 
@@ -150,7 +204,9 @@ def test_the_elbo_is_that_of_the_factors(make_sources, name, offsets, missing):
     for n_sweeps, learned in ((2, ()), (11, ("alpha", "lambda"))):
         closed_form = algorithm(sources, name, offsets, learned)
         state, before, elbo = after(closed_form, n_sweeps)
-        expected = by_entry(sources, closed_form, state, entry_factors(sources, closed_form, before))
+        expected = by_entry(
+            sources, closed_form, state, entry_factors(sources, closed_form, before)
+        )
         np.testing.assert_allclose(elbo, expected, rtol=1e-10)
 
 
@@ -182,7 +238,8 @@ def test_no_plain_sweep_lowers_the_elbo(make_sources, name, offsets, missing):
             a0=0.01,
             b0=0.01,
         )
-        state, last = closed_form.start(), -np.inf
+        state = closed_form.start()
+        last = -np.inf
         for sweep in range(40):
             state, objective = closed_form.sweep(state)
             assert -objective >= last - 1e-9 * abs(last), f"trial {trial}, sweep {sweep}"
@@ -193,18 +250,26 @@ def small(make_sources, name, *, learned=(), n_sweeps=10, missing=0.2):
     """A small problem with every kind of noise in the data, swept for a while."""
     rng = np.random.default_rng(8)
     sources = problem(make_sources, missing, shift=1.0, n_features=7, n_samples=(6, 5))
-    rough, wild = np.exp(rng.standard_normal((7, 1))), np.where(rng.random((7, 6)) < 0.1, 8.0, 0.0)
-    sources = Sources([sources.matrices[0] + 0.5 * rough * rng.standard_normal((7, 6)) + wild, sources.matrices[1]])
+    rough = np.exp(rng.standard_normal((7, 1)))
+    wild = np.where(rng.random((7, 6)) < 0.1, 8.0, 0.0)
+    sources = Sources(
+        [
+            sources.matrices[0] + 0.5 * rough * rng.standard_normal((7, 6)) + wild,
+            sources.matrices[1],
+        ]
+    )
     closed_form = algorithm(sources, name, "offsets" in learned, learned)
     return sources, closed_form, *after(closed_form, n_sweeps)[:2]
 
 
 def from_the_top(objective, at, step=1e-3):
     """How far every coordinate is from the top of its parabola, which must bend down."""
-    at, found = np.asarray(at, dtype=float), []
+    at = np.asarray(at, dtype=float)
+    found = []
     middle = objective(at)
     for unit in step * np.eye(len(at)):
-        up, down = objective(at + unit), objective(at - unit)
+        up = objective(at + unit)
+        down = objective(at - unit)
         assert up + down < 2 * middle
         found.append(step * (up - down) / (2 * (2 * middle - up - down)))
     return np.abs(found).max()
@@ -216,7 +281,8 @@ def test_phi_is_the_best_gamma(make_sources, name):
     entries = entry_factors(sources, closed_form, before)
 
     def elbo(logs, i):
-        shape, rate = state.feature.shape.copy(), state.feature.rate.copy()
+        shape = state.feature.shape.copy()
+        rate = state.feature.rate.copy()
         shape[i], rate[i] = np.exp(logs)
         feature = noise.Gammas(state.feature.a, shape, rate)
         return by_entry(sources, closed_form, replace(before, feature=feature), entries)
@@ -232,9 +298,13 @@ def test_u_is_the_best_gamma(make_sources, name):
     entries = entry_factors(sources, closed_form, before)
 
     def elbo(logs, c, j):
-        shape, rate = state.sample[c].shape.copy(), state.sample[c].rate.copy()
+        shape = state.sample[c].shape.copy()
+        rate = state.sample[c].rate.copy()
         shape[j], rate[j] = np.exp(logs)
-        sample = [noise.Gammas(state.sample[c].a, shape, rate) if c == at else q for at, q in enumerate(state.sample)]
+        sample = [
+            noise.Gammas(state.sample[c].a, shape, rate) if c == at else q
+            for at, q in enumerate(state.sample)
+        ]
         given = replace(state, rates=before.rates, offsets=before.offsets, sample=sample)
         return by_entry(sources, closed_form, given, entries)
 
@@ -249,32 +319,48 @@ def test_offsets_and_their_scale_are_the_best(make_sources, name):
     entries = entry_factors(sources, closed_form, before)
 
     def elbo(values, c, i):
-        mean, variance = state.offsets.mean.copy(), state.offsets.variance.copy()
-        mean[c, i], variance[c, i] = values[0], np.exp(values[1])
+        mean = state.offsets.mean.copy()
+        variance = state.offsets.variance.copy()
+        mean[c, i] = values[0]
+        variance[c, i] = np.exp(values[1])
         offsets = replace(state.offsets, mean=mean, variance=variance)
-        return by_entry(sources, closed_form, replace(state, rates=before.rates, offsets=offsets), entries)
+        return by_entry(
+            sources, closed_form, replace(state, rates=before.rates, offsets=offsets), entries
+        )
 
     for c, i in ((0, 2), (1, 5)):
         at = [state.offsets.mean[c, i], np.log(state.offsets.variance[c, i])]
         assert from_the_top(lambda values, c=c, i=i: elbo(values, c, i), at) < 1e-5
 
     def of_scale(logs):
-        return by_entry(sources, closed_form, replace(state, offsets=replace(state.offsets, tau=np.exp(logs))), entries)
+        return by_entry(
+            sources,
+            closed_form,
+            replace(state, offsets=replace(state.offsets, tau=np.exp(logs))),
+            entries,
+        )
 
     assert from_the_top(of_scale, np.log(state.offsets.tau)) < 1e-5
 
 
 @pytest.mark.parametrize("name", NOISES)
 def test_rates_hyperparameters_and_learned_priors_are_the_best(make_sources, name):
-    """What a sweep ends with is at the top of the whole ELBO: B_c, a, a_c, nu_c, alpha and lambda_k."""
-    sources, closed_form, state, before = small(make_sources, name, learned=("offsets", "alpha", "lambda"), n_sweeps=12)
+    """What a sweep ends with is at the top of the whole ELBO: B_c, a, a_c, nu_c, alpha and
+    lambda_k.
+    """
+    sources, closed_form, state, before = small(
+        make_sources, name, learned=("offsets", "alpha", "lambda"), n_sweeps=12
+    )
     entries = entry_factors(sources, closed_form, before)
 
     def of(**changes):
         return by_entry(sources, closed_form, replace(state, **changes), entries)
 
     assert from_the_top(lambda logs: of(rates=np.exp(logs)), np.log(state.rates)) < 1e-5
-    assert from_the_top(lambda logs: of(lambdas=np.exp(logs)[:, None]), np.log(state.lambdas[:, 0])) < 1e-5
+    assert (
+        from_the_top(lambda logs: of(lambdas=np.exp(logs)[:, None]), np.log(state.lambdas[:, 0]))
+        < 1e-5
+    )
     inside = state.alphas[0] > LEAST_ALPHA
     assert inside.any()
 
@@ -314,16 +400,25 @@ def _at_the_top_or_bound(objective, value, least, most):
 
 @pytest.mark.parametrize("name", NOISES)
 def test_rows_by_a_loop_over_the_observed_entries(make_sources, name):
-    """S_i^-1 = diag nu + sum t phi u E[hh'] and mu_i = S_i sum t phi u z E[h] over what is observed, by brute force."""
-    sources, closed_form, state, before = small(make_sources, name, learned=("offsets",), missing=0.4)
+    """S_i^-1 = diag nu + sum t phi u E[hh'] and mu_i = S_i sum t phi u z E[h] over what is
+    observed, by brute force.
+    """
+    sources, closed_form, state, before = small(
+        make_sources, name, learned=("offsets",), missing=0.4
+    )
     entries = entry_factors(sources, closed_form, before)
     phi = np.ones(7) if state.feature is None else state.feature.shape / state.feature.rate
     for i in range(7):
-        precision, linear = np.diag(before.ridge[:, i]), np.zeros(3)
+        precision = np.diag(before.ridge[:, i])
+        linear = np.zeros(3)
         for c, x in enumerate(sources.matrices):
             t = closed_form.shapes[c] / before.rates[c]
             for j in np.flatnonzero(~np.isnan(x[i])):
-                u = 1.0 if before.sample is None else before.sample[c].shape[j] / before.sample[c].rate[j]
+                u = (
+                    1.0
+                    if before.sample is None
+                    else before.sample[c].shape[j] / before.sample[c].rate[j]
+                )
                 g = before.columns[c][:, j]
                 m = g / g.sum()
                 z = x[i, j]
@@ -331,15 +426,23 @@ def test_rows_by_a_loop_over_the_observed_entries(make_sources, name):
                     v = entries[c][0][i, j] / entries[c][1][i, j]
                     z = v * z + (1 - v) * entries[c][2][i, j]
                 weight = t * phi[i] * u
-                precision = precision + weight * (g.sum() * np.outer(m, m) + np.diag(m)) / (g.sum() + 1)
+                precision = precision + weight * (g.sum() * np.outer(m, m) + np.diag(m)) / (
+                    g.sum() + 1
+                )
                 linear = linear + weight * (z - before.offsets.mean[c, i]) * m
-        np.testing.assert_allclose(state.rows.mean[:, i], np.linalg.solve(precision, linear), rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(covariances(state.rows)[i], np.linalg.inv(precision), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(
+            state.rows.mean[:, i], np.linalg.solve(precision, linear), rtol=1e-8, atol=1e-10
+        )
+        np.testing.assert_allclose(
+            covariances(state.rows)[i], np.linalg.inv(precision), rtol=1e-8, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("name", ["source", "feature+sample", "robust"])
 def test_columns_by_a_general_purpose_optimiser(make_sources, name, monkeypatch):
-    """With Newton steps to the end, every column is at the top of the ELBO for the noise it was found at."""
+    """With Newton steps to the end, every column is at the top of the ELBO for the noise it was
+    found at.
+    """
     monkeypatch.setattr(cavi, "COLUMN_STEPS", 200)
     monkeypatch.setattr(cavi, "COLUMN_TOLERANCE", 1e-13)
     sources, closed_form, state, before = small(make_sources, name, learned=("offsets",))
@@ -357,10 +460,16 @@ def test_columns_by_a_general_purpose_optimiser(make_sources, name, monkeypatch)
 
 
 def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
-    """ln p - ln q over draws of W, H, s2, phi, u and o, with holes; all densities are SciPy's or written out here."""
-    sources, closed_form, state, _ = small(make_sources, "feature+sample", learned=("offsets",), n_sweeps=3)
+    """ln p - ln q over draws of W, H, s2, phi, u and o, with holes; all densities are SciPy's or
+    written out here.
+    """
+    sources, closed_form, state, _ = small(
+        make_sources, "feature+sample", learned=("offsets",), n_sweeps=3
+    )
     elbo = by_entry(sources, closed_form, state, [None, None])
-    rng, n, priors = np.random.default_rng(0), 40_000, closed_form.priors
+    rng = np.random.default_rng(0)
+    n = 40_000
+    priors = closed_form.priors
     values = np.zeros(n)
 
     def draw(q, p):
@@ -369,20 +478,27 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
         values += p.logpdf(draws) - q.logpdf(draws)
         return draws
 
-    rows = [multivariate_normal(m, s) for m, s in zip(state.rows.mean.T, covariances(state.rows), strict=True)]
+    rows = [
+        multivariate_normal(m, s)
+        for m, s in zip(state.rows.mean.T, covariances(state.rows), strict=True)
+    ]
     w = np.stack([q.rvs(n, random_state=rng) for q in rows], axis=1)
     values -= sum(q.logpdf(w[:, i]) for i, q in enumerate(rows))
-    values -= np.sqrt(state.rows.second_moment).sum() / priors.lambda_ + state.rows.mean.size * np.log(
-        2 * priors.lambda_
-    )
+    values -= np.sqrt(
+        state.rows.second_moment
+    ).sum() / priors.lambda_ + state.rows.mean.size * np.log(2 * priors.lambda_)
 
     def gammas(q):
         prior = gamma(q.a, scale=1 / q.a)
         return [draw(gamma(a, scale=1 / b), prior) for a, b in zip(q.shape, q.rate, strict=True)]
 
-    phi, alpha0 = gammas(state.feature), priors.dirichlet(3)
+    phi = gammas(state.feature)
+    alpha0 = priors.dirichlet(3)
     for c, x in enumerate(sources.matrices):
-        s2 = draw(invgamma(closed_form.shapes[c], scale=state.rates[c]), invgamma(priors.a0, scale=priors.b0))
+        s2 = draw(
+            invgamma(closed_form.shapes[c], scale=state.rates[c]),
+            invgamma(priors.a0, scale=priors.b0),
+        )
         u = gammas(state.sample[c])
         prior = norm(scale=np.sqrt(state.offsets.tau[c]))
         o = [
@@ -391,7 +507,9 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
         ]
         for j in range(x.shape[1]):
             g = state.columns[c][:, j]
-            log_h = np.stack([np.log(rng.gamma(a + 1, size=n)) + np.log(rng.random(n)) / a for a in g], axis=1)
+            log_h = np.stack(
+                [np.log(rng.gamma(a + 1, size=n)) + np.log(rng.random(n)) / a for a in g], axis=1
+            )
             log_h -= np.logaddexp.reduce(log_h, axis=1, keepdims=True)
             values += dirichlet.log_normaliser(alpha0) + log_h @ (alpha0 - 1)
             values -= dirichlet.log_normaliser(g) + log_h @ (g - 1)
@@ -404,14 +522,17 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
 
 
 def test_a_robust_elbo_bounds_that_of_its_factors(make_sources):
-    """Counting 1 - v at the old fit costs something: the bound is below the ELBO without it, and near it."""
+    """Counting 1 - v at the old fit costs something: the bound is below the ELBO without it, and
+    near it.
+    """
     sources, closed_form, state, before = small(make_sources, "robust", n_sweeps=60)
     entries = entry_factors(sources, closed_form, before)
     bound = by_entry(sources, closed_form, state, entries)
     cost = 0.0
     for c, x in enumerate(sources.matrices):
         g = state.columns[c]
-        m, seen = g / g.sum(axis=0), ~np.isnan(x)
+        m = g / g.sum(axis=0)
+        seen = ~np.isnan(x)
         second = moments.unpack(moments.column_moments(g), 3)
         rows = np.einsum("ki,li->ikl", state.rows.mean, state.rows.mean) + covariances(state.rows)
         mean = state.rows.mean.T @ m
@@ -426,11 +547,19 @@ def test_a_robust_elbo_bounds_that_of_its_factors(make_sources):
 @pytest.mark.parametrize("residual", [0.1, 1e3, 1e15, 1e25])
 def test_logarithms_of_many_factors_at_once_do_not_overflow(residual):
     """sum_i ln(1 + w r_i^2 / nu) of every column, however wild its entries are."""
-    n_rows, columns = 400, np.zeros((3, 2))
-    x, fit = np.outer(np.linspace(0.5, 1.5, n_rows), [residual, -2 * residual]), np.zeros((n_rows, 2))
-    shift, rows, ones = np.zeros(n_rows), np.linspace(1, 2, n_rows), np.ones(2)
-    moments.downweighted(x, shift, fit, 3.0, rows, ones, 5.0, np.empty_like(x), np.zeros(0), columns)
-    np.testing.assert_allclose(columns[2], np.log1p(3.0 * rows[:, None] * x**2 / 5.0).sum(axis=0), rtol=1e-10)
+    n_rows = 400
+    columns = np.zeros((3, 2))
+    x = np.outer(np.linspace(0.5, 1.5, n_rows), [residual, -2 * residual])
+    fit = np.zeros((n_rows, 2))
+    shift = np.zeros(n_rows)
+    rows = np.linspace(1, 2, n_rows)
+    ones = np.ones(2)
+    moments.downweighted(
+        x, shift, fit, 3.0, rows, ones, 5.0, np.empty_like(x), np.zeros(0), columns
+    )
+    np.testing.assert_allclose(
+        columns[2], np.log1p(3.0 * rows[:, None] * x**2 / 5.0).sum(axis=0), rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-3, 1.0, 1e6])
@@ -448,7 +577,9 @@ def test_nothing_gets_more_precise_than_the_bound(scale):
 
 @pytest.mark.parametrize("spread", [0.0, 0.3, 2.0])
 def test_gammas_and_their_shape_are_the_best_together(spread):
-    """No other a, each with its own best q, has a higher ELBO; and where all errors are as expected, a is large."""
+    """No other a, each with its own best q, has a higher ELBO; and where all errors are as
+    expected, a is large.
+    """
     rng = np.random.default_rng(1)
     counts = rng.integers(20, 60, 200).astype(float)
     errors = counts * (np.exp(spread * rng.standard_normal(200)) if spread else 1.0)
@@ -477,14 +608,19 @@ def test_offsets_and_their_scale_are_the_best_together(make_sources, shift):
 
         def elbo(tau, c=c):
             t = closed_form.shapes[c] / before.rates[c]
-            x, m = sources.matrices[c], dirichlet.mean(state.columns[c])
+            x = sources.matrices[c]
+            m = dirichlet.mean(state.columns[c])
             rest = x - state.rows.mean.T @ m
-            known, total = t * (~np.isnan(x)).sum(axis=1), t * np.nansum(rest, axis=1)
+            known = t * (~np.isnan(x)).sum(axis=1)
+            total = t * np.nansum(rest, axis=1)
             variance = 1 / (known + 1 / tau)
             mean = variance * total
             fitted = total * mean - 0.5 * known * (mean**2 + variance)
             return (
-                fitted + norm.logpdf(mean, scale=np.sqrt(tau)) - 0.5 * variance / tau + 0.5 * np.log(variance)
+                fitted
+                + norm.logpdf(mean, scale=np.sqrt(tau))
+                - 0.5 * variance / tau
+                + 0.5 * np.log(variance)
             ).sum()
 
         found = state.offsets.tau[c]
@@ -502,12 +638,16 @@ def test_degrees_of_freedom_are_the_best(at, tails):
 
 
 def test_the_robust_prior_is_students_t():
-    """With v integrated out an entry is Student's t of nu degrees of freedom and the scale that is reported."""
+    """With v integrated out an entry is Student's t of nu degrees of freedom and the scale that is
+    reported.
+    """
     for nu in (0.7, 3.0, 40.0):
         robust = noise.StudentT(nu)
         prior = gamma(0.5 * nu, scale=2 / (nu + 1))
         for x in (0.0, 1.0, 5.0):
-            density = quad(lambda v, x=x, p=prior: norm.pdf(x, scale=v**-0.5) * p.pdf(v), 0, np.inf, limit=300)[0]
+            density = quad(
+                lambda v, x=x, p=prior: norm.pdf(x, scale=v**-0.5) * p.pdf(v), 0, np.inf, limit=300
+            )[0]
             np.testing.assert_allclose(density, t.pdf(x, nu, scale=robust.scale), rtol=1e-5)
 
 
@@ -521,7 +661,9 @@ def test_the_learned_dirichlet_by_a_general_purpose_optimiser(n_components):
 
         def loss(log, mean_log=mean_log, n=n):
             alpha = np.exp(log)
-            return alpha.sum() - n * (gammaln(alpha.sum()) - gammaln(alpha).sum() + alpha @ mean_log)
+            return alpha.sum() - n * (
+                gammaln(alpha.sum()) - gammaln(alpha).sum() + alpha @ mean_log
+            )
 
         best = minimize(loss, np.zeros(n_components), method="BFGS", options={"gtol": 1e-7})
         np.testing.assert_allclose(ours, np.maximum(np.exp(best.x), LEAST_ALPHA), rtol=1e-3)
@@ -541,7 +683,8 @@ def test_an_unused_component_gets_the_least_alpha():
 
 def test_priors_wait_for_the_memberships_before_they_are_learned(make_sources):
     closed_form = algorithm(make_sources(), learned=("alpha", "lambda"))
-    first, state = closed_form.start(), after(closed_form, cavi.LEARNING_WAITS)[0]
+    first = closed_form.start()
+    state = after(closed_form, cavi.LEARNING_WAITS)[0]
     np.testing.assert_array_equal(state.lambdas, first.lambdas)
     np.testing.assert_array_equal(state.alphas, first.alphas)
     state, _ = closed_form.sweep(state)
@@ -553,4 +696,6 @@ def test_the_posterior_of_the_noise_is_about_the_noise_of_the_result(make_source
     """In the unit of the data, 30 here, and at the scale of the t for robust noise."""
     sources = Sources([30 * x for x in make_sources().matrices])
     result = registry.fit("cavi-bjmd", sources, 3, noise=name, max_sweeps=3)
-    np.testing.assert_allclose(np.sqrt(result.posterior.noise.rate / result.posterior.noise.shape), result.noise)
+    np.testing.assert_allclose(
+        np.sqrt(result.posterior.noise.rate / result.posterior.noise.shape), result.noise
+    )

@@ -1,4 +1,6 @@
-"""Fits beyond the paper's model: simpler models as special cases, recovery of known truth, and hard data."""
+"""Fits beyond the paper's model: simpler models as special cases, recovery of known truth, and hard
+data.
+"""
 
 from itertools import combinations
 
@@ -8,10 +10,9 @@ from scipy.special import gammaln, polygamma, psi
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
-from bjmd.inference import cavi, noise, offsets
+from bjmd.inference import cavi, noise, offsets, registry
 from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
-from bjmd_numerics.moments import Places
+from bjmd.numerics.moments import Places
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
 
@@ -20,7 +21,9 @@ def fit(matrices, n_components=3, method="cavi-bjmd", **options):
     return registry.fit(method, Sources(matrices), n_components, **options)
 
 
-def drawn(seed=0, n_features=60, n_samples=(120, 100), noise_sd=(0.3, 0.6), alpha=0.5, n_components=3):
+def drawn(
+    seed=0, n_features=60, n_samples=(120, 100), noise_sd=(0.3, 0.6), alpha=0.5, n_components=3
+):
     """Components, memberships by source, and data."""
     rng = np.random.default_rng(seed)
     components = rng.laplace(size=(n_features, n_components))
@@ -38,14 +41,19 @@ def drawn(seed=0, n_features=60, n_samples=(120, 100), noise_sd=(0.3, 0.6), alph
 
 @pytest.mark.parametrize("name", ["feature", "sample", "feature+sample"])
 def test_gammas_that_are_held_at_one_are_the_papers_noise(make_sources, name, monkeypatch):
-    """With a shape a that no data can move, phi and u are 1: |phi - 1| <= |n - error| / 2a, here about 1e-11.
+    """With a shape a that no data can move, phi and u are 1: |phi - 1| <= |n - error| / 2a, here
+    about 1e-11.
 
-    Sweeps without the loop, which would look at an ELBO of terms as large as a ln a, that is, at rounding.
+    Sweeps without the loop, which would look at an ELBO of terms as large as a ln a, that is, at
+    rounding.
     """
     monkeypatch.setattr(noise, "_least_shape", lambda counts: 1e12)
-    sources, states = make_sources(), []
+    sources = make_sources()
+    states = []
     for model in ("source", name):
-        closed_form = cavi.ClosedForm(sources, 3, Priors(), np.random.default_rng(0), noise.parsed(model))
+        closed_form = cavi.ClosedForm(
+            sources, 3, Priors(), np.random.default_rng(0), noise.parsed(model)
+        )
         state = closed_form.start()
         for _ in range(12):
             state, _ = closed_form.sweep(state)
@@ -84,21 +92,28 @@ def test_offsets_of_no_width_are_none(make_sources, monkeypatch):
 @pytest.mark.parametrize("shifted", [False, True])
 @pytest.mark.parametrize("name", NOISES)
 def test_missing_entries_of_which_there_are_none_change_nothing(make_sources, name, shifted):
-    """The code for missing entries with an empty list of them gives what the code for complete data gives."""
+    """The code for missing entries with an empty list of them gives what the code for complete data
+    gives.
+    """
     sources = make_sources()
     states = []
     for listed in (False, True):
-        closed_form = cavi.ClosedForm(sources, 3, Priors(), np.random.default_rng(0), noise.parsed(name), shifted)
+        closed_form = cavi.ClosedForm(
+            sources, 3, Priors(), np.random.default_rng(0), noise.parsed(name), shifted
+        )
         for view in closed_form.views if listed else ():
             view.missing = np.zeros(view.shape, dtype=bool)
-            view.by_row, view.by_column = Places.of(view.missing), Places.of(view.missing.T)
+            view.by_row = Places.of(view.missing)
+            view.by_column = Places.of(view.missing.T)
             view._places = view._at = np.nonzero(view.missing)
             view._values = view.matrix
             closed_form.has_gaps = True
         state = closed_form.start()
         for _ in range(6):
             state, objective = closed_form.sweep(state)
-        states.append((*state.columns, state.rates, state.rows.mean, state.rows.second_moment, objective))
+        states.append(
+            (*state.columns, state.rates, state.rows.mean, state.rows.second_moment, objective)
+        )
     for complete, by_gaps in zip(*states, strict=True):
         np.testing.assert_allclose(by_gaps, complete, rtol=1e-7)
 
@@ -109,8 +124,10 @@ def test_a_feature_that_a_source_lacks_leaves_its_memberships_to_the_others(make
     lacking = matrices[0].copy()
     lacking[20:] = np.nan
     result = fit([lacking, matrices[1]], tol=1e-10)
-    w, covariance = result.components[:20], result.posterior.components.covariance()[:20]
-    gram, precision = w.T @ w + covariance.sum(axis=0), 1 / result.noise[0] ** 2
+    w = result.components[:20]
+    covariance = result.posterior.components.covariance()[:20]
+    gram = w.T @ w + covariance.sum(axis=0)
+    precision = 1 / result.noise[0] ** 2
     for j in range(5):
         g = result.posterior.memberships[0].parameters[:, j]
 
@@ -118,10 +135,18 @@ def test_a_feature_that_a_source_lacks_leaves_its_memberships_to_the_others(make
             g = np.exp(log_g)
             s = g.sum()
             m = g / s
-            explained = (w.T @ lacking[:20, j]) @ m - (s * m @ gram @ m + np.diag(gram) @ m) / (2 * (s + 1))
-            return precision * explained + ((1.1 - g) * (psi(g) - psi(s))).sum() + gammaln(g).sum() - gammaln(s)
+            explained = (w.T @ lacking[:20, j]) @ m - (s * m @ gram @ m + np.diag(gram) @ m) / (
+                2 * (s + 1)
+            )
+            return (
+                precision * explained
+                + ((1.1 - g) * (psi(g) - psi(s))).sum()
+                + gammaln(g).sum()
+                - gammaln(s)
+            )
 
-        at, step = np.log(g), 1e-4
+        at = np.log(g)
+        step = 1e-4
         slopes = [(bound(at + e) - bound(at - e)) / (2 * step) for e in step * np.eye(3)]
         np.testing.assert_allclose(slopes, 0, atol=2e-3)
 
@@ -147,7 +172,8 @@ def test_features_of_unequal_noise_are_found():
 def test_samples_of_unequal_noise_are_found():
     rng = np.random.default_rng(1)
     components, memberships, _ = drawn(n_features=150)
-    matrices, truth = [], []
+    matrices = []
+    truth = []
     for h in memberships:
         times = np.exp(0.4 * rng.standard_normal(h.shape[1]))
         matrices.append(components @ h + 0.3 * times * rng.standard_normal((150, h.shape[1])))
@@ -198,7 +224,10 @@ def test_sources_without_a_shift_have_hardly_any_offset():
 def test_a_private_component_gets_a_small_alpha_elsewhere():
     rng = np.random.default_rng(4)
     components = rng.laplace(size=(60, 4))
-    private = [rng.dirichlet(np.full(4, 0.5), 150).T, np.vstack([rng.dirichlet(np.full(3, 0.5), 150).T, np.zeros(150)])]
+    private = [
+        rng.dirichlet(np.full(4, 0.5), 150).T,
+        np.vstack([rng.dirichlet(np.full(3, 0.5), 150).T, np.zeros(150)]),
+    ]
     matrices = [components @ h + 0.4 * rng.standard_normal((60, 150)) for h in private]
     results = [fit(matrices, 4, alpha0="learned", seed=seed) for seed in range(4)]
     result = min(results, key=lambda r: r.objective)
@@ -211,10 +240,11 @@ def test_a_private_component_gets_a_small_alpha_elsewhere():
 
 
 def test_alpha_of_the_draws_is_found():
-    """Between what the true memberships give, and what they give when each is blurred by its standard error.
+    """Between what the true memberships give, and what they give when each is blurred by its
+    standard error.
 
-    alpha rests on mean ln h, so on memberships near 0, which nobody can know better than to that standard error: the
-    noise over the spread of the components in the direction where it is least.
+    alpha rests on mean ln h, so on memberships near 0, which nobody can know better than to that
+    standard error: the noise over the spread of the components in the direction where it is least.
     """
     components, memberships, matrices = drawn(n_samples=(400, 300), noise_sd=(0.1, 0.1))
     result = fit(matrices, alpha0="learned", tol=1e-8)
@@ -224,7 +254,8 @@ def test_alpha_of_the_draws_is_found():
     for found, h in zip(result.model.alpha0[:, order], memberships, strict=True):
         n = h.shape[1]
         sharp, blurred = (
-            learned_dirichlet(np.log((h + e) / (1 + 3 * e)).mean(axis=1), np.ones(3), n) for e in (0.0, error)
+            learned_dirichlet(np.log((h + e) / (1 + 3 * e)).mean(axis=1), np.ones(3), n)
+            for e in (0.0, error)
         )
         by_chance = 2 / np.sqrt(n * polygamma(1, sharp))  # two standard errors
         assert (sharp - by_chance < found).all()
@@ -245,12 +276,16 @@ def test_components_that_are_not_needed_vanish(seed):
     correlation = np.corrcoef(result.components[:, order[2:]].T, components.T)[:3, 3:]
     assert (correlation.max(axis=0) > 0.97).all()
     true = np.sort([h.mean(axis=1) for h in memberships])
-    np.testing.assert_allclose(np.sort([h[order[2:]].mean(axis=1) for h in result.memberships]), true, atol=0.05)
+    np.testing.assert_allclose(
+        np.sort([h[order[2:]].mean(axis=1) for h in result.memberships]), true, atol=0.05
+    )
 
 
 @pytest.mark.parametrize("name", ["source", "feature"])
 def test_learned_scales_do_not_end_at_nothing(make_sources, name):
-    """From every start: scales that are learned from the first sweep on follow components that are still near 0."""
+    """From every start: scales that are learned from the first sweep on follow components that are
+    still near 0.
+    """
     matrices = make_sources(n_features=20, n_samples=(30, 25), noise=(0.3, 0.8)).matrices
     fixed = fit(matrices, noise=name)
     for seed in range(6):
@@ -271,7 +306,8 @@ def test_priors_are_learned_before_a_fit_may_end(make_sources):
 
 
 def constant_feature(x):
-    x[0][2], x[1][2] = 3.0, 3.0
+    x[0][2] = 3.0
+    x[1][2] = 3.0
 
 
 def constant_in_one(x):
@@ -309,9 +345,15 @@ def one_wild_entry(x):
 
 
 TROUBLE = [
-    constant_feature, constant_in_one, empty_in_one, one_sample, equal_samples, duplicate_features, hardly_any_entries,
+    constant_feature,
+    constant_in_one,
+    empty_in_one,
+    one_sample,
+    equal_samples,
+    duplicate_features,
+    hardly_any_entries,
     one_wild_entry,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("trouble", TROUBLE)
@@ -338,7 +380,9 @@ def test_hard_data_give_numbers_with_map(make_sources, trouble):
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("value", [0.0, 7.0])
 def test_data_that_are_all_the_same(name, value):
-    result = fit([np.full((6, 5), value), np.full((6, 4), value)], 2, noise=name, offsets=True, max_sweeps=40)
+    result = fit(
+        [np.full((6, 5), value), np.full((6, 4), value)], 2, noise=name, offsets=True, max_sweeps=40
+    )
     finite(result)
     np.testing.assert_allclose(result.components, value, atol=0.05)
 

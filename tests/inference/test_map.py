@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
 from bjmd.inference import map as map_bjmd
+from bjmd.inference import registry
 from bjmd.model import Priors, negative_log_joint
 from bjmd_paper.datasets import synthetic
 
@@ -18,7 +18,9 @@ FORMS = ("laplace", "hierarchical")
 
 
 def fit(sources, n_components=3, *, seed=0, **options):
-    return registry.fit("map-bjmd", sources, n_components, seed=seed, **({"priors": "paper"} | options))
+    return registry.fit(
+        "map-bjmd", sources, n_components, seed=seed, **({"priors": "paper"} | options)
+    )
 
 
 @pytest.mark.parametrize("prior", FORMS)
@@ -54,17 +56,23 @@ def test_the_trace_is_the_objective_of_the_model(make_sources):
     sources = make_sources()
     result = fit(sources, alpha0=[1.1, 1.5, 2.0], lambda_=0.5)
     priors = Priors([1.1, 1.5, 2.0], 0.5)
-    from_scratch = negative_log_joint(sources, result.components, result.memberships, result.noise**2, priors)
+    from_scratch = negative_log_joint(
+        sources, result.components, result.memberships, result.noise**2, priors
+    )
     np.testing.assert_allclose(result.objective, from_scratch, rtol=1e-10)
     assert result.objective == result.trace[-1]
 
 
 def test_the_hierarchical_trace_is_the_objective_with_z(make_sources):
-    """The paper's objective: the Laplace term replaced by z/lambda + ln(z)/2 + w^2/(2z) at the best z for each w."""
+    """The paper's objective: the Laplace term replaced by z/lambda + ln(z)/2 + w^2/(2z) at the best
+    z for each w.
+    """
     sources = make_sources()
     result = fit(sources, prior="hierarchical", lambda_=0.5)
     priors = Priors(lambda_=0.5)
-    total = negative_log_joint(sources, result.components, result.memberships, result.noise**2, priors)
+    total = negative_log_joint(
+        sources, result.components, result.memberships, result.noise**2, priors
+    )
     total -= np.abs(result.components).sum() / 0.5
     for w in result.components.ravel():
         floor = np.log(map_bjmd.Z_FLOOR * 0.5)
@@ -79,26 +87,37 @@ def test_the_hierarchical_trace_is_the_objective_with_z(make_sources):
 
 
 def test_the_solution_is_stationary_in_every_block(make_sources):
-    """At a tight tolerance: gradient in W inside the subdifferential, in s2 zero, H optimal for its columns."""
+    """At a tight tolerance: gradient in W inside the subdifferential, in s2 zero, H optimal for its
+    columns.
+    """
     sources = make_sources(n_samples=(40, 30), n_features=20)
     result = fit(sources, tol=1e-14, max_sweeps=20_000, alpha0=1.5)
-    w, s2 = result.components, result.noise**2
-    gradient = sum((w @ h - x) @ h.T / v for x, h, v in zip(sources.matrices, result.memberships, s2, strict=True))
+    w = result.components
+    s2 = result.noise**2
+    gradient = sum(
+        (w @ h - x) @ h.T / v
+        for x, h, v in zip(sources.matrices, result.memberships, s2, strict=True)
+    )
     large = np.abs(w) > 1e-3
     np.testing.assert_allclose(gradient[large], -np.sign(w[large]), atol=2e-4)
     assert np.abs(gradient[~large]).max(initial=0) <= 1 + 1e-3
     for x, h, v in zip(sources.matrices, result.memberships, s2, strict=True):
-        np.testing.assert_allclose(v, (0.02 + ((x - w @ h) ** 2).sum()) / (0.02 + x.size + 2), rtol=1e-6)
+        np.testing.assert_allclose(
+            v, (0.02 + ((x - w @ h) ** 2).sum()) / (0.02 + x.size + 2), rtol=1e-6
+        )
         slope = w.T @ (w @ h - x) / v - 0.5 / h
         spread = (slope - (h * slope).sum(axis=0)) * h
         assert np.abs(spread).max() <= 1e-4 * np.abs(w.T @ x / v).max()
 
 
 def test_one_row_of_the_components_by_the_normal_equations(rng):
-    """The batched ridge against numpy for every row, including rows with a variance of exactly zero."""
+    """The batched ridge against numpy for every row, including rows with a variance of exactly
+    zero.
+    """
     half = rng.standard_normal((4, 9))
     precision = half @ half.T
-    linear, variance = rng.standard_normal((4, 70)), rng.uniform(0.1, 2, size=(4, 70))
+    linear = rng.standard_normal((4, 70))
+    variance = rng.uniform(0.1, 2, size=(4, 70))
     out = np.empty_like(linear)
     map_bjmd._ridge_rows(0, 70, precision, linear, variance, out)
     for i in range(70):
@@ -108,7 +127,9 @@ def test_one_row_of_the_components_by_the_normal_equations(rng):
     map_bjmd._ridge_rows(0, 70, precision, linear, variance, out)
     assert (out[2] == 0).all()
     kept = [0, 1, 3]
-    expected = np.linalg.solve(precision[np.ix_(kept, kept)] + np.diag(1 / variance[kept, 0]), linear[kept, 0])
+    expected = np.linalg.solve(
+        precision[np.ix_(kept, kept)] + np.diag(1 / variance[kept, 0]), linear[kept, 0]
+    )
     np.testing.assert_allclose(out[kept, 0], expected, rtol=1e-10)
 
 
@@ -117,7 +138,9 @@ def test_momentum_needs_fewer_sweeps_and_ends_no_higher(monkeypatch):
     rng = np.random.default_rng(0)
     position = np.linspace(0, 1, 100)[:, None]
     waves = 1 + 0.5 * np.cos(2 * np.pi * (position * rng.integers(1, 6, 8) + rng.random(8)))
-    sources = Sources([waves @ rng.dirichlet(np.full(8, 0.5), 90).T + 0.05 * rng.standard_normal((100, 90))])
+    sources = Sources(
+        [waves @ rng.dirichlet(np.full(8, 0.5), 90).T + 0.05 * rng.standard_normal((100, 90))]
+    )
     for seed in range(3):
         quick = fit(sources, 8, seed=seed, tol=1e-9, max_sweeps=150)
         printed = fit(sources, 8, seed=seed, prior="hierarchical", tol=1e-9, max_sweeps=20)
@@ -135,7 +158,10 @@ def test_momentum_needs_fewer_sweeps_and_ends_no_higher(monkeypatch):
 def test_sparse_equals_dense(make_sources, prior):
     dense = make_sources()
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in dense.matrices]
-    results = [fit(Sources([make(x) for x in cut]), prior=prior) for make in (np.asarray, scipy.sparse.csr_array)]
+    results = [
+        fit(Sources([make(x) for x in cut]), prior=prior)
+        for make in (np.asarray, scipy.sparse.csr_array)
+    ]
     np.testing.assert_allclose(results[0].components, results[1].components, atol=1e-8)
     np.testing.assert_allclose(results[0].trace, results[1].trace, rtol=1e-10)
 
@@ -165,7 +191,8 @@ def test_cat_variant_is_the_same_code_on_concatenated_sources(make_sources):
 
 
 def test_splitting_a_source_with_tied_noise_changes_nothing(make_sources, monkeypatch):
-    """One source, or the same columns as two sources held at one common noise level, give the same W and H.
+    """One source, or the same columns as two sources held at one common noise level, give the same
+    W and H.
 
     Noise is tied by a prior so strong that the data cannot move it.
     """
@@ -181,7 +208,8 @@ def test_splitting_a_source_with_tied_noise_changes_nothing(make_sources, monkey
 
     monkeypatch.setattr(map_bjmd, "random_memberships", same_columns)
     tied = {"a0": 1e12, "b0": 0.5e12, "tol": 1e-9}
-    one, two = fit(whole, **tied), fit(parts, **tied)
+    one = fit(whole, **tied)
+    two = fit(parts, **tied)
     np.testing.assert_allclose(two.noise, [np.sqrt(0.5)] * 2, rtol=1e-6)
     np.testing.assert_allclose(one.components, two.components, atol=1e-6)
     np.testing.assert_allclose(one.memberships[0], np.hstack(two.memberships), atol=1e-6)
@@ -215,7 +243,8 @@ def test_recovers_the_truth_of_the_large_data():
     result = fit(drawn.sources, 10, tol=1e-6)
     assert result.converged
     np.testing.assert_allclose(result.noise, [1.0, 2.5, 4.0], rtol=0.03)
-    # every true pattern has a component that looks like it, up to the noise that is left in the mean of its samples
+    # every true pattern has a component that looks like it, up to the noise that is left in the
+    # mean of its samples
     correlation = np.corrcoef(drawn.components[:, :-1].T, result.components.T)[:9, 9:]
     assert (correlation.max(axis=1) > 0.95).all()
 
@@ -227,7 +256,9 @@ def test_an_unconverged_fit_says_so(make_sources):
     assert len(result.trace) == 3
 
 
-def test_the_stopping_rule_is_the_papers_and_with_momentum_asks_for_three_small_changes(make_sources):
+def test_the_stopping_rule_is_the_papers_and_with_momentum_asks_for_three_small_changes(
+    make_sources,
+):
     for prior, in_a_row in (("hierarchical", 1), ("laplace", 3)):
         result = fit(make_sources(), prior=prior, tol=1e-3)
         change = np.abs(np.diff(result.trace)) / np.abs(result.trace[:-1])
@@ -239,7 +270,8 @@ def test_the_stopping_rule_is_the_papers_and_with_momentum_asks_for_three_small_
 
 def test_z_moves_from_the_first_sweep_unless_it_is_held(make_sources):
     """The ridge of the second sweep is Z at its best for the first W, or still lambda^2."""
-    sources, lambda_ = make_sources(), 0.5
+    sources = make_sources()
+    lambda_ = 0.5
     form = map_bjmd.PRIORS_OF_W["hierarchical"](lambda_)
     for hold, moved in ((0, [1, 2, 3]), (2, [3])):
         algorithm = map_bjmd.PosteriorMode(
@@ -248,7 +280,11 @@ def test_z_moves_from_the_first_sweep_unless_it_is_held(make_sources):
         state = algorithm.start()
         for sweep in (1, 2, 3):
             state, _ = algorithm.sweep(state)
-            z = form.ridge_variance(state.wt) if sweep in moved else np.full_like(state.wt, lambda_**2)
+            z = (
+                form.ridge_variance(state.wt)
+                if sweep in moved
+                else np.full_like(state.wt, lambda_**2)
+            )
             np.testing.assert_array_equal(state.ridge_variance, z)
 
 
@@ -265,7 +301,10 @@ def test_the_stopping_rule_sleeps_only_while_z_is_held(make_sources):
         ({"alpha0": 0.5}, "alpha0 is 0.5"),
         ({"lambda_": -1}, "lambda_ is -1"),
         ({"tol": 0}, "tol is 0"),
-        ({"prior": "hierarchical", "hold": -1}, "hold is -1; it must be a whole number of at least 0"),
+        (
+            {"prior": "hierarchical", "hold": -1},
+            "hold is -1; it must be a whole number of at least 0",
+        ),
         ({"hold": 5}, "hold is 5, but only prior='hierarchical' has a Z to hold; leave hold out"),
         ({"max_sweeps": 0}, "max_sweeps is 0"),
     ],
@@ -278,48 +317,76 @@ def test_bad_options(make_sources, options, message):
 @pytest.mark.parametrize("prior", ["laplace", "hierarchical"])
 @pytest.mark.parametrize("seed", range(12))
 def test_the_objective_never_rises_on_data_without_noise(prior, seed):
-    """The residual is then a difference of nearly equal numbers; duplicated samples and a tiny b0 make it worse."""
+    """The residual is then a difference of nearly equal numbers; duplicated samples and a tiny b0
+    make it worse.
+    """
     rng = np.random.default_rng(seed)
     x = rng.laplace(size=(15, 3)) @ rng.dirichlet(np.ones(3), 8).T
     x = np.repeat(x if seed % 2 else x[:, :1], 3, axis=1)
-    result = registry.fit("map-bjmd", Sources([x]), 2 + seed % 2, prior=prior, b0=1e-6, tol=1e-9, max_sweeps=300)
+    result = registry.fit(
+        "map-bjmd", Sources([x]), 2 + seed % 2, prior=prior, b0=1e-6, tol=1e-9, max_sweeps=300
+    )
     assert np.diff(result.trace).max(initial=0) <= 1e-7
 
 
 def test_before_the_first_sweep_missing_entries_are_feature_means(make_sources):
-    """The first W, which knows no fit yet, is that of data with the mean of all sources in every hole."""
-    holed = [np.where(np.random.default_rng(1).random(x.shape) < 0.3, np.nan, x) for x in make_sources().matrices]
+    """The first W, which knows no fit yet, is that of data with the mean of all sources in every
+    hole.
+    """
+    holed = [
+        np.where(np.random.default_rng(1).random(x.shape) < 0.3, np.nan, x)
+        for x in make_sources().matrices
+    ]
     means = np.nanmean(np.hstack(holed), axis=1)[:, None]
     filled = [np.where(np.isnan(x), means, x) for x in holed]
 
     def mode(matrices):
         form = map_bjmd._Laplace(1.0)
-        return map_bjmd.PosteriorMode(Sources(matrices), 3, Priors(), form, np.random.default_rng(0))
+        return map_bjmd.PosteriorMode(
+            Sources(matrices), 3, Priors(), form, np.random.default_rng(0)
+        )
 
-    with_holes, without = mode(holed), mode(filled)
+    with_holes = mode(holed)
+    without = mode(filled)
     for view, x in zip(with_holes.views, filled, strict=True):
         np.testing.assert_allclose(view.matrix, x, rtol=1e-12)
-    np.testing.assert_allclose([with_holes.norm(c) for c in (0, 1)], [without.norm(c) for c in (0, 1)], rtol=1e-12)
+    np.testing.assert_allclose(
+        [with_holes.norm(c) for c in (0, 1)], [without.norm(c) for c in (0, 1)], rtol=1e-12
+    )
     state = without.start()
-    first = [m.sweep(dataclasses.replace(state, columns=[None, None]))[0].wt for m in (with_holes, without)]
+    first = [
+        m.sweep(dataclasses.replace(state, columns=[None, None]))[0].wt
+        for m in (with_holes, without)
+    ]
     np.testing.assert_allclose(first[0], first[1], rtol=1e-10)
 
 
 def test_the_start_is_the_documented_one(make_sources):
-    """docs/derivation.md, 3.6: memberships near corners, the noise that is best for W = 0, and v = lambda^2."""
-    sources, priors = make_sources(), Priors(1.1, 0.7, 2.0, 0.5)
-    state = map_bjmd.PosteriorMode(sources, 3, priors, map_bjmd._Laplace(0.7), np.random.default_rng(4)).start()
+    """docs/derivation.md, 3.6: memberships near corners, the noise that is best for W = 0, and v =
+    lambda^2.
+    """
+    sources = make_sources()
+    priors = Priors(1.1, 0.7, 2.0, 0.5)
+    state = map_bjmd.PosteriorMode(
+        sources, 3, priors, map_bjmd._Laplace(0.7), np.random.default_rng(4)
+    ).start()
     rng = np.random.default_rng(4)
-    for x, h, variance in zip(sources.matrices, state.memberships, state.noise_variances, strict=True):
+    for x, h, variance in zip(
+        sources.matrices, state.memberships, state.noise_variances, strict=True
+    ):
         np.testing.assert_allclose(h, rng.dirichlet(np.full(3, 0.1), x.shape[1]).T)
         np.testing.assert_allclose(variance, (2 * 0.5 + (x**2).sum()) / (2 * 2.0 + x.size + 2))
     np.testing.assert_allclose(state.ridge_variance, np.full((3, 12), 0.49))
 
 
 def test_a_fit_that_calls_itself_converged_hardly_moves_any_more():
-    """Whole numbers on which a fit whose momentum was in ln H stopped, at 1e-5 nats per entry, 0.11 from its end."""
+    """Whole numbers on which a fit whose momentum was in ln H stopped, at 1e-5 nats per entry, 0.11
+    from its end.
+    """
     sources = Sources([np.random.default_rng(0).integers(0, 9, (5, 21)).astype(float)])
-    results = [registry.fit("map-bjmd", sources, 4, **tol) for tol in ({"tol": 1e-5}, {}, {"tol": 1e-8})]
+    results = [
+        registry.fit("map-bjmd", sources, 4, **tol) for tol in ({"tol": 1e-5}, {}, {"tol": 1e-8})
+    ]
     assert all(result.converged for result in results)
     early, default, late = (result.memberships[0] for result in results)
     assert np.abs(default - late).max() < 0.02
@@ -328,7 +395,9 @@ def test_a_fit_that_calls_itself_converged_hardly_moves_any_more():
 
 def test_momentum_moves_memberships_in_a_straight_line_and_leaves_some_of_each(make_sources):
     sources = make_sources()
-    first = map_bjmd.PosteriorMode(sources, 3, Priors(), map_bjmd._Laplace(1.0), np.random.default_rng(4)).start()
+    first = map_bjmd.PosteriorMode(
+        sources, 3, Priors(), map_bjmd._Laplace(1.0), np.random.default_rng(4)
+    ).start()
     second = dataclasses.replace(first, memberships=[0.9 * h + 0.1 / 3 for h in first.memberships])
     ends = second.vector()
     there = second.at(ends + 0.5 * (ends - first.vector()))

@@ -7,7 +7,7 @@ import scipy.sparse
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd.model import Priors
 
 METHODS = ["cavi-bjmd", "map-bjmd"]
@@ -25,7 +25,9 @@ CASES = [(method, options) for method in METHODS for options in OPTIONS[method]]
 
 def fit(method, matrices, options, n_components=3):
     """As many sweeps as it takes to be far from the start, and not so many that rounding has grown."""
-    return registry.fit(method, Sources(matrices), n_components, tol=1e-12, max_sweeps=25, **options)
+    return registry.fit(
+        method, Sources(matrices), n_components, tol=1e-12, max_sweeps=25, **options
+    )
 
 
 @pytest.fixture
@@ -38,12 +40,16 @@ def assert_equal_but_for(changed, plain, factor=1.0, shift=0.0):
         np.testing.assert_allclose(h, expected, atol=1e-6)
     np.testing.assert_allclose(changed.noise, factor * plain.noise, rtol=1e-6)
     spread = np.abs(plain.components).max()
-    np.testing.assert_allclose((changed.components - shift) / factor, plain.components, atol=1e-6 * spread)
+    np.testing.assert_allclose(
+        (changed.components - shift) / factor, plain.components, atol=1e-6 * spread
+    )
     assert len(changed.trace) == len(plain.trace)
     if plain.posterior is not None:
         sd = plain.posterior.components.sd
         np.testing.assert_allclose(changed.posterior.components.sd / factor, sd, rtol=1e-5)
-        np.testing.assert_allclose(changed.posterior.noise.sd / factor, plain.posterior.noise.sd, rtol=1e-5)
+        np.testing.assert_allclose(
+            changed.posterior.noise.sd / factor, plain.posterior.noise.sd, rtol=1e-5
+        )
     if plain.model.offsets is not None:
         np.testing.assert_allclose(changed.model.offsets / factor, plain.model.offsets, atol=1e-6)
     for name in ("feature_precision", "sample_precision", "degrees_of_freedom", "alpha0"):
@@ -59,7 +65,9 @@ def test_another_unit(matrices, method, options, factor):
     scaled = fit(method, [factor * x for x in matrices], options)
     assert_equal_but_for(scaled, plain, factor)
     n = sum(x.size for x in matrices)
-    np.testing.assert_allclose(scaled.trace - n * np.log(factor), plain.trace, rtol=1e-9, atol=1e-9 * n * 230)
+    np.testing.assert_allclose(
+        scaled.trace - n * np.log(factor), plain.trace, rtol=1e-9, atol=1e-9 * n * 230
+    )
 
 
 @pytest.mark.parametrize(("method", "options"), CASES)
@@ -77,13 +85,18 @@ def test_missing_entries_have_no_unit_and_no_origin_either(matrices, method):
     holed = [np.where(rng.random(x.shape) < 0.3, np.nan, x) for x in matrices]
     shift = 1e4 * rng.standard_normal((20, 1))
     assert_equal_but_for(
-        fit(method, [1e-30 * (x + shift) for x in holed], {}), fit(method, holed, {}), 1e-30, 1e-30 * shift
+        fit(method, [1e-30 * (x + shift) for x in holed], {}),
+        fit(method, holed, {}),
+        1e-30,
+        1e-30 * shift,
     )
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_sources_stop_at_the_same_sweep_in_any_unit(matrices, method):
-    results = [registry.fit(method, Sources([c * x for x in matrices]), 3) for c in (1.0, 1e-50, 1e50)]
+    results = [
+        registry.fit(method, Sources([c * x for x in matrices]), 3) for c in (1.0, 1e-50, 1e50)
+    ]
     assert all(result.converged for result in results)
     assert len({len(result.trace) for result in results}) == 1
 
@@ -100,13 +113,17 @@ def test_given_numbers_are_in_the_unit_of_the_data(matrices, method):
 
 
 def test_the_unit_and_the_origin_by_hand(matrices):
-    """A source counts by the inverse of its variance; the unit is the root mean square around the origin."""
+    """A source counts by the inverse of its variance; the unit is the root mean square around the
+    origin.
+    """
     rng = np.random.default_rng(3)
     holed = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in matrices]
     for given in (matrices, holed):
         weights = [1 / np.nanmean((x - np.nanmean(x, axis=1, keepdims=True)) ** 2) for x in given]
         top = sum(w * np.nansum(x, axis=1) for w, x in zip(weights, given, strict=True))
-        origin = top / sum(w * (~np.isnan(x)).sum(axis=1) for w, x in zip(weights, given, strict=True))
+        origin = top / sum(
+            w * (~np.isnan(x)).sum(axis=1) for w, x in zip(weights, given, strict=True)
+        )
         unit = np.sqrt(np.nanmean((np.hstack(given) - origin[:, None]) ** 2))
         found = centre(Sources(given))
         np.testing.assert_allclose(found[0], unit, rtol=1e-12)
@@ -115,22 +132,31 @@ def test_the_unit_and_the_origin_by_hand(matrices):
 
 @pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
 def test_samples_that_are_all_the_same_have_no_unit_of_rounding(method):
-    """The mean of three equal numbers is off by a rounding error, which is not what the data vary by."""
+    """The mean of three equal numbers is off by a rounding error, which is not what the data vary
+    by.
+    """
     column = np.random.default_rng(3).standard_normal((11, 1))
     x = np.repeat(column, 3, axis=1)
     x[[0, 2, 5], [0, 1, 0]] = np.nan
     assert centre(Sources([x]))[0] == 1
     result = registry.fit(method, Sources([x]), 3, a0=78.0)
     assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace).max()).all()
-    np.testing.assert_allclose(result.components @ result.memberships[0], np.repeat(column, 3, axis=1), atol=0.05)
+    np.testing.assert_allclose(
+        result.components @ result.memberships[0], np.repeat(column, 3, axis=1), atol=0.05
+    )
 
 
 def test_a_source_that_is_its_own_origin_has_a_residual(rng):
-    """A source without any spread is the origin of all.  It has no norm, and a fit to it is all cancellation."""
-    h, left = np.array([[0.7], [0.3]]), 1e-10 * np.arange(6)
+    """A source without any spread is the origin of all.  It has no norm, and a fit to it is all
+    cancellation.
+    """
+    h = np.array([[0.7], [0.3]])
+    left = 1e-10 * np.arange(6)
     view = View(np.full((6, 1), 7.0), 0, 2.0, np.full(6, 7.0))
     for _ in range(20):  # in half of them rounding is below zero, which was noticed
-        w = rng.standard_normal((6, 1)) * np.array([1.0, -7 / 3])  # times h it is zero but for rounding
+        w = rng.standard_normal((6, 1)) * np.array(
+            [1.0, -7 / 3]
+        )  # times h it is zero but for rounding
         w[:, 0] += left / 0.7
         rss = view.residual_sum_of_squares(w.T.copy(), h, 0.0, w.T @ w, view.times_components(w.T))
         np.testing.assert_allclose(rss, left @ left, rtol=1e-4)
@@ -155,7 +181,10 @@ def mapped(x, path):
     [
         ("cavi-bjmd", {}),
         ("map-bjmd", {}),
-        ("cavi-bjmd", {"noise": "feature", "offsets": True, "alpha0": "learned", "lambda_": "learned"}),
+        (
+            "cavi-bjmd",
+            {"noise": "feature", "offsets": True, "alpha0": "learned", "lambda_": "learned"},
+        ),
         ("cavi-catbjmd", {"noise": "feature"}),
     ],
 )
@@ -176,7 +205,8 @@ def test_noise_by_sample_of_sparse_data(matrices):
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in matrices]
     options = {"noise": "feature+sample", "offsets": True}
     assert_equal_but_for(
-        fit("cavi-bjmd", [scipy.sparse.csr_array(x) for x in cut], options), fit("cavi-bjmd", cut, options)
+        fit("cavi-bjmd", [scipy.sparse.csr_array(x) for x in cut], options),
+        fit("cavi-bjmd", cut, options),
     )
 
 
@@ -185,15 +215,22 @@ def test_a_view_is_the_matrix_that_it_stands_for(kind):
     """Every sum and product of z = (x - origin) / unit - shift, by NumPy on the matrix itself."""
     rng = np.random.default_rng(4)
     x = np.where(rng.random((9, 7)) < 0.5, 0.0, rng.standard_normal((9, 7)))
-    origin, shift = rng.standard_normal(9), rng.standard_normal(9)
+    origin = rng.standard_normal(9)
+    shift = rng.standard_normal(9)
     if kind == "holed":
         x[rng.random(x.shape) < 0.3] = np.nan
-    view = View(scipy.sparse.csc_array(x) if kind == "sparse" else x, int(np.isnan(x).sum()), 2.5, origin)
-    phi, u, h, wt = rng.random(9), rng.random(7), rng.random((3, 7)), rng.standard_normal((3, 9))
+    view = View(
+        scipy.sparse.csc_array(x) if kind == "sparse" else x, int(np.isnan(x).sum()), 2.5, origin
+    )
+    phi = rng.random(9)
+    u = rng.random(7)
+    h = rng.random((3, 7))
+    wt = rng.standard_normal((3, 9))
     for moved in (None, shift, 2 * shift, None):
         view.move(moved)
         z = (x - origin[:, None]) / 2.5 - (0.0 if moved is None else moved[:, None])
-        seen, z = ~np.isnan(z), np.nan_to_num(z)
+        seen = ~np.isnan(z)
+        z = np.nan_to_num(z)
         for found, expected in (
             (view.times_memberships(h), (z @ h.T).T),
             (view.times_components(wt), wt @ z),
@@ -220,7 +257,9 @@ def test_noise_that_needs_the_matrix_refuses_files(matrices, name, tmp_path):
 
 def test_robust_noise_refuses_sparse_data(matrices):
     with pytest.raises(InputError, match="would make sparse data dense"):
-        registry.fit("cavi-bjmd", Sources([scipy.sparse.csc_array(x) for x in matrices]), 3, noise="robust")
+        registry.fit(
+            "cavi-bjmd", Sources([scipy.sparse.csc_array(x) for x in matrices]), 3, noise="robust"
+        )
 
 
 def test_a_name_of_no_prior_is_refused(matrices):

@@ -1,4 +1,6 @@
-"""The membership subproblem against its own formula, finite differences, sampling and a general-purpose optimiser."""
+"""The membership subproblem against its own formula, finite differences, sampling and a
+general-purpose optimiser.
+"""
 
 import numpy as np
 import pytest
@@ -6,8 +8,8 @@ import scipy.stats
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
-from bjmd_numerics import dirichlet, moments
-from bjmd_numerics.polygamma import gamma_functions
+from bjmd.numerics import dirichlet, moments
+from bjmd.numerics.polygamma import gamma_functions
 
 
 def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):
@@ -20,7 +22,9 @@ def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):
 
 
 def f(g, gram, b, precision, alpha0):
-    """One column's part of the ELBO in the form of docs/derivation.md, 4.4, through the moments of h."""
+    """One column's part of the ELBO in the form of docs/derivation.md, 4.4, through the moments of
+    h.
+    """
     s = g.sum()
     m = g / s
     explained = b @ m - (s * m @ gram @ m + np.diag(gram) @ m) / (2 * (s + 1))
@@ -30,19 +34,29 @@ def f(g, gram, b, precision, alpha0):
 
 
 def derivatives(gram, linear, precision, alpha0, g, gaps=None):
-    """f, its gradient and its curvature in ln g from the parts of the compiled function, for every column of g."""
+    """f, its gradient and its curvature in ln g from the parts of the compiled function, for every
+    column of g.
+    """
     size, n = g.shape
     precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (n,)))
     gaps = np.empty((0, n)) if gaps is None else gaps
-    point, functions, state = np.vstack([g, np.empty(n)]), np.empty((4, size + 1, n)), np.empty((size + 2, n))
-    value, gradient, matrix = np.empty(n), np.empty((size, n)), np.empty((size, size, n))
+    point = np.vstack([g, np.empty(n)])
+    functions = np.empty((4, size + 1, n))
+    state = np.empty((size + 2, n))
+    value = np.empty(n)
+    gradient = np.empty((size, n))
+    matrix = np.empty((size, size, n))
     dirichlet._sum_up(linear, point, state)
     gamma_functions(point, functions)
     dirichlet._evaluate(gram, gaps, precision, alpha0, point, functions, state, value)
     dirichlet._gradient(linear, precision, alpha0, point, functions, state, gradient)
-    dirichlet._curvature(gram, gaps, linear, precision, alpha0, point, functions, state, gradient, matrix)
+    dirichlet._curvature(
+        gram, gaps, linear, precision, alpha0, point, functions, state, gradient, matrix
+    )
     natural = np.empty_like(matrix)
-    dirichlet._natural_curvature(gram, gaps, precision, point, functions, state, np.zeros(n), natural)
+    dirichlet._natural_curvature(
+        gram, gaps, precision, point, functions, state, np.zeros(n), natural
+    )
     return value, gradient, symmetric(matrix), symmetric(natural)
 
 
@@ -109,18 +123,28 @@ def test_natural_curvature_is_the_formula():
         ones = np.ones(3)
         data = gram - np.outer(ones, v) - np.outer(v, ones) + m @ v
         full = np.diag(trigamma(g[:, j])) - trigamma(s) + precision / (s * (s + 1)) * data
-        np.testing.assert_allclose(natural[j], full * np.outer(g[:, j], g[:, j]), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            natural[j], full * np.outer(g[:, j], g[:, j]), rtol=1e-5, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_what_a_column_explains_and_how_far_it_moved(missing):
-    """L(g) = b.E[h] - <G - gap, E[hh']> / 2, whatever the precision; and the largest change of an E[h]."""
+    """L(g) = b.E[h] - <G - gap, E[hh']> / 2, whatever the precision; and the largest change of an
+    E[h].
+    """
     gram, linear, _, alpha0 = problem(3, 150)
-    start, precision = np.ones((3, 150)), np.linspace(0.1, 2, 150)
+    start = np.ones((3, 150))
+    precision = np.linspace(0.1, 2, 150)
     gaps = 0.2 * moments.column_moments(np.ones((3, 150))).T.copy() if missing else None
-    best = dirichlet.maximise(gram, linear, precision, alpha0, start, tol=1e-4, max_steps=1, gaps=gaps)
-    m, s = dirichlet.mean(best.g), best.g.sum(axis=0)
-    np.testing.assert_allclose(best.explained, moments.explained(linear, gram, gaps, m, s / (s + 1)), rtol=1e-12)
+    best = dirichlet.maximise(
+        gram, linear, precision, alpha0, start, tol=1e-4, max_steps=1, gaps=gaps
+    )
+    m = dirichlet.mean(best.g)
+    s = best.g.sum(axis=0)
+    np.testing.assert_allclose(
+        best.explained, moments.explained(linear, gram, gaps, m, s / (s + 1)), rtol=1e-12
+    )
     assert dirichlet.move(best.g, start) == np.abs(m - 1 / 3).max() > 0.01
 
 
@@ -128,7 +152,9 @@ def test_what_a_column_explains_and_how_far_it_moved(missing):
 @pytest.mark.parametrize("precision", [1e-3, 1.0, 100.0])
 def test_maximum_agrees_with_a_general_purpose_optimiser(alpha0, precision):
     gram, linear, precision, weights = problem(3, 12, precision=precision, alpha0=alpha0)
-    solution = dirichlet.maximise(gram, linear, precision, weights, np.ones((3, 12)), tol=1e-12, max_steps=500)
+    solution = dirichlet.maximise(
+        gram, linear, precision, weights, np.ones((3, 12)), tol=1e-12, max_steps=500
+    )
     for j in range(12):
         brute = max(
             -minimize(
@@ -141,14 +167,19 @@ def test_maximum_agrees_with_a_general_purpose_optimiser(alpha0, precision):
         )
         assert solution.value[j] >= brute - 1e-6
         np.testing.assert_allclose(
-            solution.value[j], f(solution.g[:, j], gram, linear[:, j], precision, weights), rtol=1e-9, atol=1e-8
+            solution.value[j],
+            f(solution.g[:, j], gram, linear[:, j], precision, weights),
+            rtol=1e-9,
+            atol=1e-8,
         )
 
 
 def test_without_data_the_posterior_is_the_prior():
     alpha0 = np.array([1.0, 1.1, 4.0])
     start = np.full((3, 5), 7.0)
-    solution = dirichlet.maximise(np.zeros((3, 3)), np.zeros((3, 5)), 1.0, alpha0, start, tol=1e-14, max_steps=100)
+    solution = dirichlet.maximise(
+        np.zeros((3, 3)), np.zeros((3, 5)), 1.0, alpha0, start, tol=1e-14, max_steps=100
+    )
     np.testing.assert_allclose(solution.g, np.tile(alpha0[:, None], 5), rtol=1e-6)
     np.testing.assert_allclose(solution.value + dirichlet.log_normaliser(alpha0), 0, atol=1e-10)
 
@@ -162,14 +193,17 @@ def test_no_step_lowers_f(n_components, scale):
     for _ in range(60):
         solution = dirichlet.maximise(gram, linear, precision, alpha0, g, tol=0.0, max_steps=1)
         assert (solution.value >= before).all()
-        before, g = solution.value, solution.g
+        before = solution.value
+        g = solution.g
     assert (g > 0).all()
     assert np.isfinite(g).all()
 
 
 def test_a_column_that_gains_nothing_stays_where_it_is():
     gram, linear, precision, alpha0 = problem(4, 100)
-    best = dirichlet.maximise(gram, linear, precision, alpha0, np.ones((4, 100)), tol=1e-10, max_steps=200)
+    best = dirichlet.maximise(
+        gram, linear, precision, alpha0, np.ones((4, 100)), tol=1e-10, max_steps=200
+    )
     assert best.promise.max() <= 1e-10
     again = dirichlet.maximise(gram, linear, precision, alpha0, best.g, tol=1e-10, max_steps=200)
     np.testing.assert_array_equal(again.g, best.g)
@@ -177,9 +211,13 @@ def test_a_column_that_gains_nothing_stays_where_it_is():
 
 def test_near_the_top_a_step_gains_what_it_promises(rng):
     gram, linear, precision, alpha0 = problem(4, 100)
-    best = dirichlet.maximise(gram, linear, precision, alpha0, np.ones((4, 100)), tol=1e-13, max_steps=200)
+    best = dirichlet.maximise(
+        gram, linear, precision, alpha0, np.ones((4, 100)), tol=1e-13, max_steps=200
+    )
     near = best.g * np.exp(0.003 * rng.standard_normal((4, 100)))
-    there = dirichlet.maximise(gram, linear, precision, alpha0, near, tol=np.inf, max_steps=1)  # takes no step
+    there = dirichlet.maximise(
+        gram, linear, precision, alpha0, near, tol=np.inf, max_steps=1
+    )  # takes no step
     np.testing.assert_allclose(there.promise, best.value - there.value, rtol=0.05)
 
 
@@ -197,7 +235,9 @@ def test_a_column_does_not_depend_on_its_neighbours():
     together = run(linear, start)
     backwards = run(linear[:, ::-1].copy(), start[:, ::-1].copy())
     np.testing.assert_allclose(backwards, together[:, ::-1], rtol=1e-9)
-    np.testing.assert_allclose(run(linear[:, :1].copy(), start[:, :1].copy()), together[:, :1], rtol=1e-9)
+    np.testing.assert_allclose(
+        run(linear[:, :1].copy(), start[:, :1].copy()), together[:, :1], rtol=1e-9
+    )
 
 
 def test_moments_against_sampling():
@@ -205,15 +245,19 @@ def test_moments_against_sampling():
     rng = np.random.default_rng(0)
     draws = [rng.dirichlet(column, 200_000) for column in g.T]
     np.testing.assert_allclose(dirichlet.mean(g).T, [d.mean(axis=0) for d in draws], atol=2e-3)
-    np.testing.assert_allclose(dirichlet.second_moment(g), sum(d.T @ d / len(d) for d in draws), atol=4e-3)
+    np.testing.assert_allclose(
+        dirichlet.second_moment(g), sum(d.T @ d / len(d) for d in draws), atol=4e-3
+    )
 
 
 def test_columns_with_a_precision_and_a_gap_each_are_problems_of_their_own():
     """Each column by itself, its G less its gap: value, derivatives and the maximum."""
     rng = np.random.default_rng(5)
-    components, present = rng.standard_normal((12, 4)), rng.random((12, 70)) < 0.6
+    components = rng.standard_normal((12, 4))
+    present = rng.random((12, 70)) < 0.6
     linear = components.T @ (present * rng.standard_normal((12, 70)))
-    precision, alpha0 = rng.uniform(0.1, 30, 70), np.array([0.05, 1.0, 1.1, 3.0])
+    precision = rng.uniform(0.1, 30, 70)
+    alpha0 = np.array([0.05, 1.0, 1.1, 3.0])
     gram = components.T @ components
     grams = np.einsum("ij,ik,il->jkl", present.astype(float), components, components)
     gaps = np.ascontiguousarray((gram - grams)[:, *np.tril_indices(4)].T)
@@ -246,7 +290,9 @@ def test_logarithms_and_prior_against_sampling():
     logs = np.log(draws).mean(axis=1)
     np.testing.assert_allclose(dirichlet.mean_log(g), logs.mean(axis=0), atol=0.01)
     alpha0 = np.array([1.2, 2.0, 0.7])
-    np.testing.assert_allclose(dirichlet.prior_part(g, alpha0), ((alpha0 - 1) * logs).sum(), atol=0.02)
+    np.testing.assert_allclose(
+        dirichlet.prior_part(g, alpha0), ((alpha0 - 1) * logs).sum(), atol=0.02
+    )
     point = np.array([0.2, 0.3, 0.5])
     expected = scipy.stats.dirichlet(alpha0).logpdf(point) - ((alpha0 - 1) * np.log(point)).sum()
     np.testing.assert_allclose(dirichlet.log_normaliser(alpha0), expected)

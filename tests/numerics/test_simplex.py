@@ -5,10 +5,12 @@ import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import softmax
 
-from bjmd_numerics.simplex import _keep_what_did_not_fall, minimise
+from bjmd.numerics.simplex import _keep_what_did_not_fall, minimise
 
 
-def problem(n_components, n_columns, alpha, *, scale=1.0, rank=None, far=1.0, n_features=30, seed=0):
+def problem(
+    n_components, n_columns, alpha, *, scale=1.0, rank=None, far=1.0, n_features=30, seed=0
+):
     rng = np.random.default_rng(seed)
     components = rng.standard_normal((n_features, n_components))
     if rank is not None:
@@ -78,13 +80,16 @@ def test_agrees_with_a_general_purpose_solver(alpha):
         return 0.5 * h @ gram @ h - b @ h - weight @ np.log(h), h * (slope - h @ slope)
 
     for j in range(linear.shape[1]):
-        theirs = minimize(value_and_gradient, np.zeros(4), linear[:, j], "BFGS", jac=True, options={"gtol": 1e-9})
+        theirs = minimize(
+            value_and_gradient, np.zeros(4), linear[:, j], "BFGS", jac=True, options={"gtol": 1e-9}
+        )
         np.testing.assert_allclose(ours[:, j], softmax(theirs.x), atol=1e-6)
 
 
 def test_plain_quadratic_programme_agrees_with_nonnegative_least_squares():
     rng = np.random.default_rng(3)
-    components, data = rng.standard_normal((20, 6)), rng.standard_normal((20, 40))
+    components = rng.standard_normal((20, 6))
+    data = rng.standard_normal((20, 40))
     ours = minimise(components.T @ components, components.T @ data, 0.0).h
     heavy = 1e5  # the weight of one more equation that asks the sum to be 1
     for j in range(data.shape[1]):
@@ -99,7 +104,9 @@ def test_without_data_the_prior_decides():
 
 
 def test_two_components_by_hand():
-    """With G = I, b = (2, 0), alpha = 0 the minimum of |h|^2/2 - 2 h_1 on the segment is the corner (1, 0)."""
+    """With G = I, b = (2, 0), alpha = 0 the minimum of |h|^2/2 - 2 h_1 on the segment is the corner
+    (1, 0).
+    """
     h = minimise(np.eye(2), np.array([[2.0], [0.0]]), 0.0).h[:, 0]
     np.testing.assert_allclose(h, [1, 0], atol=1e-8)
     # and with b = (0.5, 0) it is h_1 = 3/4, where the two partial derivatives agree
@@ -126,7 +133,9 @@ def test_a_warm_start_is_quick_and_changes_nothing():
 
 @pytest.mark.parametrize("far", [1.0, 100.0])
 def test_a_start_from_the_wrong_face_is_left(far):
-    """The solution of a plain quadratic programme is on a face of the simplex, from which no step leads far away."""
+    """The solution of a plain quadratic programme is on a face of the simplex, from which no step
+    leads far away.
+    """
     gram, linear, _ = problem(20, 60, 0.0, far=far, n_features=20)
     there = minimise(gram, -linear, 0.0)
     back = minimise(gram, linear, 0.0, start=there)
@@ -135,11 +144,15 @@ def test_a_start_from_the_wrong_face_is_left(far):
 
 
 def test_repeated_warm_starts_of_a_plain_programme_stay_off_the_boundary():
-    """Products h s go no lower than a floor; without it they would underflow, and no step would be taken any more."""
+    """Products h s go no lower than a floor; without it they would underflow, and no step would be
+    taken any more.
+    """
     gram, linear, _ = problem(5, 40, 0.0)
     solution = None
     for step in range(30):
-        solution = minimise(gram, linear * (1 + 0.01 * np.sin(step)), 0.0, start=solution, tol=1e-15)
+        solution = minimise(
+            gram, linear * (1 + 0.01 * np.sin(step)), 0.0, start=solution, tol=1e-15
+        )
     assert (solution.h * solution.slack).min() > 5e-14 * np.abs(gram).max()
 
 
@@ -156,9 +169,13 @@ def test_a_start_is_never_left_for_a_higher_value():
 
 
 def test_running_out_of_steps_shows_in_the_residual():
-    """Which is relative to the largest of all that the column sees, also if that is one entry of alpha."""
+    """Which is relative to the largest of all that the column sees, also if that is one entry of
+    alpha.
+    """
     gram, linear, even = problem(5, 50, 0.1)
     for alpha in (even, np.array([1e4, 1.0, 1.0, 1.0, 1.0])):
         solution = minimise(gram, linear, alpha, max_steps=2)
         assert solution.residual.max() > 1e-6
-        np.testing.assert_allclose(solution.residual, kkt_residual(gram, linear, alpha, solution), rtol=1e-6)
+        np.testing.assert_allclose(
+            solution.residual, kkt_residual(gram, linear, alpha, solution), rtol=1e-6
+        )

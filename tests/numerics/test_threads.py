@@ -10,8 +10,8 @@ import scipy.sparse
 from bjmd.data import view
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry, restarts
-from bjmd_numerics import threads
+from bjmd.inference import registry, restarts
+from bjmd.numerics import threads
 
 
 @pytest.mark.parametrize("length", [1, 5, 64, 65, 1000])
@@ -82,7 +82,8 @@ def test_restarts_come_first_and_fits_share_what_is_left():
 
 def wide_and_tall(kind, tmp_path):
     rng = np.random.default_rng(3)
-    w, sources = rng.laplace(size=(150, 3)), []
+    w = rng.laplace(size=(150, 3))
+    sources = []
     for n in (400, 130):
         x = w @ rng.dirichlet(np.full(3, 0.3), n).T + rng.standard_normal((150, n))
         if kind.endswith("sparse"):
@@ -90,7 +91,10 @@ def wide_and_tall(kind, tmp_path):
         elif kind == "missing":
             x[rng.random(x.shape) < 0.1] = np.nan
         elif kind.startswith("mapped"):
-            np.save(tmp_path / f"{n}.npy", np.asarray(x, dtype=np.float32, order="F" if kind == "mapped" else "C"))
+            np.save(
+                tmp_path / f"{n}.npy",
+                np.asarray(x, dtype=np.float32, order="F" if kind == "mapped" else "C"),
+            )
             x = np.load(tmp_path / f"{n}.npy", mmap_mode="r")
         sources.append(x.astype(np.float32) if kind.startswith("float32") else x)
     return Sources(sources)
@@ -106,14 +110,18 @@ RUNS += [("dense", "cavi-bjmd", ALL_NOISE), ("missing", "cavi-bjmd", ALL_NOISE)]
 def test_the_number_of_threads_changes_no_bit(kind, method, options, tmp_path, monkeypatch):
     monkeypatch.setattr(threads, "PART_OF_WORK", 500)  # so that small data has many parts
     monkeypatch.setattr(view, "SINGLE_FROM", 0)
-    sources, fits = wide_and_tall(kind, tmp_path), []
+    sources = wide_and_tall(kind, tmp_path)
+    fits = []
     for n_threads in (1, 2, 3):
         with threads.limited(n_threads):
             fits.append(registry.fit(method, sources, 3, seed=1, max_sweeps=12, **options))
     for other in fits[1:]:
         assert np.array_equal(fits[0].trace, other.trace)
         assert np.array_equal(fits[0].components, other.components)
-        assert all(np.array_equal(a, b) for a, b in zip(fits[0].memberships, other.memberships, strict=True))
+        assert all(
+            np.array_equal(a, b)
+            for a, b in zip(fits[0].memberships, other.memberships, strict=True)
+        )
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "missing"])

@@ -20,13 +20,16 @@ BLIND = {
 }
 AWARE = ("jmd", "cavi-bjmd", "map-bjmd", "map-bjmd-printed", "map-bjmd-held")
 JMD = {"small": [92.6, 83.4, 73.2], "large": [98.0, 94.0, 89.0]}
-"""On the small data above every blind method, as the text of the paper says and its table does not."""
+"""On the small data above every blind method, as the text of the paper says and its table does not.
+"""
 GLAD = {"large": [88.0, 80.0, 72.0]}
 SLOWER = {"jmd": 1300, "glad": 900, "cavi-bjmd": 40, "cavi-catbjmd": 40}
 
 
 def print_of(family, fit, column="auc"):
-    cells = PRINTED[(PRINTED["data"] == family) & (PRINTED["row"] == ROWS.get(fit))].dropna(subset=column)
+    cells = PRINTED[(PRINTED["data"] == family) & (PRINTED["row"] == ROWS.get(fit))].dropna(
+        subset=column
+    )
     return cells.sort_values("source")[column].to_numpy(dtype=float)
 
 
@@ -53,7 +56,11 @@ def draws():
                 for k, level in enumerate(LEVELS):
                     # flat up to the knee, and then a straight fall through the number of the table
                     fall = (top - 1 - auc) / (4 - KNEE[scale]) * max(level - KNEE[scale], 0)
-                    line = top - 1 - fall if fit in BLIND else top + wavy * (-1) ** (k + draw) * (level != 4)
+                    line = (
+                        top - 1 - fall
+                        if fit in BLIND
+                        else top + wavy * (-1) ** (k + draw) * (level != 4)
+                    )
                     for c in range(3):
                         true_noise = (1.0, 2.5, level)[c]
                         noise = 3.0 if fit in BLIND else true_noise * (1 + 0.002 * rng.normal())
@@ -78,13 +85,22 @@ def draws():
 
 
 FITS = (*AWARE, *BLIND, "advi-bjmd", "advi-catbjmd", *COMPETITORS, "intnmf")
-REAL = ("3sources", "yale-b", "metabric", "metabric-filtered", "metabric-489", "metabric-489-filtered")
+REAL = (
+    "3sources",
+    "yale-b",
+    "metabric",
+    "metabric-filtered",
+    "metabric-489",
+    "metabric-489-filtered",
+)
 
 
 def real_numbers(family, fit):
     """AUC, noise and seconds of a fit, from the print where it supports the text."""
     source = family.replace("-489", "")
-    mode = {"metabric-filtered": np.array([84.5, 81.0, 86.0])}.get(source, print_of(source, "map-bjmd"))
+    mode = {"metabric-filtered": np.array([84.5, 81.0, 86.0])}.get(
+        source, print_of(source, "map-bjmd")
+    )
     advi = {
         "metabric": mode - 0.6,
         "yale-b": np.array([97.15, 92.15]),
@@ -106,7 +122,11 @@ def real_numbers(family, fit):
         "intnmf": mode - 1.2,
     }.get(fit)
     if auc is None:
-        auc = np.array([97.0, 92.1]) if (source, fit) == ("yale-b", "bnmf") else print_of(source, fit) + 0.1
+        auc = (
+            np.array([97.0, 92.1])
+            if (source, fit) == ("yale-b", "bnmf")
+            else print_of(source, fit) + 0.1
+        )
     noise = print_of(source, "map-bjmd", "noise") * (1.03 if ROWS.get(fit) == "VI-BJMD" else 1)
     map_seconds = 40.0 if source == "yale-b" else print_of(source, "map-bjmd", "seconds")[0]
     seconds = map_seconds * SLOWER.get(fit, 1)
@@ -123,7 +143,11 @@ def synthetic_numbers(scale, fit):
 def runs(family, n_restarts=6, n_best=3):
     rng = np.random.default_rng(1)
     synthetic = family in KNEE
-    fits = ("advi-bjmd", "advi-catbjmd", "map-bjmd-printed", "map-catbjmd-printed") if synthetic else FITS
+    fits = (
+        ("advi-bjmd", "advi-catbjmd", "map-bjmd-printed", "map-catbjmd-printed")
+        if synthetic
+        else FITS
+    )
     rows = []
     for fit in fits:
         auc, noise, seconds = (synthetic_numbers if synthetic else real_numbers)(family, fit)
@@ -137,7 +161,8 @@ def runs(family, n_restarts=6, n_best=3):
                         "source": c + 1,
                         "source_name": f"source {c + 1}",
                         **dict.fromkeys(("auc", "auc_scaled", "matched", "matched_scaled"), score),
-                        # the middle ones, so that the range of the chosen runs holds the printed number
+                        # the middle ones, so that the range of the chosen runs holds the printed
+                        # number
                         "noise": noise[c] * (1 + 0.001 * (seed - 1)),
                         "objective": float(seed),
                         "iterations": 80_000 if fit.startswith("advi") else 20,
@@ -156,14 +181,21 @@ def traces():
     frames = []
     for draw in range(4):
         rest = 10 * np.exp(-steps / 15_000)
-        auc = {f"auc_{c + 1}": value - rest + 0.3 * draw for c, value in enumerate(print_of("small", "cavi-bjmd"))}
+        auc = {
+            f"auc_{c + 1}": value - rest + 0.3 * draw
+            for c, value in enumerate(print_of("small", "cavi-bjmd"))
+        }
         frames.append(
             pd.DataFrame(
                 {
                     "draw": draw,
                     "iteration": steps,
-                    "objective": 100 + 50 * np.exp(-steps / 5000) + 0.5 * rng.normal(size=len(steps)),
-                    "change": np.exp(-np.minimum(steps, 50_000) / 7000 + 0.1 * rng.normal(size=len(steps))),
+                    "objective": 100
+                    + 50 * np.exp(-steps / 5000)
+                    + 0.5 * rng.normal(size=len(steps)),
+                    "change": np.exp(
+                        -np.minimum(steps, 50_000) / 7000 + 0.1 * rng.normal(size=len(steps))
+                    ),
                     **auc,
                 }
             )
@@ -190,7 +222,15 @@ def feature_auc():
     level = {"cavi-bjmd": 92, "advi-bjmd": 91, "map-bjmd": 90.5, "map-bjmd-printed": 90}
     return pd.DataFrame(
         [
-            (extra, draw, fit, stage, source, level.get(fit, 85) - 4 * (stage == "before") + 0.1 * rng.normal(), 1.0)
+            (
+                extra,
+                draw,
+                fit,
+                stage,
+                source,
+                level.get(fit, 85) - 4 * (stage == "before") + 0.1 * rng.normal(),
+                1.0,
+            )
             for extra in (105, 1000)
             for draw in range(N_DRAWS)
             for fit in (*level, *COMPETITORS)
@@ -203,7 +243,9 @@ def feature_auc():
 
 def holding():
     """Evidence on which every claim holds."""
-    return Evidence({name: runs(name) for name in (*KNEE, *REAL)}, draws(), traces(), features(), feature_auc())
+    return Evidence(
+        {name: runs(name) for name in (*KNEE, *REAL)}, draws(), traces(), features(), feature_auc()
+    )
 
 
 # ways to spoil it: each gives a function of the evidence
@@ -214,7 +256,9 @@ SCORES = ["auc", "auc_scaled", "matched", "matched_scaled"]
 def _matching(table, wanted):
     rows = np.ones(len(table), dtype=bool)
     for column, value in wanted.items():
-        rows &= value(table[column]) if callable(value) else table[column].isin(np.atleast_1d(value))
+        rows &= (
+            value(table[column]) if callable(value) else table[column].isin(np.atleast_1d(value))
+        )
     return rows
 
 
@@ -241,7 +285,9 @@ def like(fit, other, column="auc", shift=0.0, noise=0.01, **where):
         theirs = table[table["fit"] == other].set_index(keys)[column]
         rows = _matching(table, {"fit": fit, **where})
         theirs = theirs.loc[pd.MultiIndex.from_frame(table.loc[rows, keys])].to_numpy()
-        table.loc[rows, column] = theirs + shift + noise * np.random.default_rng(5).normal(size=len(theirs))
+        table.loc[rows, column] = (
+            theirs + shift + noise * np.random.default_rng(5).normal(size=len(theirs))
+        )
         return replace(evidence, draws=table)
 
     return spoil

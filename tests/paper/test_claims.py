@@ -1,12 +1,26 @@
-"""Every claim holds on evidence made for it, and fails on evidence against it: no verdict is a foregone conclusion."""
+"""Every claim holds on evidence made for it, and fails on evidence against it: no verdict is a
+foregone conclusion.
+"""
 
 import numpy as np
 import pandas as pd
 import pytest
-from claims_fixture import PRINTED, REAL, SCORES, both, drawn, holding, like, ran, selected, swapped, traced
+from claims_fixture import (
+    PRINTED,
+    REAL,
+    SCORES,
+    both,
+    drawn,
+    holding,
+    like,
+    ran,
+    selected,
+    swapped,
+    traced,
+)
 
 from bjmd.data.sources import Sources
-from bjmd.fits import restarts
+from bjmd.inference import restarts
 from bjmd_paper import claims
 from bjmd_paper.claims import real_data, rules
 from bjmd_paper.claims.evidence import COMPETITORS, PAIRS, Evidence
@@ -43,7 +57,9 @@ def same_seconds(one, other, scale):
 
 def falls_only_from(level, fit, scale):
     """Curves that are flat up to a level and fall by ten points for each unit after it."""
-    return drawn("auc", lambda rows: 99 - 10 * np.maximum(rows["sigma3"] - level, 0), fit=fit, scale=scale)
+    return drawn(
+        "auc", lambda rows: 99 - 10 * np.maximum(rows["sigma3"] - level, 0), fit=fit, scale=scale
+    )
 
 
 def half_as_bad(fit, blind, scale):
@@ -60,7 +76,9 @@ def turned_gap(blind):
 
     def spoil(evidence):
         evidence = like(blind, aware, scale="small")(evidence)
-        return drawn("auc", lambda rows: rows["auc"] - rows["sigma3"].map(gap), fit=blind, scale="small")(evidence)
+        return drawn(
+            "auc", lambda rows: rows["auc"] - rows["sigma3"].map(gap), fit=blind, scale="small"
+        )(evidence)
 
     return spoil
 
@@ -73,7 +91,9 @@ final = traced(**{name: lambda one, name=name: one[name].iloc[-1] for name in AU
 """The AUC is final from the first look on."""
 rising_elbo = traced(objective=lambda one: 200 - one["iteration"] / 1000)
 vanishing = traced(change=lambda one: np.exp(-one["iteration"] / 5000))
-jumping = traced(**{name: lambda one, name=name: one[name] + 5 * (one["iteration"] > 110_000) for name in AUC})
+jumping = traced(
+    **{name: lambda one, name=name: one[name] + 5 * (one["iteration"] > 110_000) for name in AUC}
+)
 not_aware = both(*(like(blind, aware) for aware, blind in PAIRS.values()))
 slow_map = drawn("most_iterations", lambda rows: 15, scale="large")
 best_bnmf = ran(SCORES, lambda auc: 0 * auc + 99.5, REAL, fit="bnmf")
@@ -82,7 +102,9 @@ AGAINST = {
     "C1": rising_elbo,
     "C2": traced(change=lambda one: 0.001 + 0 * one["change"] + 1e-5 * np.sin(one["iteration"])),
     "C3": traced(auc_3=lambda one: 90 - one["iteration"] / 1e5 + one["draw"]),
-    "C4": drawn("auc", lambda rows: 90 + np.sin(7.0 * rows["draw"] * rows["source"]), fit="cavi-bjmd"),
+    "C4": drawn(
+        "auc", lambda rows: 90 + np.sin(7.0 * rows["draw"] * rows["source"]), fit="cavi-bjmd"
+    ),
     "C4-advi": traced(auc_3=lambda one: one["auc_2"]),
     "C5": final,
     "C6": final,
@@ -90,7 +112,9 @@ AGAINST = {
     "C8": jumping,
     "C10": vanishing,
     "N1": drawn("noise", lambda rows: 1.1 * rows["true_noise"], fit="map-bjmd", source=1),
-    "N1-printed": drawn("noise", lambda rows: 0.9 * rows["true_noise"], fit="map-bjmd-printed", source=2),
+    "N1-printed": drawn(
+        "noise", lambda rows: 0.9 * rows["true_noise"], fit="map-bjmd-printed", source=2
+    ),
     "N2": noise_times(1.15, "map-bjmd-printed", "yale-b", source=1),
     "N2-held": noise_times(0.85, "map-bjmd-held", "yale-b"),
     "N2-end": noise_times(1.15, "map-bjmd", "3sources", source=3),
@@ -106,7 +130,10 @@ AGAINST = {
     "L2-end": slow_map,
     "R10": ran("converged", lambda old: True, fit="advi-bjmd"),
     "H1a": like("cavi-catbjmd", "cavi-bjmd"),
-    **{f"H1a-{name.replace(' ', '-')}": like(blind, aware) for name, (aware, blind) in PAIRS.items()},
+    **{
+        f"H1a-{name.replace(' ', '-')}": like(blind, aware)
+        for name, (aware, blind) in PAIRS.items()
+    },
     "H1b": like("jmd", "cavi-catbjmd", shift=-0.5, source=3),
     "H2a": like("map-bjmd", "glad"),
     "H2b": like("map-bjmd", "jmd"),
@@ -122,7 +149,11 @@ AGAINST = {
     "P": traced(**{name: lambda one, name=name: 50.0 + one["draw"] for name in AUC}),
     "P-map-bjmd-printed": lower(15, fit="map-bjmd-printed", scale="large", source=3),
     "P-cavi-bjmd": drawn(
-        "auc", lambda rows: 99.66 - 0.7 + 0.17 * np.sin(rows["draw"]), fit="cavi-bjmd", scale="small", source=1
+        "auc",
+        lambda rows: 99.66 - 0.7 + 0.17 * np.sin(rows["draw"]),
+        fit="cavi-bjmd",
+        scale="small",
+        source=1,
     ),
     "P-advi-bjmd": worse(1, "advi-bjmd", "3sources"),
     "P-map-bjmd": worse(1, "map-bjmd", "metabric"),
@@ -147,7 +178,11 @@ AGAINST = {
     "E4": falls_only_from(4, "cavi-catbjmd", "small"),
     "E4-map": falls_only_from(4, "map-catbjmd-printed", "small"),
     "E4b": drawn("noise", lambda rows: 1 + 0.01 * np.sin(rows["draw"]), fit="cavi-catbjmd"),
-    "E4c": drawn("iterations", lambda rows: 15 + np.sin(5.0 * rows["draw"] * rows["sigma3"]), fit="cavi-catbjmd"),
+    "E4c": drawn(
+        "iterations",
+        lambda rows: 15 + np.sin(5.0 * rows["draw"] * rows["sigma3"]),
+        fit="cavi-catbjmd",
+    ),
     "E5": like("cavi-bjmd", "map-bjmd", scale="small"),
     "E5-printed": like("cavi-bjmd", "map-bjmd-printed", scale="small", shift=-0.3),
     "E5b": like("cavi-catbjmd", "map-catbjmd", scale="small", shift=-0.2, sigma3=2.0),
@@ -169,7 +204,9 @@ AGAINST = {
     "R1b": worse(-3, "semi-nmf", "yale-b"),
     "R1b-advi": worse(4, "advi-bjmd", "metabric-489-filtered"),
     "R1b-more": worse(-3, "glad", "metabric-489"),
-    "R1b-matched": ran(["matched", "matched_scaled"], lambda auc: auc - 20, "3sources", fit="cavi-bjmd"),
+    "R1b-matched": ran(
+        ["matched", "matched_scaled"], lambda auc: auc - 20, "3sources", fit="cavi-bjmd"
+    ),
     "R1c": worse(-1.42, "semi-nmf", "yale-b", source=2),
     "R2": ran("condition", lambda old: 100.0, "3sources", fit="semi-nmf"),
     "R4a": ran("auc_scaled", lambda auc: auc + 2.5, "3sources", fit="jnmf"),
@@ -209,10 +246,14 @@ def shrunk(one, other, scale, share=0.1):
 
     def spoil(evidence):
         table = evidence.draws.set_index(["scale", "sigma3", "draw", "source"])
-        ours, theirs = (table[table["fit"] == fit].loc[scale]["auc"].sort_index() for fit in (one, other))
+        ours, theirs = (
+            table[table["fit"] == fit].loc[scale]["auc"].sort_index() for fit in (one, other)
+        )
         index = pd.MultiIndex.from_frame(evidence.draws.loc[:, ["sigma3", "draw", "source"]])
         between = theirs + share * (ours - theirs)
-        return drawn("auc", lambda rows: between.loc[index[rows.index]].to_numpy(), fit=one, scale=scale)(evidence)
+        return drawn(
+            "auc", lambda rows: between.loc[index[rows.index]].to_numpy(), fit=one, scale=scale
+        )(evidence)
 
     return spoil
 
@@ -230,7 +271,11 @@ def nearer(fit, family, auc="auc", by=0.3):
         for other in COMPETITORS:
             for source, value in mean.items():
                 evidence = ran(
-                    SCORES, lambda old, value=value: old - old.mean() + value - by, family, fit=other, source=source
+                    SCORES,
+                    lambda old, value=value: old - old.mean() + value - by,
+                    family,
+                    fit=other,
+                    source=source,
                 )(evidence)
         return evidence
 
@@ -238,9 +283,20 @@ def nearer(fit, family, auc="auc", by=0.3):
 
 
 MUCH_SMALLER = {
-    "C4": drawn("auc", lambda rows: 90 - rows["source"] + np.sin(rows["draw"]), fit="cavi-bjmd", scale="small"),
+    "C4": drawn(
+        "auc",
+        lambda rows: 90 - rows["source"] + np.sin(rows["draw"]),
+        fit="cavi-bjmd",
+        scale="small",
+    ),
     "C4-advi": traced(auc_1=lambda one: one["auc_3"] + 2, auc_2=lambda one: one["auc_3"] + 1),
-    "N4": ran("noise", lambda noise: noise / noise.mean() * 0.15, "yale-b", source=1, fit=[*MODES, *VI, "jmd"]),
+    "N4": ran(
+        "noise",
+        lambda noise: noise / noise.mean() * 0.15,
+        "yale-b",
+        source=1,
+        fit=[*MODES, *VI, "jmd"],
+    ),
     "H1a": all_shrunk("small", *(PAIRS[name] for name in ("JMD", "VI", "MAP"))),
     "H1a-VI": shrunk("cavi-bjmd", "cavi-catbjmd", "small"),
     "H2a": all_shrunk("small", ("map-bjmd", "glad"), ("cavi-bjmd", "glad")),
@@ -354,10 +410,15 @@ def test_objectives_gain_by_noise_levels_only_if_they_differ(noise, verdict):
     """On real fits: where all sources are equally noisy, two more parameters only cost."""
     gains = []
     for draw in range(3):
-        truth, rng = synthetic.generate("small", 4.0, draw), np.random.default_rng(draw)
+        truth = synthetic.generate("small", 4.0, draw)
+        rng = np.random.default_rng(draw)
         clean = [truth.components @ memberships for memberships in truth.memberships]
-        sources = Sources([x + sd * rng.standard_normal(x.shape) for x, sd in zip(clean, noise, strict=True)])
-        runs = {fit: restarts.run(fit, sources, 5, n_restarts=2, seed=0, jobs=1) for fit in PAIRS["VI"]}
+        sources = Sources(
+            [x + sd * rng.standard_normal(x.shape) for x, sd in zip(clean, noise, strict=True)]
+        )
+        runs = {
+            fit: restarts.run(fit, sources, 5, n_restarts=2, seed=0, jobs=1) for fit in PAIRS["VI"]
+        }
         aware, blind = (restarts.best(runs[fit], 1)[0].objective for fit in PAIRS["VI"])
         gains.append(blind - aware)
     assert rules.beats([Effect("gain", np.array(gains))]).verdict == verdict
@@ -373,9 +434,22 @@ def test_margins_are_those_of_the_papers_tables():
 
 @pytest.mark.parametrize(
     ("id", "supported"),
-    {"H1a": "yes", "H1b": "no", "H2b": "yes", "L4": "yes", "R1a": "yes", "R1c": "no", "R4a": "yes", "R11b": "no",
-     "F4": "no", "F6": "no", "R6": "yes", "F2": "yes", "E2": ""}.items(),
-)  # fmt: skip
+    {
+        "H1a": "yes",
+        "H1b": "no",
+        "H2b": "yes",
+        "L4": "yes",
+        "R1a": "yes",
+        "R1c": "no",
+        "R4a": "yes",
+        "R11b": "no",
+        "F4": "no",
+        "F6": "no",
+        "R6": "yes",
+        "F2": "yes",
+        "E2": "",
+    }.items(),
+)
 def test_whether_the_papers_own_tables_support_a_claim(evidence, id, supported):
     assert BY_ID[id](evidence).own_table == supported
 
@@ -395,7 +469,11 @@ def test_the_worst_part_decides():
     def lacking(_):
         raise rules.Missing("it")
 
-    parts = {"a": lambda _: rules.Outcome(HOLDS), "b": lambda _: rules.Outcome(SMALLER), "c": lacking}
+    parts = {
+        "a": lambda _: rules.Outcome(HOLDS),
+        "b": lambda _: rules.Outcome(SMALLER),
+        "c": lacking,
+    }
     assert rules.all_of(None, **parts).verdict == SMALLER
     assert rules.all_of(None, **parts, d=lambda _: rules.Outcome(FAILS)).verdict == FAILS
     assert rules.all_of(None, c=lacking).numbers == "this run did not make it"
@@ -413,13 +491,17 @@ def test_the_table_opens_with_the_main_claims_on_one_screen(evidence):
     )
     assert list(made.data.columns) == claims.COLUMNS
     number = made.data["verdict"].value_counts()
-    assert made.shown[0].startswith(f"All sentences, {len(made.data)} in number: {number[HOLDS]} hold, 0 hold, but")
+    assert made.shown[0].startswith(
+        f"All sentences, {len(made.data)} in number: {number[HOLDS]} hold, 0 hold, but"
+    )
     main = made.shown[2].cells
     assert 10 <= len(main) <= 20
     assert set(main["Claim"]) == {claim.sentence for claim in claims.claims() if claim.main}
     sections = [part for part in made.shown[4:-2] if not isinstance(part, str)]
     assert sum(len(part.cells) for part in sections) == len(made.data)
-    looks = set(pd.concat([part.cells["Verdict"] + "/" + part.marks["Verdict"] for part in sections]))
+    looks = set(
+        pd.concat([part.cells["Verdict"] + "/" + part.marks["Verdict"] for part in sections])
+    )
     assert (
         {f"{HOLDS}/good", f"{UNTESTABLE}/"}
         <= looks

@@ -47,7 +47,8 @@ def test_forty_draws_reach_2_05_sds_around_their_mean():
 
 def test_restarts_are_resampled_and_chosen_again():
     rng = np.random.default_rng(3)
-    objective, values = rng.normal(size=7), rng.normal(size=(7, 2))
+    objective = rng.normal(size=7)
+    values = rng.normal(size=(7, 2))
     found = statistics.resample_best(objective, values, 3, seed=8)
     drawn = np.random.default_rng(8).integers(7, size=(statistics.RESAMPLES, 7))
     for row in (0, 1, 999):
@@ -79,7 +80,10 @@ def test_the_knee_of_a_known_curve(bend):
 def test_the_knee_is_found_under_noise():
     rng = np.random.default_rng(5)
     x = np.arange(1.5, 6, 0.5)
-    found = [statistics.knee(x, 90 - 4 * np.maximum(x - 3.5, 0) + 0.3 * rng.normal(size=9))[0] for _ in range(50)]
+    found = [
+        statistics.knee(x, 90 - 4 * np.maximum(x - 3.5, 0) + 0.3 * rng.normal(size=9))[0]
+        for _ in range(50)
+    ]
     middle, low, high = statistics.median_interval(found)
     assert middle == 3.5
     assert low <= 3.5 <= high
@@ -87,12 +91,15 @@ def test_the_knee_is_found_under_noise():
 
 def test_welch_against_scipy_and_shares_against_their_formula():
     rng = np.random.default_rng(6)
-    large, small = rng.normal(2, 1, 10), rng.normal(0, 3, 40)
+    large = rng.normal(2, 1, 10)
+    small = rng.normal(0, 3, 40)
     more, low, high = statistics.welch(large, small)
     variances = large.var(ddof=1) / 10, small.var(ddof=1) / 40
     freedom = sum(variances) ** 2 / (variances[0] ** 2 / 9 + variances[1] ** 2 / 39)
     width = stats.t.ppf(0.975, freedom) * np.sqrt(sum(variances))
-    assert (more, low, high) == pytest.approx((large.mean() - small.mean(), more - width, more + width))
+    assert (more, low, high) == pytest.approx(
+        (large.mean() - small.mean(), more - width, more + width)
+    )
     assert statistics.share_interval(3, 20) == pytest.approx(
         (stats.beta.ppf(0.025, 3, 18), stats.beta.ppf(0.975, 4, 17))
     )

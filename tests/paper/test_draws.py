@@ -5,12 +5,17 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from bjmd.fits import restarts
+from bjmd.inference import restarts
 from bjmd_paper import draws, scores, tables
 from bjmd_paper.datasets import synthetic
 
 JOBS = {
-    "map-bjmd": {"method": "map-bjmd", "options": {"tol": 1e-4}, "n_components": 5, "nonnegative": None},
+    "map-bjmd": {
+        "method": "map-bjmd",
+        "options": {"tol": 1e-4},
+        "n_components": 5,
+        "nonnegative": None,
+    },
     "jnmf": {"method": "jnmf", "options": {}, "n_components": 5, "nonnegative": "clip"},
 }
 ROWS = {name: {"label": name.upper()} for name in JOBS}
@@ -26,7 +31,9 @@ def test_a_draw_is_the_mean_of_its_best_runs_by_objective(drawn):
     runs = restarts.run("map-bjmd", sources, 5, n_restarts=3, seed=7, tol=1e-4)
     best = restarts.best(runs, 2)
     found = drawn[(drawn["fit"] == "map-bjmd") & (drawn["sigma3"] == 4)]
-    auc = np.mean([scores.four_scores(run.memberships, sources.labels)["auc"] for run in best], axis=0)
+    auc = np.mean(
+        [scores.four_scores(run.memberships, sources.labels)["auc"] for run in best], axis=0
+    )
     np.testing.assert_allclose(found["auc"], auc)
     np.testing.assert_allclose(found["noise"], np.mean([run.noise for run in best], axis=0))
     np.testing.assert_allclose(found["objective"], np.mean([run.objective for run in best]))
@@ -39,14 +46,17 @@ def test_a_draw_has_every_fit_sigma3_and_source(drawn):
     assert len(drawn.drop_duplicates(["sigma3", "fit", "source"])) == len(drawn) == 2 * 2 * 3
     assert set(drawn["draw"]) == {1} and set(drawn["scale"]) == {"small"}
     simplex, other = (drawn[drawn["fit"] == fit] for fit in JOBS)
-    assert (simplex["auc"] == simplex["auc_scaled"]).all() and (other["auc"] != other["auc_scaled"]).all()
+    assert (simplex["auc"] == simplex["auc_scaled"]).all() and (
+        other["auc"] != other["auc_scaled"]
+    ).all()
     assert (drawn["matched"] <= drawn["auc"]).all()
 
 
 def test_means_errors_and_intervals_over_draws():
     aucs = [90.0, 92.0, 97.0]
     frames = [
-        pd.DataFrame([{"fit": "jnmf", "sigma3": 4.0, "source": 1, "draw": i, "auc": a}]) for i, a in enumerate(aucs)
+        pd.DataFrame([{"fit": "jnmf", "sigma3": 4.0, "source": 1, "draw": i, "auc": a}])
+        for i, a in enumerate(aucs)
     ]
     (row,) = tables.over_draws(frames).itertuples()
     assert (row.mean, row.n) == (93, 3)
@@ -60,14 +70,26 @@ def test_means_errors_and_intervals_over_draws():
 def without_noise(scale, sigma3, seed, *, extra_features=0):
     """Data whose true features no test can miss."""
     real = synthetic.generate(scale, sigma3, seed, extra_features=extra_features)
-    matrices = [x + 50 * real.components @ h for x, h in zip(real.sources.matrices, real.memberships, strict=True)]
+    matrices = [
+        x + 50 * real.components @ h
+        for x, h in zip(real.sources.matrices, real.memberships, strict=True)
+    ]
     return SimpleNamespace(
-        components=real.components, noise=real.noise, sources=real.sources.replace(matrices=matrices)
+        components=real.components,
+        noise=real.noise,
+        sources=real.sources.replace(matrices=matrices),
     )
 
 
 def features(**changes):
-    arguments = {"noise_from": [], "n_restarts": 1, "n_best": 1, "seed": 7, "fit": "map-bjmd", "level": 0.05} | changes
+    arguments = {
+        "noise_from": [],
+        "n_restarts": 1,
+        "n_best": 1,
+        "seed": 7,
+        "fit": "map-bjmd",
+        "level": 0.05,
+    } | changes
     return draws.feature_tables(0, 40, JOBS, **arguments)
 
 
@@ -102,8 +124,16 @@ def test_nothing_comes_after_a_test_that_nothing_passes(monkeypatch):
 def test_the_better_score_is_the_better_one_over_all_sources():
     rows = [("a", 1, 90.0, 60.0), ("a", 2, 50.0, 70.0), ("b", 1, 60.0, 90.0), ("b", 2, 70.0, 50.0)]
     runs = pd.DataFrame(rows, columns=["fit", "source", "auc", "auc_scaled"]).assign(
-        source_name="", seed=0, matched=0.0, matched_scaled=0.0, noise=1.0, iterations=1, seconds=1.0, converged=True,
-        chosen=True, condition=1.0,
-    )  # fmt: skip
+        source_name="",
+        seed=0,
+        matched=0.0,
+        matched_scaled=0.0,
+        noise=1.0,
+        iterations=1,
+        seconds=1.0,
+        converged=True,
+        chosen=True,
+        condition=1.0,
+    )
     better = draws._better_auc(runs).set_index(["fit", "source"])["auc"]
     assert better["a"].tolist() == [90, 50] and better["b"].tolist() == [90, 50]

@@ -10,7 +10,9 @@ from bjmd_paper.feature_test import feature_table, filtered, threshold
 
 @pytest.fixture
 def sources(rng):
-    """Forty features of noise (sd 2 and 3) of which the first five have signal in both sources, the sixth in one."""
+    """Forty features of noise (sd 2 and 3) of which the first five have signal in both sources, the
+    sixth in one.
+    """
     noise = [2 * rng.standard_normal((40, 60)), 3 * rng.standard_normal((40, 80))]
     signal = [np.zeros((40, 60)), np.zeros((40, 80))]
     for block in signal:
@@ -28,8 +30,12 @@ def test_by_hand(sources):
 
 
 def test_all_and_any(sources):
-    np.testing.assert_array_equal(np.flatnonzero(feature_table(sources, [2.0, 3.0])["kept"]), range(5))
-    np.testing.assert_array_equal(np.flatnonzero(feature_table(sources, [2.0, 3.0], rule="any")["kept"]), range(6))
+    np.testing.assert_array_equal(
+        np.flatnonzero(feature_table(sources, [2.0, 3.0])["kept"]), range(5)
+    )
+    np.testing.assert_array_equal(
+        np.flatnonzero(feature_table(sources, [2.0, 3.0], rule="any")["kept"]), range(6)
+    )
 
 
 def test_the_threshold_is_where_the_decision_turns(sources):
@@ -40,9 +46,12 @@ def test_the_threshold_is_where_the_decision_turns(sources):
 
 
 def test_false_alarms_are_as_rare_as_promised(rng):
-    """Noise alone: at level 0.5 about 40 % of the data sets (1 - exp(-0.5)) have a feature that passes by chance."""
+    """Noise alone: at level 0.5 about 40 % of the data sets (1 - exp(-0.5)) have a feature that
+    passes by chance.
+    """
     alarms = [
-        feature_table(Sources([rng.standard_normal((30, 20))]), [1.0], level=0.5)["kept"].any() for _ in range(400)
+        feature_table(Sources([rng.standard_normal((30, 20))]), [1.0], level=0.5)["kept"].any()
+        for _ in range(400)
     ]
     assert abs(np.mean(alarms) - (1 - np.exp(-0.5))) < 0.1
 
@@ -57,7 +66,8 @@ def test_two_samples_have_a_variance_and_one_has_none(rng):
 
 def test_sparse_equals_dense(sources):
     sparse = Sources([scipy.sparse.csr_array(x) for x in sources.matrices], names=["a", "b"])
-    dense_table, sparse_table = feature_table(sources, [2.0, 3.0]), feature_table(sparse, [2.0, 3.0])
+    dense_table = feature_table(sources, [2.0, 3.0])
+    sparse_table = feature_table(sparse, [2.0, 3.0])
     np.testing.assert_allclose(dense_table["variance b"], sparse_table["variance b"], rtol=1e-10)
     assert scipy.sparse.issparse(filtered(sparse, sparse_table["kept"]).matrices[0])
 

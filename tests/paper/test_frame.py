@@ -16,15 +16,23 @@ PROBLEMS = {
         OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "x.npz"),
         "x.npz cannot be used (No space left on ",
     ),
-    "a full pipe": (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "a file cannot be used (No space left on device"),
-    "too little memory": (MemoryError(), "the data and what is computed from them do not fit into memory"),
+    "a full pipe": (
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        "a file cannot be used (No space left on device",
+    ),
+    "too little memory": (
+        MemoryError(),
+        "the data and what is computed from them do not fit into memory",
+    ),
     "a mistake": (InputError("no such file"), "no such file"),
     "a breakdown": (FitError("not finite"), "not finite"),
 }
 
 
 @pytest.mark.parametrize(("problem", "sentence"), PROBLEMS.values(), ids=PROBLEMS)
-def test_a_problem_ends_a_script_with_one_sentence(problem, sentence, tmp_path, monkeypatch, capsys):
+def test_a_problem_ends_a_script_with_one_sentence(
+    problem, sentence, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(frame, "_end_with_snakemake", lambda: None)
     monkeypatch.setattr(logging, "FileHandler", lambda *_, **__: logging.NullHandler())
 

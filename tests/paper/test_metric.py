@@ -43,7 +43,9 @@ def test_the_best_component_counts_for_each_class():
 def test_a_class_without_an_auc_is_left_out_and_named():
     h = np.array([[0.9, 0.8, 0.1], [0.1, 0.2, 0.9]])
     labels = np.array([[1, 1, 0], [0, 0, 0], [1, 1, 1]])
-    with pytest.warns(UndefinedAUCWarning, match="source 2: class 2, 3 is absent or holds every sample"):
+    with pytest.warns(
+        UndefinedAUCWarning, match="source 2: class 2, 3 is absent or holds every sample"
+    ):
         scores = auc_per_source([h, h], [labels[:1], labels])
     np.testing.assert_array_equal(scores, [1.0, 1.0])
     with warnings.catch_warnings():
@@ -65,7 +67,8 @@ def test_mismatches_are_refused():
 
 @pytest.mark.parametrize(("n_components", "n_classes"), [(4, 4), (5, 3), (2, 4)])
 def test_the_matching_is_the_best_of_all(n_components, n_classes, rng):
-    h, labels = rng.random((n_components, 30)), rng.random((n_classes, 30)) < 0.4
+    h = rng.random((n_components, 30))
+    labels = rng.random((n_classes, 30)) < 0.4
     table = auc_table(h, labels)
     n_pairs = min(n_components, n_classes)
     best = max(
@@ -84,7 +87,8 @@ def test_two_classes_cannot_share_a_component():
 
 
 def test_a_class_without_an_auc_needs_no_component():
-    h, labels = np.array([[0.9, 0.8, 0.1]]), np.array([[0, 0, 0], [1, 1, 0]])
+    h = np.array([[0.9, 0.8, 0.1]])
+    labels = np.array([[0, 0, 0], [1, 1, 0]])
     np.testing.assert_array_equal(matched_per_class(h, labels), [np.nan, 1])
 
 
@@ -96,7 +100,9 @@ def test_scaled_columns_sum_to_one_and_an_empty_one_is_uniform():
 
 
 def test_scaling_repairs_what_large_samples_spoil():
-    """Twice as much of everything in some samples: as it is, the component ranks size and not the mixture."""
+    """Twice as much of everything in some samples: as it is, the component ranks size and not the
+    mixture.
+    """
     labels = np.array([[1, 1, 0, 0], [0, 0, 1, 1]])
     h = np.where(labels, 0.7, 0.3) * np.array([1, 5, 1, 5])
     assert auc_per_source([h], [labels]) == [0.75]
@@ -104,14 +110,20 @@ def test_scaling_repairs_what_large_samples_spoil():
 
 
 def test_the_condition_is_that_of_all_samples():
-    a, b = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0], [2.0]])
+    a = np.array([[1.0, 0.0], [0.0, 0.0]])
+    b = np.array([[0.0], [2.0]])
     assert condition([a, b]) == pytest.approx(4)
 
 
 def two_sources(rng, apart=0.0):
-    """Two sources of 60 samples in three classes, whose memberships agree up to `apart` in component 4."""
+    """Two sources of 60 samples in three classes, whose memberships agree up to `apart` in
+    component 4.
+    """
     labels = [np.eye(3, dtype=bool)[:, np.arange(60) % 3] for _ in range(2)]
-    h = [np.vstack([y + 0.05 * rng.random(y.shape), np.full(60, c * apart)]) for c, y in enumerate(labels)]
+    h = [
+        np.vstack([y + 0.05 * rng.random(y.shape), np.full(60, c * apart)])
+        for c, y in enumerate(labels)
+    ]
     return h, labels
 
 

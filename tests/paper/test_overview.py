@@ -8,27 +8,57 @@ from bjmd_paper import overview
 FITS = {
     name: {"method": method, "label": label}
     for name, method, label in [
-        ("map", "map-bjmd", "MAP"), ("pooled", "map-catbjmd", "MAP-cat"), ("nmf", "jnmf", "NMF"),
-        ("advi", "advi-bjmd", "ADVI"), ("random", "random", "Random H"),
+        ("map", "map-bjmd", "MAP"),
+        ("pooled", "map-catbjmd", "MAP-cat"),
+        ("nmf", "jnmf", "NMF"),
+        ("advi", "advi-bjmd", "ADVI"),
+        ("random", "random", "Random H"),
     ]
-}  # fmt: skip
+}
 
 
 def runs(**auc):
-    """A run of two sources for each fit, 2 points apart, and one more with a worse objective, which does not count."""
-    same = ("noise", "objective", "iterations", "seconds", "converged", "condition", "matched", "matched_scaled")
+    """A run of two sources for each fit, 2 points apart, and one more with a worse objective, which
+    does not count.
+    """
+    same = (
+        "noise",
+        "objective",
+        "iterations",
+        "seconds",
+        "converged",
+        "condition",
+        "matched",
+        "matched_scaled",
+    )
     one = dict.fromkeys(same, 1.0) | {"source_name": "s"}
     rows = [
-        {**one, "fit": fit, "seed": seed, "source": source, "chosen": seed == 0,
-         "auc": raw + side if seed == 0 else 99.0, "auc_scaled": scaled + side if seed == 0 else 99.0}
-        for fit, (raw, scaled) in auc.items() for seed in (0, 1) for source, side in ((1, -1), (2, 1))
-    ]  # fmt: skip
+        {
+            **one,
+            "fit": fit,
+            "seed": seed,
+            "source": source,
+            "chosen": seed == 0,
+            "auc": raw + side if seed == 0 else 99.0,
+            "auc_scaled": scaled + side if seed == 0 else 99.0,
+        }
+        for fit, (raw, scaled) in auc.items()
+        for seed in (0, 1)
+        for source, side in ((1, -1), (2, 1))
+    ]
     return pd.DataFrame(rows)
 
 
 @pytest.fixture
 def made():
-    easy = runs(map=(90, 90), pooled=(88, 88), nmf=(70, 90.02), advi=(80, 80), random=(55, 55), truth=(100, 100))
+    easy = runs(
+        map=(90, 90),
+        pooled=(88, 88),
+        nmf=(70, 90.02),
+        advi=(80, 80),
+        random=(55, 55),
+        truth=(100, 100),
+    )
     hard = runs(map=(60, 60), pooled=(61, 61), nmf=(75, 70), random=(80, 80))
     clear = runs(map=(70, 70), pooled=(60, 60), nmf=(50, 50), random=(40, 40))
     return overview.table([easy, hard, clear], ["easy", "hard", "clear"], FITS)
@@ -52,16 +82,28 @@ def test_the_best_are_framed_and_those_not_run_everywhere_come_before_the_contro
     assert list(grid.cells["Method"]) == ["MAP", "NMF", "MAP-cat", "ADVI", "Random H"]
     assert list(grid.cells["hard"]) == ["60.0 (3)", "75.0 (1)", "61.0 (2)", "–", "80.0"]
     assert list(grid.marks["Method"]) == ["ours", "", "", "ours", ""]
-    framed = {column: list(grid.cells["Method"][grid.marks[column].str.contains("best")]) for column in grid.cells}
+    framed = {
+        column: list(grid.cells["Method"][grid.marks[column].str.contains("best")])
+        for column in grid.cells
+    }
     assert {column: names for column, names in framed.items() if names} == {
-        "easy": ["MAP", "NMF"], "hard": ["NMF"], "clear": ["MAP"],
-    }  # fmt: skip
-    assert grid.cells.loc[0, ["Mean rank", "Behind the best", "At worst"]].tolist() == ["1.7", "5.0", "15.0"]
+        "easy": ["MAP", "NMF"],
+        "hard": ["NMF"],
+        "clear": ["MAP"],
+    }
+    assert grid.cells.loc[0, ["Mean rank", "Behind the best", "At worst"]].tolist() == [
+        "1.7",
+        "5.0",
+        "15.0",
+    ]
     assert grid.cells.loc[3, "Mean rank"] == "–", "its mean is over other data"
 
 
 def test_losses_are_told(made):
-    assert made.shown[0] == "BJMD is best on 1 of 3 data sets (clear). It loses on 1: hard, by 15.0 points to NMF."
+    assert (
+        made.shown[0]
+        == "BJMD is best on 1 of 3 data sets (clear). It loses on 1: hard, by 15.0 points to NMF."
+    )
     against = made.shown[-1]
     assert list(against.cells["Difference"]) == ["0.0", "-15.0", "+10.0"], "a hundredth is no loss"
     assert list(against.marks["Difference"]) == ["", "bad", "good"]

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd_paper import exhibits, resources
 from bjmd_paper.plan import Plan
 
@@ -55,11 +55,15 @@ def test_the_paper_config_has_all_data_and_twenty_restarts(config):
 
 
 def paper_jobs(plan):
-    """(threads, what it needs) of every job that the paper submits, by the data that are not there yet."""
+    """(threads, what it needs) of every job that the paper submits, by the data that are not there
+    yet.
+    """
     for dataset in plan.datasets():
         shape = resources.expected_shape(plan.family(dataset))
         for fit in plan.fits_on(dataset):
-            job = {key: plan.job(dataset, fit)[key] for key in ("method", "options", "n_components")}
+            job = {
+                key: plan.job(dataset, fit)[key] for key in ("method", "options", "n_components")
+            }
             for path in plan.chunks(dataset, fit):
                 asked = {**job, "shape": shape, "n_restarts": number_in(Path(path).stem)}
                 threads = resources.fit_threads(**asked)
@@ -67,7 +71,8 @@ def paper_jobs(plan):
     for scale in plan.scales:
         for chunk in plan.draw_chunks(scale):
             yield 1, resources.draw(scale, number_in(chunk), **plan.draw_job(scale))
-    trace, features = plan.config["advi_traces"], plan.feature_draw_job()
+    trace = plan.config["advi_traces"]
+    features = plan.feature_draw_job()
     for chunk in plan.advi_draw_chunks():
         yield 1, resources.advi_trace(number_in(chunk), trace["max_iterations"])
     asked = {key: features[key] for key in ("extras", "jobs", "n_restarts")}
@@ -87,16 +92,31 @@ def test_the_page_about_clusters_says_what_the_plan_asks_for(config):
     longest = max((need for _, need in jobs), key=lambda need: need.seconds)
     retries = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())["retries"]
     hours = [f"{longest.runtime(attempt) / 60:.1f}" for attempt in range(1, retries + 2)]
-    assert f"asks for {hours[0]} hours, and for {' and '.join(hours[1:])} where it is tried again" in page
+    assert (
+        f"asks for {hours[0]} hours, and for {' and '.join(hours[1:])} where it is tried again"
+        in page
+    )
     assert f"| jobs on the cluster | {len(jobs)}:" in page
-    assert f"| CPU hours | {sum(threads * need.seconds for threads, need in jobs) / 3600:.0f}," in page
+    assert (
+        f"| CPU hours | {sum(threads * need.seconds for threads, need in jobs) / 3600:.0f}," in page
+    )
 
 
 def test_kinds_stand_for_all_data_of_a_kind(config):
     plan = Plan(config | {"real": ["3sources", "metabric-489"]}, SCHEMA)
-    on = {fit: [family for family in plan.families() if fit in plan.fits_on(plan.shown(family))] for fit in plan.fits}
+    on = {
+        fit: [family for family in plan.families() if fit in plan.fits_on(plan.shown(family))]
+        for fit in plan.fits
+    }
     assert on["map-bjmd"] == ["small", "large", "3sources", "metabric-489", "metabric-489-filtered"]
-    for everywhere in ("map-catbjmd", "cavi-catbjmd", "map-bjmd-printed", "map-catbjmd-held", "jmd", "glad"):
+    for everywhere in (
+        "map-catbjmd",
+        "cavi-catbjmd",
+        "map-bjmd-printed",
+        "map-catbjmd-held",
+        "jmd",
+        "glad",
+    ):
         assert on[everywhere] == on["map-bjmd"]
     assert on["jnmf"] == ["small", "3sources", "metabric-489", "metabric-489-filtered"]
     assert on["advi-bjmd"] == ["small"]
@@ -140,18 +160,25 @@ PAIRS = (
 @pytest.mark.parametrize("name", ["config", "reference", "paper"])
 @pytest.mark.parametrize("scale", ["small", "large"])
 def test_both_of_every_pair_run_on_enough_draws_with_the_same_restarts(config, name, scale):
-    plan = Plan(overlaid(config, yaml.safe_load((ROOT / f"config/{name}.yaml").read_text())), SCHEMA)
+    plan = Plan(
+        overlaid(config, yaml.safe_load((ROOT / f"config/{name}.yaml").read_text())), SCHEMA
+    )
     assert set(plan.fits_on_draws(scale)) >= set.union(*PAIRS)
     assert len(plan.draws(scale)) >= {"small": 40, "large": 10}[scale]
     job = plan.draw_job(scale)
     assert job["levels"] == [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5]
     assert job["n_restarts"] >= job["n_best"] >= 1
-    assert name == "config" or job["n_restarts"] > job["n_best"]  # the quick run may do with one start
+    assert (
+        name == "config" or job["n_restarts"] > job["n_best"]
+    )  # the quick run may do with one start
     assert job["jobs"]["jmd"]["method"] == "jmd"
 
 
 def test_draws_that_no_fit_runs_on_are_not_made(config):
-    fits = {name: {key: value for key, value in fit.items() if key != "draws"} for name, fit in config["fits"].items()}
+    fits = {
+        name: {key: value for key, value in fit.items() if key != "draws"}
+        for name, fit in config["fits"].items()
+    }
     plan = Plan(config | {"fits": fits}, SCHEMA)
     assert len(plan.draws("small")) == 0 and len(plan.feature_draws()) > 0
     alone = Plan(config | {"synthetic": config["synthetic"] | {"scales": ["large"]}}, SCHEMA)
@@ -184,7 +211,10 @@ def of_cavi(**options):
 
 
 BAD_NUMBERS = {
-    "a fit named by a number": (lambda c: c["fits"].update({3: c["fits"]["jmd"]}), "the key 3 is not a name"),
+    "a fit named by a number": (
+        lambda c: c["fits"].update({3: c["fits"]["jmd"]}),
+        "the key 3 is not a name",
+    ),
     "text": (
         of_map(options={"tol": "1e-5"}),
         r"fits.map-bjmd: tol is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05",
@@ -192,28 +222,94 @@ BAD_NUMBERS = {
     "below 0": (of_map(options={"tol": -1}), "fits.map-bjmd: tol is -1; it must"),
     "a list": (of_map(options={"tol": [1]}), r"fits.map-bjmd: tol is \[1\]; it must"),
     "null": (of_map(options={"tol": None}), "fits.map-bjmd: tol is None; it must"),
-    "a word": (of_map(options={"prior": "gauss"}), "fits.map-bjmd: prior is 'gauss'; it must be one of laplace, hier"),
-    "a number for a word": (of_map(options={"prior": 3}), "fits.map-bjmd: prior is 3; it must be one of laplace"),
-    "a fraction": (of_map(options={"max_sweeps": 0.5}), "fits.map-bjmd: max_sweeps is 0.5; it must be a whole number"),
-    "no sweeps": (of_map(options={"max_sweeps": 0}), "fits.map-bjmd: max_sweeps is 0; it must be a whole number of at"),
-    "no scale": (of_map(options={"lambda_": 0}), "fits.map-bjmd: lambda_ is 0; it must be a finite number greater"),
-    "a scale too large": (of_map(options={"lambda_": 1e300}), r"map-bjmd: lambda_ is 1e\+300; it must be between"),
-    "an infinite tolerance": (of_map(options={"tol": float("inf")}), "fits.map-bjmd: tol is inf; it must be a finite"),
-    "alpha0 below 1": (of_map(options={"alpha0": 0.5}), "fits.map-bjmd: alpha0 is 0.5; every entry must be"),
-    "one alpha0 below 1": (of_map(options={"alpha0": [2, 0.5]}), r"fits.map-bjmd: alpha0 is \[2, 0.5\]; every entry"),
-    "a word for alpha0": (of_cavi(alpha0="learn"), "fits.cavi-bjmd: alpha0 is 'learn'; every entry must be"),
-    "a word for lambda": (of_cavi(lambda_="learn"), "fits.cavi-bjmd: lambda_ is 'learn'; it must be a finite number"),
-    "a word for noise": (of_cavi(noise="features"), "fits.cavi-bjmd: noise is 'features'; it must be source, feature"),
-    "a choice that nobody makes": (of_cavi(offsets="auto"), "fits.cavi-bjmd: offsets is 'auto'; it must be True or"),
-    "a word for yes": (of_cavi(offsets="no"), "fits.cavi-bjmd: offsets is 'no'; it must be True or False"),
-    "restarts with a point": (lambda c: c.update(restarts=4.0), "4.0 is not of type 'integer' at restarts"),
-    "too many restarts": (lambda c: c.update(restarts=10**9), "1000000000 is greater than the maximum of 10000"),
-    "sigma3 is no number": (lambda c: c["synthetic"].update(sigma3=[float("nan")]), "nan is not of type 'number'"),
-    "sigma3 is infinite": (lambda c: c["synthetic"].update(sigma3=[float("inf")]), "inf is not of type 'number'"),
-    "sigma3 is huge": (lambda c: c["synthetic"].update(sigma3=[1e22]), r"1e\+22 is greater than the maximum of 1000"),
-    "sigma3 is tiny": (lambda c: c["synthetic"].update(sigma3=[1e-7]), "1e-07 is less than the minimum of 0.01"),
-    "nothing": (lambda c: c["synthetic"].update(scales=[]), "synthetic.scales and real are empty, so there is nothing"),
-    "no fit": (lambda c: [fit.update(data=[]) for fit in c["fits"].values()], "no fit runs on small, so there is"),
+    "a word": (
+        of_map(options={"prior": "gauss"}),
+        "fits.map-bjmd: prior is 'gauss'; it must be one of laplace, hier",
+    ),
+    "a number for a word": (
+        of_map(options={"prior": 3}),
+        "fits.map-bjmd: prior is 3; it must be one of laplace",
+    ),
+    "a fraction": (
+        of_map(options={"max_sweeps": 0.5}),
+        "fits.map-bjmd: max_sweeps is 0.5; it must be a whole number",
+    ),
+    "no sweeps": (
+        of_map(options={"max_sweeps": 0}),
+        "fits.map-bjmd: max_sweeps is 0; it must be a whole number of at",
+    ),
+    "no scale": (
+        of_map(options={"lambda_": 0}),
+        "fits.map-bjmd: lambda_ is 0; it must be a finite number greater",
+    ),
+    "a scale too large": (
+        of_map(options={"lambda_": 1e300}),
+        r"map-bjmd: lambda_ is 1e\+300; it must be between",
+    ),
+    "an infinite tolerance": (
+        of_map(options={"tol": float("inf")}),
+        "fits.map-bjmd: tol is inf; it must be a finite",
+    ),
+    "alpha0 below 1": (
+        of_map(options={"alpha0": 0.5}),
+        "fits.map-bjmd: alpha0 is 0.5; every entry must be",
+    ),
+    "one alpha0 below 1": (
+        of_map(options={"alpha0": [2, 0.5]}),
+        r"fits.map-bjmd: alpha0 is \[2, 0.5\]; every entry",
+    ),
+    "a word for alpha0": (
+        of_cavi(alpha0="learn"),
+        "fits.cavi-bjmd: alpha0 is 'learn'; every entry must be",
+    ),
+    "a word for lambda": (
+        of_cavi(lambda_="learn"),
+        "fits.cavi-bjmd: lambda_ is 'learn'; it must be a finite number",
+    ),
+    "a word for noise": (
+        of_cavi(noise="features"),
+        "fits.cavi-bjmd: noise is 'features'; it must be source, feature",
+    ),
+    "a choice that nobody makes": (
+        of_cavi(offsets="auto"),
+        "fits.cavi-bjmd: offsets is 'auto'; it must be True or",
+    ),
+    "a word for yes": (
+        of_cavi(offsets="no"),
+        "fits.cavi-bjmd: offsets is 'no'; it must be True or False",
+    ),
+    "restarts with a point": (
+        lambda c: c.update(restarts=4.0),
+        "4.0 is not of type 'integer' at restarts",
+    ),
+    "too many restarts": (
+        lambda c: c.update(restarts=10**9),
+        "1000000000 is greater than the maximum of 10000",
+    ),
+    "sigma3 is no number": (
+        lambda c: c["synthetic"].update(sigma3=[float("nan")]),
+        "nan is not of type 'number'",
+    ),
+    "sigma3 is infinite": (
+        lambda c: c["synthetic"].update(sigma3=[float("inf")]),
+        "inf is not of type 'number'",
+    ),
+    "sigma3 is huge": (
+        lambda c: c["synthetic"].update(sigma3=[1e22]),
+        r"1e\+22 is greater than the maximum of 1000",
+    ),
+    "sigma3 is tiny": (
+        lambda c: c["synthetic"].update(sigma3=[1e-7]),
+        "1e-07 is less than the minimum of 0.01",
+    ),
+    "nothing": (
+        lambda c: c["synthetic"].update(scales=[]),
+        "synthetic.scales and real are empty, so there is nothing",
+    ),
+    "no fit": (
+        lambda c: [fit.update(data=[]) for fit in c["fits"].values()],
+        "no fit runs on small, so there is",
+    ),
     "by data": (
         lambda c: c["fits"]["jmd"].update(by_data={"large": {"best": 21}}),
         "fits.jmd: restarts = 20 is less than best = 21",
@@ -222,8 +318,14 @@ BAD_NUMBERS = {
         lambda c: c["fits"]["jmd"].update(by_data={"lagre": {"best": 1}}),
         "fits.jmd: there is no data 'lagre'; did you",
     ),
-    "draws": (lambda c: c["draws"]["large"].update(best=9), "draws.large: restarts = 1 is less than best = 9"),
-    "features": (lambda c: c["feature_draws"].update(best=9), "feature_draws: restarts = 2 is less than best = 9"),
+    "draws": (
+        lambda c: c["draws"]["large"].update(best=9),
+        "draws.large: restarts = 1 is less than best = 9",
+    ),
+    "features": (
+        lambda c: c["feature_draws"].update(best=9),
+        "feature_draws: restarts = 2 is less than best = 9",
+    ),
     "extra": (
         lambda c: c["feature_draws"].update(extra=[0]),
         "0 is less than the minimum of 1 at feature_draws.extra.0",
@@ -245,20 +347,28 @@ def test_one_sigma3_is_enough(config):
 
 def test_a_key_given_twice_is_refused(config, tmp_path):
     (tmp_path / "double.yaml").write_text("fits:\n  jmd: {label: a}\n  jmd: {label: b}\n")
-    with pytest.raises(InputError, match=r"double.yaml has the key 'jmd' more than once; keep one of them"):
+    with pytest.raises(
+        InputError, match=r"double.yaml has the key 'jmd' more than once; keep one of them"
+    ):
         Plan(config, SCHEMA, [tmp_path / "double.yaml"])
 
 
 @pytest.mark.parametrize("name", ["a{b}.tsv", "a*.tsv", "a\n.tsv"])
 def test_own_files_whose_names_snakemake_would_read_as_patterns_are_refused(own, tmp_path, name):
     own["own"]["sources"] = [str(tmp_path / name)]
-    with pytest.raises(InputError, match="has a bracket, a star or a line end in its name; rename the file"):
+    with pytest.raises(
+        InputError, match="has a bracket, a star or a line end in its name; rename the file"
+    ):
         Plan(own, SCHEMA)
 
 
 def test_chunks(config):
     config["fits"]["jnmf"] |= {"restarts": 5, "chunk": 2}
-    assert [Path(path).stem for path in Plan(config, SCHEMA).chunks("small-4.0", "jnmf")] == ["0-1", "2-3", "4-4"]
+    assert [Path(path).stem for path in Plan(config, SCHEMA).chunks("small-4.0", "jnmf")] == [
+        "0-1",
+        "2-3",
+        "4-4",
+    ]
 
 
 def test_missing_data_are_left_out_on_request(config, tmp_path):
@@ -276,7 +386,9 @@ def test_missing_data_are_left_out_on_request(config, tmp_path):
 
 def test_the_feature_test_needs_its_fit(config):
     config |= {"real": ["metabric-489"], "feature_test": {**config["feature_test"], "fit": "map"}}
-    with pytest.raises(InputError, match=r"feature_test\.fit is 'map', which is not an entry of fits"):
+    with pytest.raises(
+        InputError, match=r"feature_test\.fit is 'map', which is not an entry of fits"
+    ):
         Plan(config, SCHEMA)
 
 
@@ -291,7 +403,12 @@ def test_own_data_are_the_whole_run(own):
     assert plan.families() == []
     job = {"method": "cavi-bjmd", "options": {}, "n_components": 5, "nonnegative": None}
     assert plan.job("own-example", "own") == job
-    assert [Path(path).stem for path in plan.chunks("own-example", "own")] == ["0-4", "5-9", "10-14", "15-19"]
+    assert [Path(path).stem for path in plan.chunks("own-example", "own")] == [
+        "0-4",
+        "5-9",
+        "10-14",
+        "15-19",
+    ]
     assert plan.own_files()[-1] == "config/example/labels.tsv"
 
 
@@ -302,7 +419,10 @@ def test_fewer_restarts_than_the_paper_averages_are_enough_for_own_data(own):
 BAD_OWN = {
     "method": ({"method": "cavi"}, "own: there is no method 'cavi'"),
     "option": ({"options": {"toll": 1}}, "own: method 'cavi-bjmd' has no option 'toll'"),
-    "file": ({"sources": ["lab.tsv"]}, "own: there is no file lab.tsv; paths start from the folder"),
+    "file": (
+        {"sources": ["lab.tsv"]},
+        "own: there is no file lab.tsv; paths start from the folder",
+    ),
     "labels": ({"labels": "classes.tsv"}, "own: there is no file classes.tsv"),
     "key": ({"n_component": 5}, "'n_component' was unexpected"),
     "name": ({"name": "my data"}, "'my data' does not match .* at own.name"),

@@ -6,7 +6,8 @@ import pytest
 import scipy.sparse
 
 from bjmd.data.sources import Sources
-from bjmd.fits import registry, storage
+from bjmd.inference import registry
+from bjmd.results import storage
 from bjmd_paper import resources
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.resources import Need, Shape
@@ -34,14 +35,19 @@ def test_the_stored_shape_is_that_of_the_data(tmp_path):
 @pytest.mark.parametrize("scale", synthetic.SCALES)
 def test_synthetic_data_have_the_expected_shape(scale, tmp_path):
     path = tmp_path / "data.npz"
-    assert resources.shape(path, lambda: resources.expected_shape(scale)) == resources.expected_shape(scale)
+    assert resources.shape(
+        path, lambda: resources.expected_shape(scale)
+    ) == resources.expected_shape(scale)
     storage.save_sources(path, synthetic.generate(scale, 4.0, 0).sources)
-    assert resources.shape(path, lambda: resources.expected_shape(scale)) == resources.expected_shape(scale)
+    assert resources.shape(
+        path, lambda: resources.expected_shape(scale)
+    ) == resources.expected_shape(scale)
 
 
 @pytest.mark.parametrize("name", ["3sources", "metabric-489", "yale-b"])
 def test_real_data_are_expected_to_be_at_least_what_they_are(name):
-    real, expected = SHAPES[name][0], resources.expected_shape(f"{name}-filtered")
+    real = SHAPES[name][0]
+    expected = resources.expected_shape(f"{name}-filtered")
     assert (expected.n_features, expected.n_samples) >= (real.n_features, real.n_samples)
     assert real.n_entries <= expected.n_entries <= 4 * real.n_entries
 
@@ -73,16 +79,21 @@ def test_a_fit_is_given_what_it_took(method, data, seconds, mb):
 
 
 @pytest.mark.parametrize(
-    ("data", "seconds"), [("small", 40), ("large", 780), ("metabric-489", 270), ("3sources", 480), ("yale-b", 2115)]
+    ("data", "seconds"),
+    [("small", 40), ("large", 780), ("metabric-489", 270), ("3sources", 480), ("yale-b", 2115)],
 )
 def test_advi_is_given_what_its_iterations_took(data, seconds):
     shape, n_components = SHAPES[data]
-    need = resources.fit("advi-bjmd", shape, n_components, n_restarts=1, options={"max_iterations": 60_000})
+    need = resources.fit(
+        "advi-bjmd", shape, n_components, n_restarts=1, options={"max_iterations": 60_000}
+    )
     assert 0.8 * seconds < need.seconds < 2 * seconds + 60
 
 
 # CPU seconds of one draw with eight fits at nine sigma3, as measured
-@pytest.mark.parametrize(("scale", "n_restarts", "seconds"), [("small", 5, 10), ("small", 10, 21), ("large", 2, 57)])
+@pytest.mark.parametrize(
+    ("scale", "n_restarts", "seconds"), [("small", 5, 10), ("small", 10, 21), ("large", 2, 57)]
+)
 def test_a_draw_is_given_what_it_took(scale, n_restarts, seconds):
     need = resources.draw(scale, 1, levels=range(9), jobs=range(8), n_restarts=n_restarts)
     assert seconds < need.seconds < 3 * seconds + 30
@@ -90,10 +101,16 @@ def test_a_draw_is_given_what_it_took(scale, n_restarts, seconds):
 
 @pytest.mark.parametrize(("extras", "seconds"), [([105, 1000], 12), ([105, 1000, 5000], 51)])
 def test_a_draw_of_the_feature_test_is_given_what_it_took(extras, seconds):
-    names = [name for name in registry.method_names() if registry.get(name).cost != "gradients" and name != "random"]
+    names = [
+        name
+        for name in registry.method_names()
+        if registry.get(name).cost != "gradients" and name != "random"
+    ]
     jobs = {name: {"method": name, "options": {}, "n_components": 5} for name in names}
     need = resources.feature_draw(1, extras, jobs, n_restarts=2)
-    assert seconds < need.seconds < 10 * seconds + 300  # the constants of a fit are those of larger data
+    assert (
+        seconds < need.seconds < 10 * seconds + 300
+    )  # the constants of a fit are those of larger data
     assert need.mb > resources.feature_draw(1, [105], jobs, n_restarts=2).mb
 
 
@@ -132,10 +149,15 @@ def test_long_chunks_have_more_threads_but_advi_has_one():
 
 
 def test_every_rule_runs_beside_snakemake_or_says_what_it_needs():
-    text = "\n\n".join(path.read_text() for path in [ROOT / "workflow/Snakefile", *ROOT.glob("workflow/rules/*.smk")])
+    text = "\n\n".join(
+        path.read_text()
+        for path in [ROOT / "workflow/Snakefile", *ROOT.glob("workflow/rules/*.smk")]
+    )
     rules = dict(re.findall(r"^rule (\w+):\n((?:    .*\n|\n(?=    ))+)", text, re.MULTILINE))
     assert len(rules) == len(re.findall("^rule ", text, re.MULTILINE))
-    local = set(re.search(r"^localrules:\n((?:    .*\n)+)", text, re.MULTILINE)[1].replace(",", " ").split())
+    local = set(
+        re.search(r"^localrules:\n((?:    .*\n)+)", text, re.MULTILINE)[1].replace(",", " ").split()
+    )
     assert local == {rule for rule, body in rules.items() if "**on_a_node(" not in body}
 
 

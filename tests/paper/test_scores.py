@@ -6,25 +6,41 @@ import pandas as pd
 import pytest
 
 from bjmd.data.sources import Sources
-from bjmd.fits.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition
 from bjmd_paper import integration, scores, tables
 
 LABELS = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
-FITS = {"a": {"label": "A & co", "paper_row": "A"}, "b": {"label": "B"}, "truth": {"label": "True H"}}
+FITS = {
+    "a": {"label": "A & co", "paper_row": "A"},
+    "b": {"label": "B"},
+    "truth": {"label": "True H"},
+}
 
 
 def run(seed, objective, h, noise=2.0):
     return Decomposition(
-        np.ones((3, 2)), [h], np.array([noise]), objective, np.array([9.0, objective]), True, "", seconds=1.5, seed=seed
+        np.ones((3, 2)),
+        [h],
+        np.array([noise]),
+        objective,
+        np.array([9.0, objective]),
+        True,
+        "",
+        seconds=1.5,
+        seed=seed,
     )
 
 
 @pytest.fixture
 def runs():
     sources = Sources([np.ones((3, 4))], names=["only"], labels=[LABELS])
-    perfect, useless = LABELS.astype(float), np.full((2, 4), 0.5)
+    perfect = LABELS.astype(float)
+    useless = np.full((2, 4), 0.5)
     unequal = np.where(LABELS, 0.7, 0.3) * [1, 5, 1, 5]
-    results = {"a": [run(0, 3.0, useless), run(1, 1.0, perfect), run(2, 2.0, useless)], "b": [run(0, 5.0, unequal)]}
+    results = {
+        "a": [run(0, 3.0, useless), run(1, 1.0, perfect), run(2, 2.0, useless)],
+        "b": [run(0, 5.0, unequal)],
+    }
     table = scores.runs_table(sources, results, {"a": 2, "b": 1})
     return scores.with_truth(table, sources, run(None, np.nan, perfect))
 
@@ -42,7 +58,9 @@ def test_the_best_by_objective_are_chosen_and_averaged(runs):
 
 def test_rows_keep_the_order_of_fits_restarts_and_sources():
     """Neither names nor seeds nor numbers of sources are in an order of their own here."""
-    sources = Sources([np.ones((3, 4)), np.zeros((3, 4))], names=["y", "x"], labels=[LABELS, LABELS])
+    sources = Sources(
+        [np.ones((3, 4)), np.zeros((3, 4))], names=["y", "x"], labels=[LABELS, LABELS]
+    )
     h = LABELS.astype(float)
 
     def two(seed, objective):
@@ -51,17 +69,31 @@ def test_rows_keep_the_order_of_fits_restarts_and_sources():
 
     results = {"b": [two(7, 1.0), two(3, 2.0)], "a": [two(5, 1.0)]}
     table = scores.runs_table(sources, results, {"b": 2, "a": 1})
-    assert list(zip(table["fit"], table["seed"], table["source_name"], table["noise"], strict=True)) == [
-        ("b", 7, "y", 3), ("b", 7, "x", 2), ("b", 3, "y", 3), ("b", 3, "x", 2), ("a", 5, "y", 3), ("a", 5, "x", 2),
-    ]  # fmt: skip
+    assert list(
+        zip(table["fit"], table["seed"], table["source_name"], table["noise"], strict=True)
+    ) == [
+        ("b", 7, "y", 3),
+        ("b", 7, "x", 2),
+        ("b", 3, "y", 3),
+        ("b", 3, "x", 2),
+        ("a", 5, "y", 3),
+        ("a", 5, "x", 2),
+    ]
     summary = scores.summary(table)
-    assert list(zip(summary["fit"], summary["source"], strict=True)) == [("b", 1), ("b", 2), ("a", 1), ("a", 2)]
+    assert list(zip(summary["fit"], summary["source"], strict=True)) == [
+        ("b", 1),
+        ("b", 2),
+        ("a", 1),
+        ("a", 2),
+    ]
     np.testing.assert_array_equal(scores.mean_noise(table, "b"), [3, 2])
 
 
 def test_iterations_are_counted_in_the_steps_of_the_trace():
     """A method that looks every 50 iterations has an entry for each look."""
-    long = replace(run(0, 1.0, LABELS.astype(float)), trace=np.array([3.0, 2.0, 1.0]), trace_step=50)
+    long = replace(
+        run(0, 1.0, LABELS.astype(float)), trace=np.array([3.0, 2.0, 1.0]), trace_step=50
+    )
     assert long.n_iterations == 150
     traces = scores.traces_table({"a": [long]}, {"a": 1})
     assert traces["iteration"].tolist() == [50, 100, 150]
@@ -69,19 +101,32 @@ def test_iterations_are_counted_in_the_steps_of_the_trace():
 
 
 def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, monkeypatch):
-    printed = {"data": ["toy"], "row": ["A"], "source": [1], "auc": [80.0], "seconds": [7.0], "noise": [1.0]}
+    printed = {
+        "data": ["toy"],
+        "row": ["A"],
+        "source": [1],
+        "auc": [80.0],
+        "seconds": [7.0],
+        "noise": [1.0],
+    }
     monkeypatch.setattr(tables, "printed", lambda: pd.DataFrame(printed))
     table = tables.performance(runs, "toy", FITS)
     assert table.data.set_index("fit").loc["a", "difference"] == -5
-    output = SimpleNamespace(**{kind: tmp_path / kind for kind in ("csv", "markdown", "latex", "fragment", "html")})
+    output = SimpleNamespace(
+        **{kind: tmp_path / kind for kind in ("csv", "markdown", "latex", "fragment", "html")}
+    )
     tables.write(table, "Toy", "About toys.", output)
     markdown = output.markdown.read_text().splitlines()
-    assert markdown[0].startswith("| Algorithm | only AUC | only paper | only diff. | Processor time (s) ours |")
+    assert markdown[0].startswith(
+        "| Algorithm | only AUC | only paper | only diff. | Processor time (s) ours |"
+    )
     assert markdown[2] == "| A & co | 75.00 ± 35.36 | 80.00 | -5.00 | 1.5 | 7.0 | 100 % | 2 of 3 |"
     assert markdown[3].startswith("| B | 75.00 | – | – | 1.5 |")
     assert markdown[4].startswith("| B, columns scaled | 100.00 | – | – |  |")
     assert markdown[5].startswith("| True H |"), "its columns sum to one"
-    assert markdown[-3:-1] == ["| B | 75.00 |", "| B, columns scaled | 100.00 |"], "matched one to one"
+    assert markdown[-3:-1] == ["| B | 75.00 |", "| B, columns scaled | 100.00 |"], (
+        "matched one to one"
+    )
     assert r"A \& co" in output.latex.read_text()
     fragment = output.fragment.read_text()
     assert "<th colspan=3>only</th>" in fragment and "<td>A &amp; co</td>" in fragment
@@ -90,8 +135,14 @@ def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, m
 
 def test_the_chosen_runs_and_the_truth_have_measures_of_integration():
     sources = Sources([np.ones((3, 4))] * 2, labels=[LABELS] * 2)
-    perfect, useless = LABELS.astype(float), np.full((2, 4), 0.5)
-    fits = {"a": [replace(run(s, s, h), memberships=[h, h], noise=None) for s, h in enumerate((perfect, useless))]}
+    perfect = LABELS.astype(float)
+    useless = np.full((2, 4), 0.5)
+    fits = {
+        "a": [
+            replace(run(s, s, h), memberships=[h, h], noise=None)
+            for s, h in enumerate((perfect, useless))
+        ]
+    }
     table = scores.runs_table(sources, fits, {"a": 1}, integration=True)
     assert table.groupby("seed")["ari"].mean().isna().tolist() == [False, True]
     truth = replace(run(None, np.nan, perfect), memberships=[perfect, perfect], noise=None)

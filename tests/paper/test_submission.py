@@ -48,7 +48,11 @@ def test_jobs_of_a_dry_run():
     assert [job.rule for job in jobs.values()] == ["synthetic", "prepare", "fit", "fit", "score"]
     assert jobs["a.fit.npz"].cpu_hours == 4
     assert jobs["score.csv"].inputs == {"a.npz", "b.fit.npz", "a.fit.npz"}
-    assert [path for path, job in jobs.items() if not job.submitted] == ["a.npz", "b.npz", "score.csv"]
+    assert [path for path, job in jobs.items() if not job.submitted] == [
+        "a.npz",
+        "b.npz",
+        "score.csv",
+    ]
 
 
 def test_the_longest_chain_is_the_longest_in_hours():
@@ -60,11 +64,18 @@ def test_the_longest_chain_is_the_longest_in_hours():
 def test_the_report_says_what_is_submitted():
     report = submission.report(submission.read_jobs(DRY_RUN))
     assert "| fit | 2 | cluster | 6.00 | 2.00 |" in report
-    assert "2 jobs are submitted to the cluster, for 6.0 CPU hours; 3 short ones run beside Snakemake." in report
+    assert (
+        "2 jobs are submitted to the cluster, for 6.0 CPU hours; 3 short ones run beside Snakemake."
+        in report
+    )
     assert "The longest chain takes 2.0 hours: prepare -> fit -> score." in report
 
 
-@pytest.mark.parametrize("text", ["Nothing to be done.", DRY_RUN + "Job 7: Fitting jnmf to small-4.0.\n"])
+@pytest.mark.parametrize(
+    "text", ["Nothing to be done.", DRY_RUN + "Job 7: Fitting jnmf to small-4.0.\n"]
+)
 def test_something_else_than_a_dry_run_with_all_details_is_refused(text):
-    with pytest.raises(InputError, match="not a dry run with all details; pipe in that of BJMD_PLAN=1 snakemake"):
+    with pytest.raises(
+        InputError, match="not a dry run with all details; pipe in that of BJMD_PLAN=1 snakemake"
+    ):
         submission.read_jobs(text)

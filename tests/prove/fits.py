@@ -9,8 +9,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
-from bjmd.fits import registry
-from bjmd.inference import cavi
+from bjmd.inference import cavi, registry
 from bjmd.model import Priors, negative_log_joint
 
 KINDS = {
@@ -23,9 +22,21 @@ KINDS = {
     "closed form, two or three of these": ("cavi-bjmd", {"noise": None}),
 }
 TWO_OR_THREE = ("feature+sample", "feature+robust", "sample+robust", "feature+sample+robust")
-LIKE = ("model", "normal", "whole numbers", "no noise", "duplicates", "constant features", "wild", "heavy", "far")
+LIKE = (
+    "model",
+    "normal",
+    "whole numbers",
+    "no noise",
+    "duplicates",
+    "constant features",
+    "wild",
+    "heavy",
+    "far",
+)
 MOST_SWEEPS = {1: 0.1, 2: 0.15, 6: 0.3, 12: 0.3, 25: 0.13, 150: 0.02}
-"""max_sweeps -> how often: momentum begins in sweep 5 or 10, and what is learned in sweep 8; long fits are rare."""
+"""max_sweeps -> how often: momentum begins in sweep 5 or 10, and what is learned in sweep 8; long
+fits are rare.
+"""
 ROUNDING = 1e-8
 """By how much an objective may rise, relative to its size and that of its terms."""
 
@@ -40,10 +51,17 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def fit(self, **options):
-        # the last touches of the closed form take up to a hundred rounds, more than all sweeps; a tenth has them all
+        # the last touches of the closed form take up to a hundred rounds, more than all sweeps; a
+        # tenth has them all
         rounds = cavi.SETTLING_ROUNDS if self.seed % 10 == 0 else 5
         with patch.object(cavi, "SETTLING_ROUNDS", rounds):
-            return registry.fit(self.method, self.sources, self.n_components, self.seed, **{**self.options, **options})
+            return registry.fit(
+                self.method,
+                self.sources,
+                self.n_components,
+                self.seed,
+                **{**self.options, **options},
+            )
 
 
 def case(number):
@@ -53,7 +71,9 @@ def case(number):
     options = {**options, **_options(method, rng)}
     if options.get("noise", "") is None:
         options["noise"] = str(rng.choice(TWO_OR_THREE))
-    if (method == "map-bjmd" and rng.random() < 0.2) or (method == "cavi-bjmd" and rng.random() < 0.1):
+    if (method == "map-bjmd" and rng.random() < 0.2) or (
+        method == "cavi-bjmd" and rng.random() < 0.1
+    ):
         method = method.replace("bjmd", "catbjmd")
     sources = _sources(rng, may_be_sparse="robust" not in options.get("noise", ""))
     k = int(rng.integers(1, 1 + min(5, sum(sources.n_samples))))
@@ -63,12 +83,15 @@ def case(number):
 
 
 def _sources(rng, may_be_sparse):
-    n_features, like = int(rng.integers(1, 13)), rng.choice(LIKE)
+    n_features = int(rng.integers(1, 13))
+    like = rng.choice(LIKE)
     sizes = rng.integers(1, 11, rng.choice([1, 2, 2, 3]))
     k = int(rng.integers(1, 4))
     components = rng.laplace(size=(n_features, k))
     unit = 10.0 ** rng.uniform(-6, 6)
-    origin = 10.0 ** rng.uniform(0, 4) * rng.standard_normal((n_features, 1)) if like == "far" else 0.0
+    origin = (
+        10.0 ** rng.uniform(0, 4) * rng.standard_normal((n_features, 1)) if like == "far" else 0.0
+    )
     matrices = []
     for n in sizes:
         noise = 10 ** rng.uniform(-2, 0.5) * rng.standard_normal((n_features, n))
@@ -89,10 +112,14 @@ def _sources(rng, may_be_sparse):
             x = x + 0.1 * rng.standard_cauchy(x.shape)
         matrices.append(unit * (x + origin))
     if may_be_sparse and rng.random() < 0.1:
-        return Sources([scipy.sparse.csr_array(np.where(rng.random(x.shape) < 0.5, 0, x)) for x in matrices])
+        return Sources(
+            [scipy.sparse.csr_array(np.where(rng.random(x.shape) < 0.5, 0, x)) for x in matrices]
+        )
     share = rng.choice([0.0, 0.0, 0.1, 0.4])
     holes = [rng.random(x.shape) < share for x in matrices]
-    for where in holes:  # of every sample something is known, and of every feature in the first source
+    for (
+        where
+    ) in holes:  # of every sample something is known, and of every feature in the first source
         where[rng.integers(n_features), :] = False
         where[:, rng.integers(where.shape[1])] &= where is not holes[0]
     for where in holes:
@@ -126,7 +153,12 @@ def check(number):
         result = one.fit()
     except FitError:
         return f"{one.kind} (broke down and said so)", []
-    return one.kind, [*_sound(result), *_monotone(result), *_honest(one, result, number), *_same(one, result, number)]
+    return one.kind, [
+        *_sound(result),
+        *_monotone(result),
+        *_honest(one, result, number),
+        *_same(one, result, number),
+    ]
 
 
 def _sound(result):
@@ -148,26 +180,48 @@ def _monotone(result):
 
 def _honest(one, result, number):
     """A fit that has not converged says why; one that has would not have done so a sweep earlier."""
-    n_sweeps, most = len(result.trace), one.options["max_sweeps"]
+    n_sweeps = len(result.trace)
+    most = one.options["max_sweeps"]
     if not result.converged and n_sweeps < most and "rose" not in result.reason:
         yield f"stopped after {n_sweeps} of {most} sweeps without a reason: {result.reason}"
     if n_sweeps > most:
         yield "took more sweeps than allowed"
-    if number % 5 == 1 and result.converged and n_sweeps > 1 and one.fit(max_sweeps=n_sweeps - 1).converged:
+    if (
+        number % 5 == 1
+        and result.converged
+        and n_sweeps > 1
+        and one.fit(max_sweeps=n_sweeps - 1).converged
+    ):
         yield f"converged in sweep {n_sweeps}, and also a sweep earlier"
 
 
 def _same(one, result, number):
     if number % 5 == 0:
         again = one.fit()
-        arrays = zip([*result.memberships, result.components], [*again.memberships, again.components], strict=True)
+        arrays = zip(
+            [*result.memberships, result.components],
+            [*again.memberships, again.components],
+            strict=True,
+        )
         if not all(np.array_equal(a, b) for a, b in arrays) or again.objective != result.objective:
             yield "the same fit gave other bits"
-    plain = one.method == "map-bjmd" and one.options.get("priors") == "paper" and "prior" not in one.options
+    plain = (
+        one.method == "map-bjmd"
+        and one.options.get("priors") == "paper"
+        and "prior" not in one.options
+    )
     if plain and not any(one.sources.n_missing) and not any(one.sources.is_sparse):
-        names = {name: one.options[name] for name in ("alpha0", "lambda_", "a0", "b0") if name in one.options}
+        names = {
+            name: one.options[name]
+            for name in ("alpha0", "lambda_", "a0", "b0")
+            if name in one.options
+        }
         objective = negative_log_joint(
-            one.sources, result.components, result.memberships, np.square(result.noise), Priors(**names)
+            one.sources,
+            result.components,
+            result.memberships,
+            np.square(result.noise),
+            Priors(**names),
         )
         if abs(objective - result.objective) > 1e-5 * max(1.0, np.abs(result.trace).max()):
             yield f"the objective is {objective:.9g}, not {result.objective:.9g}"

@@ -1,7 +1,9 @@
-"""Damaged and odd inputs for every reader, the options, the configs and the stored results: a result or one sentence.
+"""Damaged and odd inputs for every reader, the options, the configs and the stored results: a
+result or one sentence.
 
-A seed of every kind is made once.  A case changes it a little: in its bytes, or, which goes deeper, in its structure
-(cells of a table, arrays of an archive, keys of a config) with values that have made trouble before.
+A seed of every kind is made once.  A case changes it a little: in its bytes, or, which goes deeper,
+in its structure (cells of a table, arrays of an archive, keys of a config) with values that have
+made trouble before.
 """
 
 import contextlib
@@ -25,27 +27,105 @@ from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.files import label_files, outputs, readers
 from bjmd.files.tables import Settings
-from bjmd.fits import registry, storage
+from bjmd.inference import registry
+from bjmd.results import storage
 from bjmd_paper.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where files cost least."""
 if yaml.__with_libyaml__:  # the same meaning, ten times as quick
-    yaml.SafeLoader, yaml.compose = yaml.CSafeLoader, functools.partial(yaml.compose, Loader=yaml.CSafeLoader)
+    yaml.SafeLoader = yaml.CSafeLoader
+    yaml.compose = functools.partial(yaml.compose, Loader=yaml.CSafeLoader)
 NASTY = (
-    "", " ", "NA", "nan", "-inf", "1e999", "1e-999", "-0", "0x10", "1_000", "1,5", "1.5.2", "٣", "\0", "12\x003", '"',
-    "'", "=cmd()", "\x1b[31m", "a\tb", "a\nb", "#", "../../x", "9" * 400, "é", "\ufeff", "\u202e", "{}", "[", "%", "-1",
-    "99999999999", "1e12", "4294967296", "-9223372036854775809", "true", "null", "1e-5", ".nan",
-)  # fmt: skip
+    "",
+    " ",
+    "NA",
+    "nan",
+    "-inf",
+    "1e999",
+    "1e-999",
+    "-0",
+    "0x10",
+    "1_000",
+    "1,5",
+    "1.5.2",
+    "٣",
+    "\0",
+    "12\x003",
+    '"',
+    "'",
+    "=cmd()",
+    "\x1b[31m",
+    "a\tb",
+    "a\nb",
+    "#",
+    "../../x",
+    "9" * 400,
+    "é",
+    "\ufeff",
+    "\u202e",
+    "{}",
+    "[",
+    "%",
+    "-1",
+    "99999999999",
+    "1e12",
+    "4294967296",
+    "-9223372036854775809",
+    "true",
+    "null",
+    "1e-5",
+    ".nan",
+)
 VALUES = (
-    0, 1, -1, 2**31, 2**63, 2**70, -5, 0.0, -0.0, 1e300, -1e300, 1e-300, 1e22, 0.5, float("nan"), float("inf"), True,
-    None, "", "x", "learned", "auto", "1e-5", [], [1], [1.0, "x"], [[1]], {}, {"a": 1}, "\n", "{}", 10**9,
-)  # fmt: skip
+    0,
+    1,
+    -1,
+    2**31,
+    2**63,
+    2**70,
+    -5,
+    0.0,
+    -0.0,
+    1e300,
+    -1e300,
+    1e-300,
+    1e22,
+    0.5,
+    float("nan"),
+    float("inf"),
+    True,
+    None,
+    "",
+    "x",
+    "learned",
+    "auto",
+    "1e-5",
+    [],
+    [1],
+    [1.0, "x"],
+    [[1]],
+    {},
+    {"a": 1},
+    "\n",
+    "{}",
+    10**9,
+)
 KINDS = {
-    "text tables": 30, "zipped text tables": 4, "Matrix Market": 15, ".npz of arrays": 10, ".npz of SciPy": 8,
-    ".npz of bjmd": 8, "AnnData": 1, "label files": 6, "stored fits": 8, "options": 5, "command lines": 1, "configs": 4,
-}  # fmt: skip
+    "text tables": 30,
+    "zipped text tables": 4,
+    "Matrix Market": 15,
+    ".npz of arrays": 10,
+    ".npz of SciPy": 8,
+    ".npz of bjmd": 8,
+    "AnnData": 1,
+    "label files": 6,
+    "stored fits": 8,
+    "options": 5,
+    "command lines": 1,
+    "configs": 4,
+}
 """Kind -> how many of a hundred cases."""
 
 
@@ -53,38 +133,60 @@ KINDS = {
 def seeds():
     """A good input of every kind, as bytes by name of file."""
     rng = np.random.default_rng(0)
-    sources = Sources([rng.standard_normal((5, 4)), rng.poisson(1.0, (5, 3)).astype(float)], names=["one", "two"])
+    sources = Sources(
+        [rng.standard_normal((5, 4)), rng.poisson(1.0, (5, 3)).astype(float)], names=["one", "two"]
+    )
     found = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = [["", *(f"s{j}" for j in range(4))], *([f"g{i}", *map(str, sources.matrices[0][i])] for i in range(5))]
+        rows = [
+            ["", *(f"s{j}" for j in range(4))],
+            *([f"g{i}", *map(str, sources.matrices[0][i])] for i in range(5)),
+        ]
         for file, separator in {"a.tsv": "\t", "a.csv": ",", "a.txt": "\t"}.items():
             (folder / file).write_text("\n".join(separator.join(row) for row in rows) + "\n")
-        found["text tables"] = [(file, (folder / file).read_bytes()) for file in ("a.tsv", "a.csv", "a.txt")]
-        found["zipped text tables"] = [(f"{file}.gz", gzip.compress(data)) for file, data in found["text tables"]]
+        found["text tables"] = [
+            (file, (folder / file).read_bytes()) for file in ("a.tsv", "a.csv", "a.txt")
+        ]
+        found["zipped text tables"] = [
+            (f"{file}.gz", gzip.compress(data)) for file, data in found["text tables"]
+        ]
         found["Matrix Market"] = []
         sparse = scipy.sparse.coo_array(sources.matrices[1])
         symmetric = sparse.toarray()[:3] + sparse.toarray()[:3].T
         for file, matrix, options in (
-            ("real", sparse, {}), ("array", sparse.toarray(), {}), ("whole", sparse.astype(int), {"field": "integer"}),
+            ("real", sparse, {}),
+            ("array", sparse.toarray(), {}),
+            ("whole", sparse.astype(int), {"field": "integer"}),
             ("pattern", sparse, {"field": "pattern"}),
             ("symmetric", scipy.sparse.coo_array(symmetric), {"symmetry": "symmetric"}),
-        ):  # fmt: skip
+        ):
             scipy.io.mmwrite(folder / file, matrix, **options)
             found["Matrix Market"].append((f"{file}.mtx", (folder / f"{file}.mtx").read_bytes()))
-        names = {"features": np.array([f"g{i}" for i in range(5)]), "samples": np.array([f"s{j}" for j in range(4)])}
+        names = {
+            "features": np.array([f"g{i}" for i in range(5)]),
+            "samples": np.array([f"s{j}" for j in range(4)]),
+        }
         np.savez(folder / "b.npz", matrix=sources.matrices[0], **names)
         scipy.sparse.save_npz(folder / "c.npz", sparse.tocsr())
         scipy.sparse.save_npz(folder / "d.npz", sparse.tocsc())
         storage.save_sources(folder / "e.npz", sources)
         mixed = Sources([sources.matrices[0], scipy.sparse.csc_array(sources.matrices[1])])
         storage.save_sources(folder / "f.npz", mixed)
-        for kind, files in {".npz of arrays": "b", ".npz of SciPy": "cd", ".npz of bjmd": "ef"}.items():
+        for kind, files in {
+            ".npz of arrays": "b",
+            ".npz of SciPy": "cd",
+            ".npz of bjmd": "ef",
+        }.items():
             found[kind] = [(f"{file}.npz", (folder / f"{file}.npz").read_bytes()) for file in files]
         found["AnnData"] = _anndata(folder)
-        found["label files"] = [("l.tsv", b"sample\tclass\ns0\tx\ns1\ty\n"), ("l.csv", b"s0,x,one\ns1,y,one\n")]
+        found["label files"] = [
+            ("l.tsv", b"sample\tclass\ns0\tx\ns1\ty\n"),
+            ("l.csv", b"s0,x,one\ns1,y,one\n"),
+        ]
         results = [
-            registry.fit("cavi-bjmd", sources, 2, seed, max_sweeps=5, noise="feature", offsets=True) for seed in (0, 1)
+            registry.fit("cavi-bjmd", sources, 2, seed, max_sweeps=5, noise="feature", offsets=True)
+            for seed in (0, 1)
         ]
         outputs.write(folder / "fit", sources, results, settings=Settings(), figures=False)
         keep = ("fit.npz", "names.json", "settings.json", "check.tsv")
@@ -159,7 +261,8 @@ def changed(name, content, rng):
 
 
 def _bytes(content, rng):
-    data, what = bytearray(content), rng.integers(5)
+    data = bytearray(content)
+    what = rng.integers(5)
     at = int(rng.integers(len(data) + 1))
     if what == 0:
         return bytes(data[:at])
@@ -178,9 +281,12 @@ def _bytes(content, rng):
 def _cells(name, content, rng):
     """A change of a table of text."""
     separator = "," if name.endswith(".csv") else " " if name.endswith(".mtx") else "\t"
-    rows = [line.split(separator) for line in content.decode("utf-8", "surrogateescape").split("\n")]
+    rows = [
+        line.split(separator) for line in content.decode("utf-8", "surrogateescape").split("\n")
+    ]
     i = int(rng.integers(len(rows)))
-    j, what = int(rng.integers(len(rows[i]) or 1)), rng.integers(8)
+    j = int(rng.integers(len(rows[i]) or 1))
+    what = rng.integers(8)
     nasty = _chosen(NASTY, rng)
     if what == 0 and rows[i]:
         rows[i][j] = nasty
@@ -204,7 +310,9 @@ def _cells(name, content, rng):
 
 
 def _archive(content, rng):
-    """A change of one array of an archive, or of its metadata; an archive too damaged for that as it is."""
+    """A change of one array of an archive, or of its metadata; an archive too damaged for that as
+    it is.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
@@ -212,7 +320,8 @@ def _archive(content, rng):
         return content
     if not members:
         return content
-    name, what = _chosen(sorted(members), rng), rng.integers(6)
+    name = _chosen(sorted(members), rng)
+    what = rng.integers(6)
     if what == 0:
         del members[name]
     elif what == 1:
@@ -233,14 +342,17 @@ def _archive(content, rng):
 
 
 def _array(array, rng):
-    array, what = np.array(array), rng.integers(9)
+    array = np.array(array)
+    what = rng.integers(9)
     if what == 0 and array.size:
         value = _chosen([-5, 10**6, 7, 0, -1, 2**31 - 1], rng)
         with contextlib.suppress(OverflowError, ValueError):
             array.flat[int(rng.integers(array.size))] = value
     elif what == 1:
         with contextlib.suppress(ValueError, TypeError):
-            array = array.astype(_chosen([np.int8, np.float32, np.complex128, bool, "U5", "S3", np.uint64], rng))
+            array = array.astype(
+                _chosen([np.int8, np.float32, np.complex128, bool, "U5", "S3", np.uint64], rng)
+            )
     elif what == 2:
         array = array.ravel()
     elif what == 3:
@@ -250,7 +362,9 @@ def _array(array, rng):
     elif what == 5:
         array = np.array(_chosen([3, np.nan, "x"], rng))
     elif what == 6 and array.dtype.kind == "f" and array.size:
-        array.flat[int(rng.integers(array.size))] = _chosen([np.nan, np.inf, 1e308, -1e308, 5e-324], rng)
+        array.flat[int(rng.integers(array.size))] = _chosen(
+            [np.nan, np.inf, 1e308, -1e308, 5e-324], rng
+        )
     elif what == 7:
         array = np.array([None, "x"], dtype=object)
     elif array.ndim:
@@ -297,7 +411,9 @@ def _small():
 
 def _options(rng):
     """A fit of two sweeps with odd values for one or two options."""
-    method = _chosen(["map-bjmd", "cavi-bjmd", "map-catbjmd", "cavi-catbjmd", "jmd", "semi-nmf", "kmeans"], rng)
+    method = _chosen(
+        ["map-bjmd", "cavi-bjmd", "map-catbjmd", "cavi-catbjmd", "jmd", "semi-nmf", "kmeans"], rng
+    )
     known = list(registry.get(method).options())
     options = {"max_sweeps": 2} if "max_sweeps" in known else {}
     for _ in range(rng.integers(1, 3)):
@@ -330,7 +446,9 @@ def _config(folder, rng):
 
 
 def _stored(folder, rng):
-    """`bjmd show` and `bjmd transform` of a damaged fit; what cannot be computed leaves nothing behind."""
+    """`bjmd show` and `bjmd transform` of a damaged fit; what cannot be computed leaves nothing
+    behind.
+    """
     (folder / "fit").mkdir()
     for name, content in seeds()["stored fits"]:
         (folder / "fit" / name).write_bytes(content)
@@ -340,7 +458,11 @@ def _stored(folder, rng):
     new.write_bytes(seeds()["text tables"][0][1])
     (folder / "out").mkdir()
     target = folder / "out/memberships.tsv"
-    command = ["show", folder / "fit"] if rng.random() < 0.5 else ["transform", folder / "fit", new, "-o", target]
+    command = (
+        ["show", folder / "fit"]
+        if rng.random() < 0.5
+        else ["transform", folder / "fit", new, "-o", target]
+    )
     code, said = _run(command)
     yield from _ended(command, code, said)
     left = [path.name for path in (folder / "out").iterdir()]
@@ -351,10 +473,24 @@ def _stored(folder, rng):
 def _command(folder, rng):
     """Command lines of odd words; none may write where it fails."""
     (folder / "a.tsv").write_bytes(seeds()["text tables"][0][1])
-    words = ["fit", folder / "a.tsv", "-k", "2", "-o", folder / "out", "--restarts", "1", "--option", "max_sweeps=2"]
+    words = [
+        "fit",
+        folder / "a.tsv",
+        "-k",
+        "2",
+        "-o",
+        folder / "out",
+        "--restarts",
+        "1",
+        "--option",
+        "max_sweeps=2",
+    ]
     words += ["--no-figures"]
     for _ in range(rng.integers(1, 3)):
-        nasty = _chosen([*NASTY, "[" * 5000, "alpha0=[1", "tol=1e400", "--force", "--noise", "--join", "-k"], rng)
+        nasty = _chosen(
+            [*NASTY, "[" * 5000, "alpha0=[1", "tol=1e400", "--force", "--noise", "--join", "-k"],
+            rng,
+        )
         words[int(rng.integers(1, len(words)))] = nasty
     words = [str(word) for word in words]
     if "\0" in "".join(words):  # no shell can pass it

@@ -6,22 +6,38 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.fits import projection, registry
+from bjmd.inference import projection, registry
 from prove.fits import KINDS, TWO_OR_THREE, _monotone, _sound
 
 POWERS = range(-150, 151, 10)
-PLACES = ("data", "one source", "one feature", "one entry", "lambda_", "b0", "a0", "tol", "new samples", "noise")
+PLACES = (
+    "data",
+    "one source",
+    "one feature",
+    "one entry",
+    "lambda_",
+    "b0",
+    "a0",
+    "tol",
+    "new samples",
+    "noise",
+)
 CASES = list(itertools.product(POWERS, PLACES, ("data", "paper"), KINDS))
 
 
 def check(number):
     """The kind of a case, by what it scales, and all that is wrong."""
-    power, place, priors, name = CASES[number * 997 % len(CASES)]  # 997 has no factor in common: in a mixed order
+    power, place, priors, name = CASES[
+        number * 997 % len(CASES)
+    ]  # 997 has no factor in common: in a mixed order
     method, options = KINDS[name]
     rng = np.random.default_rng((17, number))
     options = {"max_sweeps": 20, "priors": priors, **options}
     options |= {"noise": TWO_OR_THREE[number % 4]} if options.get("noise", "") is None else {}
-    matrices = [rng.laplace(size=(6, 2)) @ rng.dirichlet([1, 1], 7).T + rng.standard_normal((6, 7)) for _ in "ab"]
+    matrices = [
+        rng.laplace(size=(6, 2)) @ rng.dirichlet([1, 1], 7).T + rng.standard_normal((6, 7))
+        for _ in "ab"
+    ]
     scale = 10.0**power
     if place == "data":
         matrices = [scale * x for x in matrices]
@@ -43,11 +59,16 @@ def check(number):
                 placed = projection.project(result, scale * matrices[0], source=source)
                 if not np.isfinite(placed.memberships).all() or not np.isfinite(placed.noise):
                     wrong.append("a projection is not finite")
-            if not np.isfinite(projection.log_evidence(result, scale * matrices[0], source=0)).all():
+            if not np.isfinite(
+                projection.log_evidence(result, scale * matrices[0], source=0)
+            ).all():
                 wrong.append("a score is not finite")
         if place == "noise":
             placed = projection.project(result, matrices[0], noise=scale)
-            if not np.isfinite(placed.memberships).all() or np.abs(placed.memberships.sum(axis=0) - 1).max() > 1e-9:
+            if (
+                not np.isfinite(placed.memberships).all()
+                or np.abs(placed.memberships.sum(axis=0) - 1).max() > 1e-9
+            ):
                 wrong.append("a projection is not on the simplex")
     except (InputError, FitError) as problem:
         return kind, [] if "\n" not in str(problem) else ["more than a sentence"]

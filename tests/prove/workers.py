@@ -1,4 +1,6 @@
-"""Cases in processes of their own, many in each, so that a crash or a hang is seen and costs one case."""
+"""Cases in processes of their own, many in each, so that a crash or a hang is seen and costs one
+case.
+"""
 
 import os
 import resource
@@ -12,9 +14,10 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bjmd.fits import projection, registry
+from bjmd.inference import projection, registry
 
-HUNG_CPU, HUNG_WALL = 60, 900
+HUNG_CPU = 60
+HUNG_WALL = 900
 """Seconds of processor time, and by the clock, after which a case hangs."""
 MOST_MEMORY = 6 * 2**30
 """What no small case needs."""
@@ -23,13 +26,15 @@ MOST_MEMORY = 6 * 2**30
 def run(case, numbers, *, n_jobs=2, block=2000):
     """Call case(number) -> (kind, [sentence, ...]) for every number.
 
-    Returns, by kind, how many there were and the seconds of processor time they took, and (kind, number, sentence) for
-    what went wrong.  The kind of what crashed or hung is not known, so it is "?".  A block is large because its process
-    begins cold: what it imports, and the compiled code that it loads, take as long as hundreds of cases.
+    Returns, by kind, how many there were and the seconds of processor time they took, and (kind,
+    number, sentence) for what went wrong.  The kind of what crashed or hung is not known, so it is
+    "?".  A block is large because its process begins cold: what it imports, and the compiled code
+    that it loads, take as long as hundreds of cases.
     """
     counts: Counter = Counter()
     seconds: Counter = Counter()
-    wrong, running = [], {}
+    wrong = []
+    running = {}
     waiting = [numbers[first : first + block] for first in range(0, len(numbers), block)]
     with tempfile.TemporaryDirectory(prefix="prove-") as folder:
         while waiting or running:
@@ -50,7 +55,11 @@ def run(case, numbers, *, n_jobs=2, block=2000):
                 elif word == "wrong":
                     wrong.append((kind, int(number), text[0]))
             if os.WIFSIGNALED(status) or os.WEXITSTATUS(status):
-                name = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "an exit"
+                name = (
+                    signal.Signals(os.WTERMSIG(status)).name
+                    if os.WIFSIGNALED(status)
+                    else "an exit"
+                )
                 wrong.append(("?", part[max(begun, 1) - 1], f"ended the process by {name}"))
                 if part[max(begun, 1) :]:
                     waiting.insert(0, part[max(begun, 1) :])
@@ -62,7 +71,8 @@ def _begin(case, numbers, log):
     if process:
         return process
     code = 1
-    # once a process instead of once a fit, where to look for the libraries takes as long as a few sweeps
+    # once a process instead of once a fit, where to look for the libraries takes as long as a few
+    # sweeps
     threadpool_limits(1)
     registry.threadpool_limits = projection.threadpool_limits = lambda _: nullcontext()
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
@@ -76,7 +86,8 @@ def _begin(case, numbers, log):
                 try:
                     kind, sentences = case(number)
                 except Exception:  # what no one foresaw is what is looked for here
-                    kind, sentences = "?", [" ".join(traceback.format_exc().split("\n")[-6:])]
+                    kind = "?"
+                    sentences = [" ".join(traceback.format_exc().split("\n")[-6:])]
                 for sentence in sentences:
                     file.write(f"wrong\t{kind}\t{number}\t{' '.join(sentence.split())}\n")
                 file.write(f"end\t{kind}\t{number}\t{time.process_time() - started}\n")

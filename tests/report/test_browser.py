@@ -15,10 +15,12 @@ import pytest
 
 from bjmd.data.sources import Sources
 from bjmd.files import outputs
-from bjmd.fits import restarts
+from bjmd.inference import restarts
 from bjmd.report import interactive, pages
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 WIDTHS = (1200, 400)
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\">"
@@ -54,14 +56,18 @@ async function look(width) {
 
 
 def look_at(folder):
-    """What Chromium finds on report.html in frames of both widths, and all that it writes to the console."""
+    """What Chromium finds on report.html in frames of both widths, and all that it writes to the
+    console.
+    """
     page = folder / "look.html"
     page.write_text(LOOK.replace("WIDTHS", json.dumps(WIDTHS)))
     return browse(page, "--virtual-time-budget=20000", "--allow-file-access-from-files")
 
 
 def browse(page, *flags):
-    """What a script leaves in the element `found` of a page, and all that Chromium writes to the console."""
+    """What a script leaves in the element `found` of a page, and all that Chromium writes to the
+    console.
+    """
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     options += [f"--user-data-dir={page.parent / 'browser'}", *flags]
     line = [CHROMIUM, *options, "--dump-dom", page.as_uri()]
@@ -92,14 +98,18 @@ def folder(tmp_path_factory):
     components = 3 * rng.laplace(size=(40, 3))
     memberships = [rng.dirichlet(np.ones(3), n).T for n in (40, 30, 30)]
     sd = np.exp(0.7 * rng.standard_normal(40))[:, None]  # by feature, which the fit does not know
-    matrices = [components @ h + 0.4 * sd * rng.standard_normal((40, h.shape[1])) for h in memberships]
+    matrices = [
+        components @ h + 0.4 * sd * rng.standard_normal((40, h.shape[1])) for h in memberships
+    ]
     for x in matrices:
         x[rng.integers(40, size=4), rng.integers(30, size=4)] += 60
     names = ["Oslo", "a cohort with a long name, measured twice", "C"]
     sources = Sources(
-        matrices, names=names, labels=[h > 0.4 for h in memberships],
+        matrices,
+        names=names,
+        labels=[h > 0.4 for h in memberships],
         feature_names=[f"ENSG00000{i:06}.{i % 7}_feature" for i in range(40)],
-    )  # fmt: skip
+    )
     results = restarts.run("cavi-bjmd", sources, 3, n_restarts=2, tol=1e-4)
     path = tmp_path_factory.mktemp("browser") / "out"
     outputs.write(path, sources, results)
@@ -115,13 +125,18 @@ def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
     for width in map(str, WIDTHS):
         assert (found[width]["images"], found[width]["broken"]) == (pictures, [])
         assert found[width]["charts"] >= 1
-        assert (found[width]["cut"], found[width]["outside"], found[width]["sideways"]) == ([], [], 0), width
+        assert (found[width]["cut"], found[width]["outside"], found[width]["sideways"]) == (
+            [],
+            [],
+            0,
+        ), width
 
 
 def test_a_broken_page_is_noticed(tmp_path):
     """The test above can fail: in each of its ways, on a page that has them all."""
     wide = "<p style='width: 900px'>wide</p>"
-    box, script = f"<div style='overflow: auto'>{wide}</div>", "<script>nothing()</script>"
+    box = f"<div style='overflow: auto'>{wide}</div>"
+    script = "<script>nothing()</script>"
     page = f"<!DOCTYPE html><img src='data:image/png;base64,AAAA'>{wide}{box}{script}"
     (tmp_path / "report.html").write_text(page)
     found, console = look_at(tmp_path)
@@ -167,13 +182,23 @@ def test_tables_sort_by_number_or_name_and_filter_and_the_theme_follows_the_swit
 def test_points_tell_their_name_class_and_values_and_names_are_text(tmp_path):
     pytest.importorskip("mpld3")
     data = {
-        "names": [HOSTILE, "two", "three"], "sd": None,
+        "names": [HOSTILE, "two", "three"],
+        "sd": None,
         "axes": [["C1", [0.7, 0.1, 0.2]], ["C2", [0.2, 0.8, 0.1]], ["C3", [0.1, 0.1, 0.7]]],
         "groups": [["Class", [HOSTILE, "b"], [0, 1, 1]]],
-        "map": {"x": [0, 1, -1], "y": [1, 0, 0], "corners": [["C1", 0, 1], ["C2", 1, 0], ["C3", -1, 0]]},
-    }  # fmt: skip
+        "map": {
+            "x": [0, 1, -1],
+            "y": [1, 0, 0],
+            "corners": [["C1", 0, 1], ["C2", 1, 0], ["C3", -1, 0]],
+        },
+    }
     found = answer(
-        pages.page("title", [pages.chart(data, HOSTILE, HOSTILE)], "", [interactive.d3(), pages.ours("scatter.js")]),
+        pages.page(
+            "title",
+            [pages.chart(data, HOSTILE, HOSTILE)],
+            "",
+            [interactive.d3(), pages.ours("scatter.js")],
+        ),
         """
         const svg = document.querySelector(".chart svg[role=img]");
         const points = [...svg.querySelectorAll(".points path")];

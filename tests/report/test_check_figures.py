@@ -1,13 +1,15 @@
-"""Pictures of findings: one for each, of clean and of broken data, and with names that matplotlib could misread."""
+"""Pictures of findings: one for each, of clean and of broken data, and with names that matplotlib
+could misread.
+"""
 
 import io
 
 import numpy as np
 import pytest
 
+from bjmd.analysis.check import ANSWERS, check
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
-from bjmd.fits.check import ANSWERS, check
+from bjmd.inference import registry
 from bjmd.report.check_figures import DRAWN, figure
 
 
@@ -16,7 +18,8 @@ def test_every_finding_has_a_picture(broken, make_sources):
     sources = make_sources(n_features=30, n_samples=(40, 35, 30, 20), noise=(0.3, 0.5, 0.8, 1.0))
     if broken:
         wild = [
-            np.where(np.random.default_rng(c).random(x.shape) < 0.01, 50.0, x) for c, x in enumerate(sources.matrices)
+            np.where(np.random.default_rng(c).random(x.shape) < 0.01, 50.0, x)
+            for c, x in enumerate(sources.matrices)
         ]
         sources = Sources(wild, names=["$a", "b" * 60, "c", "d"])
     findings = check(sources, registry.fit("cavi-bjmd", sources, 3))
@@ -29,6 +32,10 @@ def test_every_finding_has_a_picture(broken, make_sources):
 
 def test_the_picture_shows_the_numbers_of_the_finding(make_sources):
     sources = make_sources(n_features=30, n_samples=(40, 35))
-    finding = next(f for f in check(sources, registry.fit("cavi-bjmd", sources, 3)) if f.name == "private component")
+    finding = next(
+        f
+        for f in check(sources, registry.fit("cavi-bjmd", sources, 3))
+        if f.name == "private component"
+    )
     bars = figure(finding).axes[0].patches
     np.testing.assert_allclose([bar.get_height() for bar in bars], np.ravel(finding.data["gain"]))

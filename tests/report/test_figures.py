@@ -8,13 +8,15 @@ from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer
 
 from bjmd.data.sources import Sources
-from bjmd.fits import restarts
-from bjmd.fits.decomposition import Decomposition
+from bjmd.inference import restarts
 from bjmd.report import figures, tables
 from bjmd.report.style import COLOURS
+from bjmd.results.decomposition import Decomposition
 
 
-def made_up(n_components, n_samples=(40, 30), n_features=15, seed=0, n_classes=0, length=1, **fields):
+def made_up(
+    n_components, n_samples=(40, 30), n_features=15, seed=0, n_classes=0, length=1, **fields
+):
     """Names and labels, and a result with random numbers in it, in no time at all."""
     rng = np.random.default_rng(seed)
     memberships = [rng.dirichlet(np.full(n_components, 0.3), n).T for n in n_samples]
@@ -22,13 +24,29 @@ def made_up(n_components, n_samples=(40, 30), n_features=15, seed=0, n_classes=0
         [np.ones((n_features, n)) for n in n_samples],
         names=[f"{'cohort ' * length}{c + 1}" for c in range(len(n_samples))],
         feature_names=[f"{'gene ' * length}{i + 1}" for i in range(n_features)],
-        labels=[np.eye(n_classes)[:, h.argmax(axis=0) % n_classes] for h in memberships] if n_classes else None,
-        class_names=[f"{'class ' * length}{k + 1}" for k in range(n_classes)] if n_classes else None,
+        labels=[np.eye(n_classes)[:, h.argmax(axis=0) % n_classes] for h in memberships]
+        if n_classes
+        else None,
+        class_names=[f"{'class ' * length}{k + 1}" for k in range(n_classes)]
+        if n_classes
+        else None,
     )
-    given = {"noise": 1 + rng.random(len(n_samples)), "objective": 5.0, "trace": np.array([9.0, 6.0, 5.0]), **fields}
+    given = {
+        "noise": 1 + rng.random(len(n_samples)),
+        "objective": 5.0,
+        "trace": np.array([9.0, 6.0, 5.0]),
+        **fields,
+    }
     components = rng.laplace(size=(n_features, n_components))
     result = Decomposition(
-        components, memberships, converged=True, reason="", seconds=0.0, method="map-bjmd", seed=seed, **given
+        components,
+        memberships,
+        converged=True,
+        reason="",
+        seconds=0.0,
+        method="map-bjmd",
+        seed=seed,
+        **given,
     )
     return sources, result
 
@@ -57,7 +75,9 @@ def labels_of(axis):
 
 def test_the_heat_map_has_samples_by_strongest_component_and_the_purest_first():
     sources, result = made_up(4)
-    for ax, h, name in zip(figures.memberships(sources, result).axes, result.memberships, sources.names, strict=True):
+    for ax, h, name in zip(
+        figures.memberships(sources, result).axes, result.memberships, sources.names, strict=True
+    ):
         (image,) = images(ax)
         assert ax.get_title(loc="left") == name
         assert ax.get_xlabel() == f"{h.shape[1]} samples"
@@ -65,15 +85,21 @@ def test_the_heat_map_has_samples_by_strongest_component_and_the_purest_first():
         assert (np.diff(strongest) >= 0).all()
         for k in range(4):
             assert (np.diff(image[k, strongest == k]) <= 0).all()
-        assert sorted(map(tuple, image.T)) == sorted(map(tuple, tables.shares(h).T)), "every sample once"
+        assert sorted(map(tuple, image.T)) == sorted(map(tuple, tables.shares(h).T)), (
+            "every sample once"
+        )
 
 
 @pytest.mark.parametrize("largest", [1.0, 0.88, 0.72, 0.42])
 def test_the_legend_of_memberships_counts_in_ones_twos_or_fives(largest):
     sources, result = made_up(3)
     h = np.array([[largest], [1 - largest], [0.0]])
-    result = dataclasses.replace(result, memberships=[np.repeat(h, n, axis=1) for n in sources.n_samples])
-    words = [text.get_text() for text in figures.memberships(sources, result).legends[0].get_texts()]
+    result = dataclasses.replace(
+        result, memberships=[np.repeat(h, n, axis=1) for n in sources.n_samples]
+    )
+    words = [
+        text.get_text() for text in figures.memberships(sources, result).legends[0].get_texts()
+    ]
     steps = np.diff([float(word) for word in words])
     assert 3 <= len(words) <= 7 and float(words[0]) == 0
     np.testing.assert_allclose(steps, steps[0])
@@ -120,14 +146,18 @@ def test_beyond_seven_components_the_smallest_share_one_grey_bar():
 
 
 def test_memberships_that_do_not_sum_to_one_are_scaled_and_zeros_stay_zeros():
-    np.testing.assert_array_equal(tables.shares(np.array([[2.0, 0.0], [6.0, 0.0]])), [[0.25, 0.0], [0.75, 0.0]])
+    np.testing.assert_array_equal(
+        tables.shares(np.array([[2.0, 0.0], [6.0, 0.0]])), [[0.25, 0.0], [0.75, 0.0]]
+    )
 
 
 def test_the_bars_of_a_component_are_its_features_farthest_from_the_others(fitted):
     sources, (result, *_) = fitted
     low, high = result.posterior.components.interval(0.9)
     for k, ax in enumerate(figures.components(sources, result, n_features=5).axes):
-        distance = np.abs(result.components[:, k] - np.delete(result.components, k, axis=1).mean(axis=1))
+        distance = np.abs(
+            result.components[:, k] - np.delete(result.components, k, axis=1).mean(axis=1)
+        )
         top = np.argsort(-distance)[:5]
         assert labels_of(ax.yaxis) == [sources.feature_names[i] for i in top]
         (bars,) = (c for c in ax.containers if isinstance(c, BarContainer))
@@ -177,7 +207,9 @@ def test_convergence_shows_all_restarts_above_the_lowest(fitted):
     assert course.lines[-1].get_color() == COLOURS[0], "the best is on top, in colour"
     assert course.get_yscale() == "log"
     assert course.get_ylabel() == "Minus the ELBO, above the lowest"
-    np.testing.assert_allclose(final.lines[0].get_ydata(), [r.objective - results[0].objective for r in results])
+    np.testing.assert_allclose(
+        final.lines[0].get_ydata(), [r.objective - results[0].objective for r in results]
+    )
 
 
 def test_restarts_that_did_not_converge_stand_out():
@@ -186,7 +218,10 @@ def test_restarts_that_did_not_converge_stand_out():
     final = figures.convergence(results).axes[1]
     good, bad = final.lines
     assert (list(good.get_xdata()), list(bad.get_xdata())) == ([1, 3], [2])
-    assert [text.get_text() for text in final.get_legend().get_texts()] == ["converged", "not converged"]
+    assert [text.get_text() for text in final.get_legend().get_texts()] == [
+        "converged",
+        "not converged",
+    ]
 
 
 @pytest.mark.parametrize("trace", [[], [5.0], [5.0, 5.0, 5.0], [np.inf, 6.0, 5.0]])
@@ -206,7 +241,10 @@ def test_three_components_are_the_corners_of_a_triangle():
     corners = ax.patches[0].get_xy()[:3]
     np.testing.assert_allclose(places, [*corners, [0, 0]], atol=1e-12)
     for text, corner in zip(ax.texts, corners, strict=True):
-        assert np.argmin(np.linalg.norm(corners - text.get_position(), axis=1)) == int(text.get_text()[1:]) - 1
+        assert (
+            np.argmin(np.linalg.norm(corners - text.get_position(), axis=1))
+            == int(text.get_text()[1:]) - 1
+        )
         assert np.linalg.norm(text.get_position()) > np.linalg.norm(corner), "outside the triangle"
 
 
@@ -234,7 +272,8 @@ def test_a_single_component_has_no_simplex():
 
 def test_stability_finds_shuffled_components_again_and_others_not():
     _, best = made_up(4)
-    shuffled, other = made_up(4)[1], made_up(4, seed=9)[1]
+    shuffled = made_up(4)[1]
+    other = made_up(4, seed=9)[1]
     shuffled.memberships = [h[[3, 1, 0, 2]] for h in shuffled.memberships]
     mean, each, *_ = figures.stability([best, shuffled, other]).axes
     (image,) = images(each)
@@ -271,21 +310,30 @@ def drawn_labels(axis):
 
 @pytest.mark.parametrize(("n_components", "n_samples"), [(1, (20,)), (40, (60,) * 4), (3, (20, 1))])
 def test_nothing_is_clipped_and_no_labels_overlap(n_components, n_samples):
-    for figure in everything(*made_up(n_components, n_samples, n_features=50, n_classes=9, length=8)):
+    for figure in everything(
+        *made_up(n_components, n_samples, n_features=50, n_classes=9, length=8)
+    ):
         figure.draw_without_rendering()
         width, height = figure.bbox.size
         titles = [ax._left_title for ax in figure.axes if ax._left_title.get_text()]
         texts = [*titles, *(text for ax in figure.axes for text in ax.texts)]
         for ax in figure.axes:
             if ax.axison:
-                rows, columns = drawn_labels(ax.yaxis), drawn_labels(ax.xaxis)
-                texts += [*rows, *columns, *(label for label in (ax.xaxis.label, ax.yaxis.label) if label.get_text())]
+                rows = drawn_labels(ax.yaxis)
+                columns = drawn_labels(ax.xaxis)
+                texts += [
+                    *rows,
+                    *columns,
+                    *(label for label in (ax.xaxis.label, ax.yaxis.label) if label.get_text()),
+                ]
                 for labels in (rows, columns):
                     assert not overlapping(labels), labels
         assert not overlapping(titles)
         for text in texts:
             box = text.get_window_extent()
-            assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, text
+            assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, (
+                text
+            )
 
 
 def overlapping(texts):
@@ -306,8 +354,15 @@ def test_the_variance_explained_by_source_and_component_beside_the_totals():
     shares = np.random.default_rng(0).dirichlet(np.ones(5), 3)[:, :4]
     each, bars = figures.variance_explained(tables.variance_explained(sources, shares)).axes
     np.testing.assert_allclose(images(each)[0], 100 * shares)
-    assert labels_of(each.yaxis) == sources.names and labels_of(each.xaxis) == ["C1", "C2", "C3", "C4"]
-    assert [text.get_text() for text in each.texts] == [f"{100 * share:.1f}" for share in shares.ravel()]
+    assert labels_of(each.yaxis) == sources.names and labels_of(each.xaxis) == [
+        "C1",
+        "C2",
+        "C3",
+        "C4",
+    ]
+    assert [text.get_text() for text in each.texts] == [
+        f"{100 * share:.1f}" for share in shares.ravel()
+    ]
     np.testing.assert_allclose([bar.get_width() for bar in bars.patches], 100 * shares.sum(axis=1))
 
 
@@ -319,7 +374,12 @@ def test_the_share_and_the_spread_of_the_consensus_components():
 
 
 def test_associations_are_a_heat_map_with_dots_where_they_are_significant():
-    rows = [("C10", "age", 0.5, 0.01), ("C2", "age", 0.1, 0.5), ("C10", "sex", 0.2, 0.3), ("C2", "sex", 0.4, 0.04)]
+    rows = [
+        ("C10", "age", 0.5, 0.01),
+        ("C2", "age", 0.1, 0.5),
+        ("C10", "sex", 0.2, 0.3),
+        ("C2", "sex", 0.4, 0.04),
+    ]
     table = pd.DataFrame(rows, columns=["component", "column", "strength", "q_value"])
     ax = figures.associations(table).axes[0]
     np.testing.assert_array_equal(images(ax)[0], [[0.1, 0.5], [0.4, 0.2]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd.report import text
 
 
@@ -14,7 +14,9 @@ from bjmd.report import text
 def learned():
     """Three components where there are two, with learned scales."""
     rng = np.random.default_rng(3)
-    x = rng.laplace(size=(40, 2)) @ rng.dirichlet([0.5, 0.5], 60).T + 0.3 * rng.standard_normal((40, 60))
+    x = rng.laplace(size=(40, 2)) @ rng.dirichlet([0.5, 0.5], 60).T + 0.3 * rng.standard_normal(
+        (40, 60)
+    )
     sources = Sources([x])
     return sources, registry.fit("cavi-bjmd", sources, 3, seed=0, lambda_="learned")
 
@@ -38,6 +40,8 @@ def test_components_that_vanished_are_named(learned):
 def test_vanishing_is_measured_against_the_noise_not_the_unit(learned):
     _, result = learned
     for unit in (1e-8, 1.0, 1e8):
-        there = with_scales(replace(result, noise=unit * result.noise), unit * np.array([1.0, 1e-6, 1.0]))
+        there = with_scales(
+            replace(result, noise=unit * result.noise), unit * np.array([1.0, 1e-6, 1.0])
+        )
         assert there.vanished().tolist() == [1]
     assert not len(replace(result, model=None).vanished())

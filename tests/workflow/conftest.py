@@ -1,4 +1,6 @@
-"""Runs of the real Snakefile in a folder of their own, so that they never touch the repository's results."""
+"""Runs of the real Snakefile in a folder of their own, so that they never touch the repository's
+results.
+"""
 
 import os
 import subprocess
@@ -27,10 +29,23 @@ class Workflow:
         (self.folder / "config/config.yaml").write_text(yaml.safe_dump(config))
 
     def run(self, *arguments, cores=2, check=True, **environment):
-        command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", str(cores), *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "-s",
+            ROOT / "Snakefile",
+            "--cores",
+            str(cores),
+            *arguments,
+        ]
         without_data = {name: value for name, value in os.environ.items() if name != "BJMD_DATA"}
         done = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, env={**without_data, **environment}
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            env={**without_data, **environment},
         )
         if check and done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
@@ -40,7 +55,9 @@ class Workflow:
         """How often each rule would run now."""
         lines = self.run("--dry-run", "--quiet", "rules", *arguments).stdout.splitlines()
         counts = [line.split() for line in lines]
-        return {words[0]: int(words[1]) for words in counts if len(words) == 2 and words[1].isdigit()}
+        return {
+            words[0]: int(words[1]) for words in counts if len(words) == 2 and words[1].isdigit()
+        }
 
 
 @pytest.fixture(scope="module")

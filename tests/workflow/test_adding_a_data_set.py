@@ -1,4 +1,6 @@
-"""The example in docs/data.md, as one file more in a copy of the package: everything else follows from it."""
+"""The example in docs/data.md, as one file more in a copy of the package: everything else follows
+from it.
+"""
 
 import hashlib
 import re
@@ -11,22 +13,36 @@ from conftest import ROOT
 
 def test_one_file_adds_a_data_set(fresh):
     rng = np.random.default_rng(0)
-    samples = [f"{lab}-{kind}-{j}" for lab in ("rome", "oslo") for kind in ("ill", "well") for j in range(15)]
+    samples = [
+        f"{lab}-{kind}-{j}"
+        for lab in ("rome", "oslo")
+        for kind in ("ill", "well")
+        for j in range(15)
+    ]
     table = pd.DataFrame(rng.normal(0.3, 1, (12, 60)), [f"gene {i}" for i in range(12)], samples)
     table.iloc[:6] += 4 * np.array(["-ill-" in name for name in samples])
     (fresh.folder / "mirror/toy").mkdir(parents=True)
     table.to_csv(fresh.folder / "mirror/toy/toy.csv")
     digest = hashlib.sha256((fresh.folder / "mirror/toy/toy.csv").read_bytes()).hexdigest()
 
-    (code,) = re.findall(r"```python\n(# src/.*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL)
-    shutil.copytree(ROOT / "src", fresh.folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (code,) = re.findall(
+        r"```python\n(# src/.*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL
+    )
+    shutil.copytree(
+        ROOT / "src", fresh.folder / "src", ignore=shutil.ignore_patterns("__pycache__")
+    )
     file = fresh.folder / re.match(r"# (src/\S+\.py)\n", code)[1]
     assert not file.exists()
     file.write_text(code.replace("<the sha256 of toy.csv>", digest))
 
-    fits = {name: fresh.config["fits"][name] | {"restarts": 1, "best": 1} for name in ("map-bjmd", "jnmf")}
+    fits = {
+        name: fresh.config["fits"][name] | {"restarts": 1, "best": 1}
+        for name in ("map-bjmd", "jnmf")
+    }
     synthetic = fresh.config["synthetic"] | {"scales": []}
-    fresh.configure(fresh.config | {"real": ["toy"], "mirror": "mirror", "synthetic": synthetic, "fits": fits})
+    fresh.configure(
+        fresh.config | {"real": ["toy"], "mirror": "mirror", "synthetic": synthetic, "fits": fits}
+    )
     fresh.run(PYTHONPATH=str(fresh.folder / "src"))
 
     results = fresh.folder / "results"
@@ -35,7 +51,9 @@ def test_one_file_adds_a_data_set(fresh):
     assert (results / "figures/data-toy.png").exists()
     kept = pd.read_csv(results / "tables/feature-test-toy.csv")["kept"]
     assert list(kept[:6]) == [True] * 6
-    performance = pd.read_csv(results / "tables/performance-toy-filtered.csv").set_index(["fit", "source_name"])
+    performance = pd.read_csv(results / "tables/performance-toy-filtered.csv").set_index(
+        ["fit", "source_name"]
+    )
     assert (performance.loc["map-bjmd", "auc"] > 95).all() and "jnmf" in performance.index
     page = (results / "report.html").read_text()
     assert "Toy, after the feature test" in page

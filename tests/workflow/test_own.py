@@ -27,9 +27,21 @@ def own(new_workflow):
 def test_the_folder_is_that_of_bjmd_fit_to_the_bit(own, monkeypatch):
     monkeypatch.chdir(own.folder)
     files = [f"config/example/lab-{lab}.tsv" for lab in "abc"]
-    command = ["fit", *files, "--labels", "config/example/labels.tsv", "-k", "5", "--restarts", "3", "-o", "out"]
+    command = [
+        "fit",
+        *files,
+        "--labels",
+        "config/example/labels.tsv",
+        "-k",
+        "5",
+        "--restarts",
+        "3",
+        "-o",
+        "out",
+    ]
     assert cli.main([*command, "--no-figures"]) == 0
-    ours, theirs = own.folder / "results/own/example", own.folder / "out"
+    ours = own.folder / "results/own/example"
+    theirs = own.folder / "out"
     for path in theirs.glob("*.tsv"):
         if path.name != "restarts.tsv":  # it has times in it
             assert (ours / path.name).read_bytes() == path.read_bytes(), path.name
@@ -42,9 +54,14 @@ def test_the_folder_is_that_of_bjmd_fit_to_the_bit(own, monkeypatch):
 
 
 def test_only_what_is_needed_runs(own):
-    made = {path.relative_to(own.folder / "results").parts[0] for path in own.folder.glob("results/*/*")}
+    made = {
+        path.relative_to(own.folder / "results").parts[0] for path in own.folder.glob("results/*/*")
+    }
     assert made == {"data", "fits", "own", "logs", "benchmarks"}
-    assert [path.name for path in sorted(own.folder.glob("results/fits/*/*/*"))] == ["0-1.npz", "2-2.npz"]
+    assert [path.name for path in sorted(own.folder.glob("results/fits/*/*/*"))] == [
+        "0-1.npz",
+        "2-2.npz",
+    ]
     assert "Nothing to be done" in own.run("--dry-run", *OWN).stdout
 
 
@@ -59,7 +76,9 @@ def test_the_example_is_what_the_documentation_says_it_is(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     exec(code, {})
     committed = sorted((ROOT / "config/example").iterdir())
-    assert [path.name for path in committed] == sorted(path.name for path in Path("config/example").iterdir())
+    assert [path.name for path in committed] == sorted(
+        path.name for path in Path("config/example").iterdir()
+    )
     for path in committed:
         assert path.read_bytes() == (tmp_path / "config/example" / path.name).read_bytes()
     assert sum(path.stat().st_size for path in committed) < 50_000

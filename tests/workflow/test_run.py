@@ -15,7 +15,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from bjmd.fits import storage
+from bjmd.results import storage
 from bjmd_paper import submission
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,7 +25,11 @@ def arrays(folder):
     found = {}
     for path in sorted(folder.glob("results/fits/**/*.npz")):
         with np.load(path) as file:
-            found |= {(str(path.relative_to(folder)), key): file[key] for key in file.files if key != "metadata.json"}
+            found |= {
+                (str(path.relative_to(folder)), key): file[key]
+                for key in file.files
+                if key != "metadata.json"
+            }
     return found
 
 
@@ -42,7 +46,8 @@ def test_every_target_is_there_and_a_second_run_has_nothing_to_do(finished):
 
 def test_one_core_and_two_give_the_same_bits(finished, fresh):
     fresh.run("results/scores/small-4.0.csv", cores=1)
-    one, two = arrays(fresh.folder), arrays(finished.folder)
+    one = arrays(fresh.folder)
+    two = arrays(finished.folder)
     assert len(one) > 10
     for key, array in one.items():
         np.testing.assert_array_equal(array, two[key], err_msg=str(key))
@@ -58,19 +63,25 @@ def test_scores_choose_by_objective(finished):
 
 
 def test_the_table_has_the_printed_numbers_beside_ours(finished):
-    table = pd.read_csv(finished.folder / "results/tables/performance-small.csv").set_index(["fit", "source"])
+    table = pd.read_csv(finished.folder / "results/tables/performance-small.csv").set_index(
+        ["fit", "source"]
+    )
     assert table.loc[("map-bjmd", 1), "paper_auc"] == 99.67
     assert np.isnan(table.loc[("map-catbjmd", 1), "paper_auc"])
     ours = table.loc[("map-bjmd", 3)]
     assert ours["difference"] == pytest.approx(ours["auc"] - 77.85)
     latex = (finished.folder / "results/tables/performance-small.tex").read_text()
-    assert latex.count(r"\\") == 8 + 7, "two lines of header, four fits, one of them twice, and the truth; and matched"
+    assert latex.count(r"\\") == 8 + 7, (
+        "two lines of header, four fits, one of them twice, and the truth; and matched"
+    )
 
 
 def test_the_truth_scores_100(finished):
     table = pd.read_csv(finished.folder / "results/tables/performance-small.csv")
     np.testing.assert_allclose(table[table["fit"] == "truth"]["auc"], 100)
-    assert "True H (control)" in (finished.folder / "results/tables/performance-small.md").read_text()
+    assert (
+        "True H (control)" in (finished.folder / "results/tables/performance-small.md").read_text()
+    )
 
 
 def test_chunks_cover_all_restarts(finished):
@@ -115,7 +126,9 @@ def test_only_the_exhibits_that_show_a_changed_file_are_made_again(finished):
     try:
         path.write_text(before[0].replace("99.", "98.", 1))
         lines = finished.run("--dry-run", BJMD_PLAN="1").stdout
-        made = set(re.findall(r"^    output: results/(?:tables|figures)/([a-z-]+)\.", lines, re.MULTILINE))
+        made = set(
+            re.findall(r"^    output: results/(?:tables|figures)/([a-z-]+)\.", lines, re.MULTILINE)
+        )
         assert made == {"verdicts", "auc-small", "draws-small"}, "those that show the draws"
     finally:
         path.write_text(before[0])
@@ -126,14 +139,25 @@ def test_the_report_is_one_file_that_begins_with_what_was_found(finished):
     html = (finished.folder / "results/report.html").read_text()
     titles = re.findall("<h2>(.*?)</h2>", html)
     assert titles == [
-        "What was found", "Performance", "Noise", "The feature test", "Convergence", "The data", "The model",
+        "What was found",
+        "Performance",
+        "Noise",
+        "The feature test",
+        "Convergence",
+        "The data",
+        "The model",
         "How it was run",
-    ]  # fmt: skip
+    ]
     assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png"))) == 6
-    fragments = [path.read_text() for path in finished.folder.glob("results/tables/*.fragment.html")]
+    fragments = [
+        path.read_text() for path in finished.folder.glob("results/tables/*.fragment.html")
+    ]
     assert len(fragments) == 10 and all(fragment in html for fragment in fragments)
     text = " ".join(html.split())
-    assert "the known classes of the small synthetic data (noise sd 4.0 in source 3; one draw, as in the paper" in text
+    assert (
+        "the known classes of the small synthetic data (noise sd 4.0 in source 3; one draw, as in the paper"
+        in text
+    )
     assert "The objective after each iteration on the small synthetic data." in text
     shown = re.sub("<script.*?</script>", "", html.split("</style>")[1], flags=re.DOTALL)
     assert not re.search(r"\{\w+\}", shown), "every field of a caption is filled in"
@@ -144,16 +168,24 @@ def test_snakemakes_own_report_has_every_exhibit(finished):
     finished.run("--report", "report.zip")
     with zipfile.ZipFile(finished.folder / "report.zip") as archive:
         page = "".join(
-            archive.read(name).decode(errors="ignore") for name in archive.namelist() if "data/raw" not in name
+            archive.read(name).decode(errors="ignore")
+            for name in archive.namelist()
+            if "data/raw" not in name
         )
-    for text in ("What was found", "AUC against the noise of source 3", "The claims that the paper makes in its text"):
+    for text in (
+        "What was found",
+        "AUC against the noise of source 3",
+        "The claims that the paper makes in its text",
+    ):
         assert text in page, text
 
 
 def test_the_report_says_what_was_left_out(finished):
     before = finished.config
     try:
-        finished.configure({**before, "real": ["metabric-489"], "cache": "empty", "skip_missing": True})
+        finished.configure(
+            {**before, "real": ["metabric-489"], "cache": "empty", "skip_missing": True}
+        )
         finished.run("results/report.html")
         html = (finished.folder / "results/report.html").read_text()
         assert "nor could be downloaded: metabric-489." in html
@@ -165,7 +197,10 @@ def test_the_report_says_what_was_left_out(finished):
 BAD_CONFIGS = {
     "unknown key": (lambda c: c.update(restart=3), "'restart' was unexpected"),
     "unknown key of a fit": (lambda c: c["fits"]["map-bjmd"].update(tol=1), "fits.map-bjmd"),
-    "unknown method": (lambda c: c["fits"]["map-bjmd"].update(method="map"), "fits.map-bjmd: there is no method 'map'"),
+    "unknown method": (
+        lambda c: c["fits"]["map-bjmd"].update(method="map"),
+        "fits.map-bjmd: there is no method 'map'",
+    ),
     "unknown option": (
         lambda c: c["fits"]["map-bjmd"].update(options={"toll": 1}),
         "fits.map-bjmd: method 'map-bjmd' has no option 'toll'",
@@ -176,7 +211,10 @@ BAD_CONFIGS = {
         lambda c: c["fits"]["map-bjmd"].update(data=["smal"]),
         "fits.map-bjmd: there is no data 'smal'; did you",
     ),
-    "real": (lambda c: c.update(real=["3source"]), "there is no data set '3source'; did you mean '3sources'"),
+    "real": (
+        lambda c: c.update(real=["3source"]),
+        "there is no data set '3source'; did you mean '3sources'",
+    ),
 }
 
 
@@ -196,7 +234,10 @@ def test_a_key_given_twice_is_refused(fresh):
     config = fresh.folder / "config/config.yaml"
     config.write_text(config.read_text() + "seed: 7\n")
     done = fresh.run("--dry-run", check=False)
-    assert done.returncode != 0 and "config.yaml has the key 'seed' more than once" in done.stderr + done.stdout
+    assert (
+        done.returncode != 0
+        and "config.yaml has the key 'seed' more than once" in done.stderr + done.stdout
+    )
 
 
 def test_an_unknown_fit_and_damaged_data_are_named(fresh):
@@ -205,8 +246,12 @@ def test_an_unknown_fit_and_damaged_data_are_named(fresh):
     assert done.returncode != 0 and target in done.stderr and "Traceback" not in done.stderr
     (fresh.folder / "results/data").mkdir(parents=True)
     (fresh.folder / f"results/data/{small(fresh)}.npz").write_bytes(b"garbage")
-    done = fresh.run(f"results/fits/{small(fresh)}/map-bjmd/0-1.npz", "--rerun-triggers", "mtime", check=False)
-    assert done.returncode != 0 and f"{small(fresh)}.npz is not complete" in done.stderr, done.stderr
+    done = fresh.run(
+        f"results/fits/{small(fresh)}/map-bjmd/0-1.npz", "--rerun-triggers", "mtime", check=False
+    )
+    assert done.returncode != 0 and f"{small(fresh)}.npz is not complete" in done.stderr, (
+        done.stderr
+    )
 
 
 def small(workflow):
@@ -217,7 +262,10 @@ def test_data_that_are_not_there_stop_only_what_needs_them(fresh):
     fresh.configure({**fresh.config, "real": ["metabric-489"], "cache": "cache"})
     done = fresh.run("--keep-going", check=False)
     assert done.returncode != 0
-    assert "prepare: metabric-489 cannot be downloaded by a program; fetch METABRIC_RNA_Mutation.csv" in done.stderr
+    assert (
+        "prepare: metabric-489 cannot be downloaded by a program; fetch METABRIC_RNA_Mutation.csv"
+        in done.stderr
+    )
     assert "Traceback" not in done.stderr
     assert (fresh.folder / "results/tables/performance-small.csv").exists()
     assert not (fresh.folder / "results/tables/performance-metabric-489.csv").exists()
@@ -225,26 +273,46 @@ def test_data_that_are_not_there_stop_only_what_needs_them(fresh):
 
 @pytest.mark.skipif("BJMD_DATA" not in os.environ, reason="real data: BJMD_DATA is not set")
 def test_real_data_run_from_the_mirror_to_the_table(fresh):
-    fits = {"map-bjmd": {"method": "map-bjmd", "label": "MAP-BJMD", "paper_row": "MAP-BJMD", "options": {"tol": 1e-3}}}
+    fits = {
+        "map-bjmd": {
+            "method": "map-bjmd",
+            "label": "MAP-BJMD",
+            "paper_row": "MAP-BJMD",
+            "options": {"tol": 1e-3},
+        }
+    }
     fresh.configure({**fresh.config, "real": ["3sources"], "fits": fits})
     mirror = str(Path(os.environ["BJMD_DATA"]).resolve())
-    fresh.run("results/tables/performance-3sources.csv", "results/tables/card-3sources.md", BJMD_DATA=mirror)
+    fresh.run(
+        "results/tables/performance-3sources.csv",
+        "results/tables/card-3sources.md",
+        BJMD_DATA=mirror,
+    )
     table = pd.read_csv(fresh.folder / "results/tables/performance-3sources.csv")
     assert list(table["source_name"]) == ["BBC", "Guardian", "Reuters"]
     assert (table["auc"] > 85).all()
     assert list(table["paper_auc"]) == [90.57, 88.82, 89.46]
-    assert "| samples of BBC | 352 | 352 |" in (fresh.folder / "results/tables/card-3sources.md").read_text()
+    assert (
+        "| samples of BBC | 352 | 352 |"
+        in (fresh.folder / "results/tables/card-3sources.md").read_text()
+    )
 
 
 def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
     config = copy.deepcopy(fresh.config)
-    config["fits"]["map-bjmd"]["options"]["alpha0"] = [2, 2]  # which only data tell from the right number
+    config["fits"]["map-bjmd"]["options"]["alpha0"] = [
+        2,
+        2,
+    ]  # which only data tell from the right number
     fresh.configure(config)
     done = fresh.run("results/fits/small-4.0/map-bjmd/0-1.npz", check=False)
     assert done.returncode != 0
     assert "fit: the length of alpha0 is 2 but there are to be " in done.stderr
     assert "Traceback" not in done.stderr
-    assert "the length of alpha0 is 2" in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
+    assert (
+        "the length of alpha0 is 2"
+        in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
+    )
     assert not list(fresh.folder.glob("results/fits/**/*.npz"))
 
 
@@ -259,8 +327,16 @@ def test_what_would_be_submitted_is_read_from_a_dry_run(fresh):
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGHUP, signal.SIGINT])
 def test_the_same_command_goes_on_after_a_stop_and_nothing_is_left_behind(fresh, end):
-    """Killed, interrupted or with its terminal closed: no unlocking, no other option, no job that runs on."""
-    slow = {"method": "advi-bjmd", "label": "ADVI", "options": {"max_iterations": 10_000_000}, "restarts": 1, "best": 1}
+    """Killed, interrupted or with its terminal closed: no unlocking, no other option, no job that
+    runs on.
+    """
+    slow = {
+        "method": "advi-bjmd",
+        "label": "ADVI",
+        "options": {"max_iterations": 10_000_000},
+        "restarts": 1,
+        "best": 1,
+    }
     plain = fresh.config["fits"]["map-bjmd"]
     fresh.configure({**fresh.config, "fits": {"map-bjmd": plain, "slow": slow}})
     command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", "2"]
@@ -270,7 +346,9 @@ def test_the_same_command_goes_on_after_a_stop_and_nothing_is_left_behind(fresh,
         cwd=fresh.folder,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(end, signal.SIG_DFL) if end != signal.SIGKILL else None,  # nohup ignores it
+        preexec_fn=lambda: (
+            signal.signal(end, signal.SIG_DFL) if end != signal.SIGKILL else None
+        ),  # nohup ignores it
     )
     log = fresh.folder / target.replace("fits", "logs/fit", 1).replace(".npz", ".log")
     for _ in range(600):
@@ -281,7 +359,11 @@ def test_the_same_command_goes_on_after_a_stop_and_nothing_is_left_behind(fresh,
     os.kill(first.pid, end)
     first.wait(timeout=60)
     for _ in range(300):
-        left = [p for p in psutil.process_iter(["cmdline"]) if str(fresh.folder) in " ".join(p.info["cmdline"] or [])]
+        left = [
+            p
+            for p in psutil.process_iter(["cmdline"])
+            if str(fresh.folder) in " ".join(p.info["cmdline"] or [])
+        ]
         if not left:
             break
         time.sleep(0.1)

@@ -1,7 +1,7 @@
 """The workflow on a real SLURM, and what goes wrong on a cluster.
 
-A run on SLURM spends most of its time waiting, so one run has all the troubles of single jobs at once, and another one
-loses first its Snakemake and then the controller.
+A run on SLURM spends most of its time waiting, so one run has all the troubles of single jobs at
+once, and another one loses first its Snakemake and then the controller.
 """
 
 import os
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, TINY, Workflow
 
-from bjmd.fits import storage
+from bjmd.results import storage
 
 SCRIPTS = Path(os.environ.get("BJMD_SLURM", ROOT.parent / "shared/slurm"))
 PATIENCE = 600
@@ -29,23 +29,36 @@ FITS = {
     "map-catbjmd": {"method": "map-catbjmd", "label": "MAP-catBJMD", "options": {"tol": 1e-4}},
     "cavi-bjmd": {"method": "cavi-bjmd", "label": "VI-BJMD"},
     "jnmf": {"method": "jnmf", "label": "Joint NMF"},
-    "hopeless": {"method": "map-bjmd", "label": "-", "options": {"alpha0": [2, 2]}, "data": ["large"]},
+    "hopeless": {
+        "method": "map-bjmd",
+        "label": "-",
+        "options": {"alpha0": [2, 2]},
+        "data": ["large"],
+    },
 }
 SYNTHETIC = {**TINY["synthetic"], "scales": ["small", "large"]}
 CONFIG = {**TINY, "synthetic": SYNTHETIC, "restarts": 2, "best": 1, "fits": FITS}
-"""One chunk for each fit; the fit that cannot succeed is not on the small data, so not in their scores."""
+"""One chunk for each fit; the fit that cannot succeed is not on the small data, so not in their
+scores.
+"""
 
 
 @pytest.fixture(scope="module")
 def slurm():
     """A running SLURM; yields whether it was started here, and then stops it again."""
-    start, stop = SCRIPTS / "start_slurm.sh", SCRIPTS / "stop_slurm.sh"
+    start = SCRIPTS / "start_slurm.sh"
+    stop = SCRIPTS / "stop_slurm.sh"
     if not start.exists():
         pytest.skip(f"SLURM: there is no {start}; BJMD_SLURM may name the folder that has it")
-    ours = shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode != 0
+    ours = (
+        shutil.which("sinfo") is None
+        or subprocess.run(["sinfo"], capture_output=True).returncode != 0
+    )
     started = subprocess.run(["bash", start], capture_output=True, text=True)
     if "READY" not in started.stdout:
-        pytest.skip(f"SLURM: {start} failed: {(started.stderr or started.stdout).strip().splitlines()[-1]}")
+        pytest.skip(
+            f"SLURM: {start} failed: {(started.stderr or started.stdout).strip().splitlines()[-1]}"
+        )
     yield ours
     for run in Submission.all:
         run.kill()
@@ -62,10 +75,17 @@ class Submission:
         self.folder = folder
         self.output = folder / "output.txt"
         command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile"]
-        command += ["--profile", ROOT / "workflow/profiles/slurm", "--slurm-init-seconds-before-status-checks", "2"]
+        command += [
+            "--profile",
+            ROOT / "workflow/profiles/slurm",
+            "--slurm-init-seconds-before-status-checks",
+            "2",
+        ]
         command += ["--latency-wait", "10", *arguments]
         with self.output.open("w") as output:
-            self.process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                command, cwd=folder, stdout=output, stderr=subprocess.STDOUT
+            )
         self.all.append(self)
 
     def wait_for(self, pattern, times=1):
@@ -76,7 +96,9 @@ class Submission:
             found = re.findall(pattern, self.text)
             if len(found) >= times:
                 return found
-            assert not ended and time.monotonic() < until, f"waited in vain for {pattern!r} in:\n{self.text}"
+            assert not ended and time.monotonic() < until, (
+                f"waited in vain for {pattern!r} in:\n{self.text}"
+            )
             time.sleep(0.2)
 
     def job_of(self, fit):
@@ -122,7 +144,8 @@ def controller():
 def fits(folder):
     """Path -> restarts, of all fits in a folder."""
     return {
-        path.relative_to(folder): storage.load_decompositions(path) for path in folder.glob("results/fits/*/*/*.npz")
+        path.relative_to(folder): storage.load_decompositions(path)
+        for path in folder.glob("results/fits/*/*/*.npz")
     }
 
 
@@ -140,7 +163,9 @@ def local(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def troubled(slurm, tmp_path_factory):
-    """A run in which one fit is cancelled, one hangs, one has too little memory at first, and one cannot succeed."""
+    """A run in which one fit is cancelled, one hangs, one has too little memory at first, and one
+    cannot succeed.
+    """
     workflow = Workflow(tmp_path_factory.mktemp("troubled"))
     workflow.configure(CONFIG)
     run = Submission(
@@ -153,7 +178,10 @@ def troubled(slurm, tmp_path_factory):
         "fit:mem_mb=150 if wildcards.fit == 'map-catbjmd' and attempt == 1 else 1000 * attempt",
     )
     # each as soon as it runs: a fit takes seconds, and waiting for one might let the other finish
-    trouble = {run.job_of("jnmf"): ["scancel", "--full", "--signal=STOP"], run.job_of("map-bjmd"): ["scancel"]}
+    trouble = {
+        run.job_of("jnmf"): ["scancel", "--full", "--signal=STOP"],
+        run.job_of("map-bjmd"): ["scancel"],
+    }
     until = time.monotonic() + PATIENCE
     while trouble:
         assert time.monotonic() < until, f"jobs {', '.join(trouble)} never ran"
@@ -166,14 +194,16 @@ def troubled(slurm, tmp_path_factory):
 
 
 def test_fits_on_slurm_have_the_bits_of_a_local_run(troubled, local):
-    here, there = fits(local), fits(troubled.folder)
+    here = fits(local)
+    there = fits(troubled.folder)
     assert len(here) == 4 and here.keys() == there.keys()
     for path, restarts in here.items():
         for a, b in zip(restarts, there[path], strict=True):
             assert (a.seed, a.objective, a.reason) == (b.seed, b.objective, b.reason)
             arrays_a, arrays_b = ([d.components, *d.memberships, d.trace] for d in (a, b))
             if a.posterior is not None:
-                arrays_a, arrays_b = [*arrays_a, a.posterior.noise.rate], [*arrays_b, b.posterior.noise.rate]
+                arrays_a = [*arrays_a, a.posterior.noise.rate]
+                arrays_b = [*arrays_b, b.posterior.noise.rate]
             for x, y in zip(arrays_a, arrays_b, strict=True):
                 np.testing.assert_array_equal(x, y, err_msg=str(path))
 
@@ -197,14 +227,23 @@ def test_a_job_that_was_ended_is_run_again_and_finishes(troubled, fit, status, w
 def test_a_job_that_cannot_succeed_names_its_log_and_stops_only_what_needs_it(troubled):
     log = "results/logs/fit/large-4.0/hopeless/0-1.log"
     assert troubled.returncode == 1
-    assert len(re.findall(rf"Error in rule fit:(?:\n    .*)*\n    log: {log}.*check log file", troubled.text)) == 3
+    assert (
+        len(
+            re.findall(
+                rf"Error in rule fit:(?:\n    .*)*\n    log: {log}.*check log file", troubled.text
+            )
+        )
+        == 3
+    )
     assert "the length of alpha0 is 2 but there are to be " in (troubled.folder / log).read_text()
     assert (troubled.folder / "results/scores/small-4.0.csv").exists()
 
 
 def test_the_same_command_goes_on_after_a_crash_and_loses_nothing(slurm, tmp_path, local):
     if not slurm:
-        pytest.skip("SLURM: it was running before the tests, and its controller is not theirs to kill")
+        pytest.skip(
+            "SLURM: it was running before the tests, and its controller is not theirs to kill"
+        )
     Workflow(tmp_path).configure(CONFIG)
     command = ("results/scores/small-4.0.csv", "--jobs", "2")
 
@@ -219,7 +258,9 @@ def test_the_same_command_goes_on_after_a_crash_and_loses_nothing(slurm, tmp_pat
 
     again = Submission(tmp_path, *command)
     wait_until_running(again.wait_for(r"submitted with SLURM jobid (\d+)")[0])
-    time.sleep(6)  # the controller saves its state every five seconds; jobs younger than that die with it
+    time.sleep(
+        6
+    )  # the controller saves its state every five seconds; jobs younger than that die with it
     os.kill(controller(), signal.SIGKILL)
     time.sleep(3)
     subprocess.run(["bash", SCRIPTS / "start_slurm.sh"], check=True, capture_output=True)

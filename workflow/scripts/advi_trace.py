@@ -7,7 +7,8 @@ from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
-    wildcards, params = snakemake.wildcards, snakemake.params
+    wildcards = snakemake.wildcards
+    params = snakemake.params
     numbers = range(int(wildcards.first), int(wildcards.last) + 1)
     traces = [draws.advi_trace(draw, params.max_iterations, params.seed) for draw in numbers]
     pd.concat(traces).to_csv(snakemake.output[0], index=False)

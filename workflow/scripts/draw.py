@@ -5,7 +5,8 @@ from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
-    wildcards, params = snakemake.wildcards, snakemake.params
+    wildcards = snakemake.wildcards
+    params = snakemake.params
     numbers = range(int(wildcards.first), int(wildcards.last) + 1)
     table = draws.table(wildcards.scale, numbers, seed=params.seed, **params.job)
     table.to_csv(snakemake.output[0], index=False)

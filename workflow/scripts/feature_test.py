@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from bjmd.fits import storage
+from bjmd.results import storage
 from bjmd_paper import feature_test, scores
 from bjmd_paper.frame import run_script
 

@@ -6,7 +6,9 @@ from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
-    figure = exhibits.make(snakemake.params.function, dict(snakemake.input.items()), snakemake.params.settings)
+    figure = exhibits.make(
+        snakemake.params.function, dict(snakemake.input.items()), snakemake.params.settings
+    )
     save(figure, snakemake.output.svg, snakemake.output.png)
 
 

@@ -1,11 +1,13 @@
-"""Read the user's own files as sources that are ready for a fit, and keep the settings of the fit beside them."""
+"""Read the user's own files as sources that are ready for a fit, and keep the settings of the fit
+beside them.
+"""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
 
 from bjmd.files import readers, tables
-from bjmd.fits import storage
+from bjmd.results import storage
 from bjmd_paper.frame import run_script
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bjmd.files import outputs, readers
 from bjmd.files.tables import Settings
-from bjmd.fits import storage
+from bjmd.results import storage
 from bjmd_paper.frame import run_script
 
 

@@ -1,8 +1,10 @@
-"""Find the files of a real data set in the mirror, the cache or the network, check them, and read them as sources."""
+"""Find the files of a real data set in the mirror, the cache or the network, check them, and read
+them as sources.
+"""
 
 from pathlib import Path
 
-from bjmd.fits import storage
+from bjmd.results import storage
 from bjmd_paper.datasets.fetch import fetch_and_read
 from bjmd_paper.frame import run_script
 

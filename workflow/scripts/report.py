@@ -9,7 +9,9 @@ from bjmd_paper.frame import run_script
 def main(snakemake):
     introduction = Path(snakemake.input.introduction).read_text()
     parts = zip(snakemake.params.exhibits, snakemake.input.parts, strict=True)
-    page = exhibits.report(introduction, [(*about, path) for about, path in parts], snakemake.params.left_out)
+    page = exhibits.report(
+        introduction, [(*about, path) for about, path in parts], snakemake.params.left_out
+    )
     Path(snakemake.output[0]).write_text(page)
 
 

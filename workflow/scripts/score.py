@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bjmd.fits import storage
+from bjmd.results import storage
 from bjmd_paper import scores
 from bjmd_paper.frame import run_script
 

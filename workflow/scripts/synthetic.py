@@ -1,6 +1,6 @@
 """Draw one synthetic data set and keep the truth beside it."""
 
-from bjmd.fits import storage
+from bjmd.results import storage
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.frame import run_script
 

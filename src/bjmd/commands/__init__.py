@@ -1,1 +1,3 @@
-"""One file a subcommand of `bjmd`: its docstring, `add_arguments(parser)` and `run(arguments)`; cli.py lists them."""
+"""One file a subcommand of `bjmd`: its docstring, `add_arguments(parser)` and `run(arguments)`;
+cli.py lists them.
+"""

@@ -13,16 +13,22 @@ from bjmd.errors import InputError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd check FOLDER, or bjmd check FILE [FILE ...] -k K [options]"
     parser.epilog = common.FORMATS
-    parser.add_argument("-k", "--components", type=int, metavar="K", help="number of components (required with files)")
+    parser.add_argument(
+        "-k",
+        "--components",
+        type=int,
+        metavar="K",
+        help="number of components (required with files)",
+    )
     common.add_sources(parser, "the folder of a fit, or a data source")
     common.add_method(parser, n_restarts=5)
     parser.set_defaults(plain_restarts=True)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from bjmd.analysis.check import check, require_checkable
     from bjmd.files import outputs
-    from bjmd.fits import restarts
-    from bjmd.fits.check import check, require_checkable
+    from bjmd.inference import restarts
     from bjmd.report import text
 
     first = arguments.files[0]
@@ -32,15 +38,21 @@ def run(arguments: argparse.Namespace) -> None:
         if len(arguments.files) > 1:
             raise InputError(f"{first} is the folder of a fit, so give it alone")
         if arguments.components is not None:
-            raise InputError(f"{first} is the folder of a fit, which has its number of components; leave out -k")
+            raise InputError(
+                f"{first} is the folder of a fit, which has its number of components; leave out -k"
+            )
         findings = outputs.load(first).findings
         if findings is None:
-            raise InputError(f"the fit in {first} was not checked, because its method has no noise model to check")
+            raise InputError(
+                f"the fit in {first} was not checked, because its method has no noise model to check"
+            )
     else:
         options = common.method_options(arguments)
         require_checkable(arguments.method)
         if arguments.components is None:
-            raise InputError("files are fitted before they are checked; give the number of components with -k")
+            raise InputError(
+                "files are fitted before they are checked; give the number of components with -k"
+            )
         _, sources, _ = common.read(arguments)
         results, _ = common.fits(arguments, sources, options)
         findings = check(sources, restarts.best(results, 1)[0])

@@ -10,22 +10,29 @@ from pathlib import Path
 
 from bjmd.commands import common
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd fit FILE [FILE ...] -k K -o FOLDER [options]"
     parser.epilog = common.HELP["examples_of_fit"] + common.FORMATS
-    parser.add_argument("-k", "--components", type=int, required=True, metavar="K", help="number of components")
+    parser.add_argument(
+        "-k", "--components", type=int, required=True, metavar="K", help="number of components"
+    )
     common.add_output(parser, "fit")
     data = common.add_sources(parser)
-    parser.add_argument("--no-figures", action="store_true", help="write tables and text only, which is quicker")
+    parser.add_argument(
+        "--no-figures", action="store_true", help="write tables and text only, which is quicker"
+    )
     columns = "sample, class and, where sources share sample names, source"
     labels = f"a table of known classes, shown but not used in the fit; columns: {columns}"
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     about = "a table about the samples, their names in its first column; its columns are tested for association"
     data.add_argument(
-        "--metadata", type=Path, metavar="FILE", help=f"{about} with the components (default: obs of .h5ad)"
+        "--metadata",
+        type=Path,
+        metavar="FILE",
+        help=f"{about} with the components (default: obs of .h5ad)",
     )
     agree = "also find the components that the restarts agree on, and how many restarts have each"
     parser.add_argument("--consensus", action="store_true", help=agree)
@@ -35,13 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from bjmd.analysis.consensus import consensus
     from bjmd.files import label_files, outputs
-    from bjmd.fits.consensus import consensus
     from bjmd.report import text
 
     options = common.method_options(arguments)
-    if arguments.consensus and (arguments.restarts < 2 or not registry.get(arguments.method).infers_bjmd):
-        raise InputError("--consensus needs two or more --restarts of a method that infers BJMD, such as cavi-bjmd")
+    if arguments.consensus and (
+        arguments.restarts < 2 or not registry.get(arguments.method).infers_bjmd
+    ):
+        raise InputError(
+            "--consensus needs two or more --restarts of a method that infers BJMD, such as cavi-bjmd"
+        )
     arguments.plain_restarts |= arguments.consensus
     folder = arguments.output
     outputs.require_free(folder, arguments.force)
@@ -55,9 +66,15 @@ def run(arguments: argparse.Namespace) -> None:
     if choice is not None:
         settings = replace(settings, notes=[*settings.notes, str(choice)])
     report = outputs.write(
-        folder, sources, results, consensus=consensus(sources, results) if arguments.consensus else None,
-        settings=settings, tables=tables, figures=not arguments.no_figures, overwrite=arguments.force,
-    )  # fmt: skip
+        folder,
+        sources,
+        results,
+        consensus=consensus(sources, results) if arguments.consensus else None,
+        settings=settings,
+        tables=tables,
+        figures=not arguments.no_figures,
+        overwrite=arguments.force,
+    )
     print(text.plain([part for part in report if part.brief], common.width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")

@@ -1,1 +1,3 @@
-"""What goes in: the sources, their products with the factors, missing entries, alignment and preparation."""
+"""What goes in: the sources, their products with the factors, missing entries, alignment and
+preparation.
+"""

@@ -24,16 +24,19 @@ class Alignment:
     def __str__(self):
         if self.n_shared == self.n_all:
             return f"all {self.n_all} features are in every source"
-        lacking = ", ".join(f"{name} lacks {count}" for name, count in self.lacking.items() if count)
+        lacking = ", ".join(
+            f"{name} lacks {count}" for name, count in self.lacking.items() if count
+        )
         fate = "missing entries" if self.join == "outer" else "left out"
         return f"{self.n_shared} of {self.n_all} features are in every source; the others are {fate} ({lacking})"
 
 
 def align(matrices, feature_names, names, join="outer"):
-    """The same features x samples matrices over common features, and an Alignment that says how they came about.
+    """The same features x samples matrices over common features, and an Alignment that says how
+    they came about.
 
-    join="outer" takes every feature that any source has; the rows that a source lacks are missing (NaN) in it.
-    join="inner" takes the features that every source has.
+    join="outer" takes every feature that any source has; the rows that a source lacks are missing
+    (NaN) in it. join="inner" takes the features that every source has.
     """
     one_of("join", join, JOINS)
     for x, features, name in zip(matrices, feature_names, names, strict=True):
@@ -42,7 +45,9 @@ def align(matrices, feature_names, names, join="outer"):
             raise InputError(f"source {name!r} has {counts}; give one each")
         if len(set(features)) < len(features):
             double = next(feature for feature in features if list(features).count(feature) > 1)
-            raise InputError(f"source {name!r} has feature {double!r} more than once; rename or merge its rows")
+            raise InputError(
+                f"source {name!r} has feature {double!r} more than once; rename or merge its rows"
+            )
     places = [{feature: row for row, feature in enumerate(features)} for features in feature_names]
     union = list(dict.fromkeys(feature for features in feature_names for feature in features))
     shared = [feature for feature in union if all(feature in place for place in places)]
@@ -59,8 +64,13 @@ def align(matrices, feature_names, names, join="outer"):
     if not union:
         raise InputError(f"source {names[0]!r} has no features; check its file")
     if not common:
-        raise InputError("no feature is in every source, so join='inner' leaves none; use join='outer'")
-    aligned = [_rows(x, place, common, name) for x, place, name in zip(matrices, places, names, strict=True)]
+        raise InputError(
+            "no feature is in every source, so join='inner' leaves none; use join='outer'"
+        )
+    aligned = [
+        _rows(x, place, common, name)
+        for x, place, name in zip(matrices, places, names, strict=True)
+    ]
     return aligned, Alignment(common, len(shared), len(union), lacking, join)
 
 
@@ -77,7 +87,9 @@ def _rows(x, place, features, name):
             f"source {name!r} is {kind} and lacks {(rows < 0).sum()} of the features, which it cannot mark as missing; "
             "take the common features with join='inner', add zeros if that is what absence means, or make it dense"
         )
-    out = np.full((len(features), x.shape[1]), np.nan, dtype=np.float32 if x.dtype == np.float32 else float)
+    out = np.full(
+        (len(features), x.shape[1]), np.nan, dtype=np.float32 if x.dtype == np.float32 else float
+    )
     out[rows >= 0] = x[rows[rows >= 0]]
     return out
 

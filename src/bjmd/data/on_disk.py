@@ -1,8 +1,9 @@
-"""The matrix of an AnnData file that stays on disk: samples x features there, dense or sparse, features x samples here.
+"""The matrix of an AnnData file that stays on disk: samples x features there, dense or sparse,
+features x samples here.
 
-It is read in blocks of samples, which lie together in the file, and a source may be any of its samples: what lies
-between them is read and dropped.  Sparse blocks stay sparse, float32 stays float32 until it is multiplied, and every
-index is checked before it is followed.
+It is read in blocks of samples, which lie together in the file, and a source may be any of its
+samples: what lies between them is read and dropped.  Sparse blocks stay sparse, float32 stays
+float32 until it is multiplied, and every index is checked before it is followed.
 """
 
 import copy
@@ -15,16 +16,25 @@ from bjmd.errors import InputError
 
 
 class OnDisk(streamed.InBlocks):
-    """Rows `samples` of what h5py or zarr has open: an array, or a group that holds a sparse matrix by rows."""
+    """Rows `samples` of what h5py or zarr has open: an array, or a group that holds a sparse matrix
+    by rows.
+    """
 
     def __init__(self, stored, what, samples):
-        self.stored, self.what, self.samples, self.sparse = stored, what, samples, hasattr(stored, "keys")
+        self.stored = stored
+        self.what = what
+        self.samples = samples
+        self.sparse = hasattr(stored, "keys")
         if self.sparse:
             shape, dtype, self.starts = self._checked()
         else:
-            shape, dtype, self.starts = stored.shape, stored.dtype, stored.shape[1] * np.arange(stored.shape[0] + 1)
+            shape = stored.shape
+            dtype = stored.dtype
+            self.starts = stored.shape[1] * np.arange(stored.shape[0] + 1)
         # starts has the number of entries before every row of the file
-        self.n_stored, self.features, self.divisor = shape[1], np.arange(shape[1]), np.float64(1)
+        self.n_stored = shape[1]
+        self.features = np.arange(shape[1])
+        self.divisor = np.float64(1)
         super().__init__((shape[1], len(samples)), dtype)
 
     def _checked(self):
@@ -36,11 +46,17 @@ class OnDisk(streamed.InBlocks):
                 "(adata.X = adata.X.tocsr()), or load it"
             )
         try:
-            data, indices, starts = self.stored["data"], self.stored["indices"], self.stored["indptr"][:]
+            data = self.stored["data"]
+            indices = self.stored["indices"]
+            starts = self.stored["indptr"][:]
             shape = tuple(map(int, self.stored.attrs["shape"]))
         except (KeyError, OSError) as error:
             raise self._damaged(error) from None
-        fits = len(starts) == shape[0] + 1 and starts[0] == 0 and starts[-1] == data.shape[0] == indices.shape[0]
+        fits = (
+            len(starts) == shape[0] + 1
+            and starts[0] == 0
+            and starts[-1] == data.shape[0] == indices.shape[0]
+        )
         if not fits or (np.diff(starts) < 0).any():
             raise self._damaged(f"its row pointers do not fit its {data.shape[0]} entries")
         return shape, data.dtype, starts
@@ -62,8 +78,10 @@ class OnDisk(streamed.InBlocks):
         return part
 
     def blocks(self, first=0, last=None):
-        everything, last = slice(0, self.shape[0]), self.shape[1] if last is None else last
-        # entries with indices take more memory and more work, and fresh memory is slower than memory used before
+        everything = slice(0, self.shape[0])
+        last = self.shape[1] if last is None else last
+        # entries with indices take more memory and more work, and fresh memory is slower than
+        # memory used before
         most = streamed.BLOCK_ENTRIES // (4 if self.sparse else 1)
         while first < last:
             begin = int(self.samples[first])
@@ -78,14 +96,19 @@ class OnDisk(streamed.InBlocks):
                 block = block[:, self.samples[first:stop] - begin]
             if not np.array_equal(self.features, np.arange(self.n_stored)):
                 block = block[self.features]
-            yield everything, slice(first, stop), block if self.divisor == 1 else block / self.divisor
+            yield (
+                everything,
+                slice(first, stop),
+                block if self.divisor == 1 else block / self.divisor,
+            )
             first = stop
 
     def read(self, first, last):
         """Rows of the file, turned: features x samples."""
         if not self.sparse:
             return self.stored[first:last].T.astype(float)
-        begin, end = int(self.starts[first]), int(self.starts[last])
+        begin = int(self.starts[first])
+        end = int(self.starts[last])
         data, indices = (self.stored[name][begin:end] for name in ("data", "indices"))
         if end > begin and not 0 <= indices.min() <= indices.max() < self.n_stored:
             raise self._damaged("an index lies outside it")
@@ -96,9 +119,13 @@ class OnDisk(streamed.InBlocks):
 
     def columns(self, part):
         blocks = (block for *_, block in self.blocks(*part.indices(self.shape[1])[:2]))
-        return np.hstack([(block.toarray() if self.sparse else block).astype(float) for block in blocks])
+        return np.hstack(
+            [(block.toarray() if self.sparse else block).astype(float) for block in blocks]
+        )
 
     def hashable(self):
         """All numbers of the source, in pieces."""
         for *_, block in self.blocks():
-            yield from (block.data, block.indices, np.diff(block.indptr)) if self.sparse else (block.T,)
+            yield from (
+                (block.data, block.indices, np.diff(block.indptr)) if self.sparse else (block.T,)
+            )

@@ -31,7 +31,9 @@ def scales(sources, way):
         values = np.divide(sums, sources.n_observed)
     for value, name in zip(values, sources.names, strict=True):
         if value <= 0:
-            raise InputError(f"source {name!r} has {way} {value:.3g}, by which it cannot be divided; use another scale")
+            raise InputError(
+                f"source {name!r} has {way} {value:.3g}, by which it cannot be divided; use another scale"
+            )
     return values
 
 
@@ -40,6 +42,7 @@ def divided(sources, by):
     each = zip(sources.matrices, by, strict=True)
     return sources.replace(
         matrices=[
-            x / value if isinstance(x, Streamed) else (x / value).astype(x.dtype, copy=False) for x, value in each
+            x / value if isinstance(x, Streamed) else (x / value).astype(x.dtype, copy=False)
+            for x, value in each
         ]
     )

@@ -1,15 +1,19 @@
-"""The two products through which every algorithm sees a source, whether it is dense, sparse or streamed."""
+"""The two products through which every algorithm sees a source, whether it is dense, sparse or
+streamed.
+"""
 
 import numpy as np
 import scipy.sparse
 
 from bjmd.data import dense
 from bjmd.data.streamed import Streamed
-from bjmd_numerics import threads
+from bjmd.numerics import threads
 
 
 def data_times_memberships(x, h, near=None):
-    """(X H')' for one source: K x M.  One of the two products through which algorithms see the data; near: dense.py."""
+    """(X H')' for one source: K x M.  One of the two products through which algorithms see the
+    data; near: dense.py.
+    """
     if isinstance(x, Streamed):
         return x.data_times_memberships(h)
     if scipy.sparse.issparse(x):
@@ -25,7 +29,9 @@ def components_times_data(wt, x, near=None):
     if scipy.sparse.issparse(x):
         w = np.ascontiguousarray(wt.T)
         return dense.side_by_side(
-            threads.each(lambda a, b: np.ascontiguousarray((_columns(x, a, b).T @ w).T), _parts(x, wt))
+            threads.each(
+                lambda a, b: np.ascontiguousarray((_columns(x, a, b).T @ w).T), _parts(x, wt)
+            )
         )
     return dense.components_times_data(wt, x, near)
 
@@ -35,16 +41,22 @@ def _parts(x, factor):
 
 
 def _columns(x, first, last):
-    """Columns of a sparse matrix, of one of float64 in CSC format with nothing copied but their starts.
+    """Columns of a sparse matrix, of one of float64 in CSC format with nothing copied but their
+    starts.
 
-    float32 becomes float64, a part at a time: SciPy would turn all of it into float64 for every product.
+    float32 becomes float64, a part at a time: SciPy would turn all of it into float64 for every
+    product.
     """
     if (first, last) == (0, x.shape[1]):
         return x.astype(float, copy=False)
     if x.format != "csc":
         return x[:, first:last].astype(float, copy=False)
-    begin, end = x.indptr[first], x.indptr[last]
-    part = scipy.sparse.csc_array((x.shape[0], last - first))  # its constructor would copy what is given to it
-    part.data, part.indices = x.data[begin:end].astype(float, copy=False), x.indices[begin:end]
+    begin = x.indptr[first]
+    end = x.indptr[last]
+    part = scipy.sparse.csc_array(
+        (x.shape[0], last - first)
+    )  # its constructor would copy what is given to it
+    part.data = x.data[begin:end].astype(float, copy=False)
+    part.indices = x.indices[begin:end]
     part.indptr = x.indptr[first : last + 1] - begin
     return part

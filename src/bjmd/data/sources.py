@@ -19,8 +19,9 @@ class Sources:
     Parameters
     ----------
     matrices : list of matrices, features x samples
-        Each may be dense, scipy-sparse (and stays sparse), memory-mapped or a dask array (and is never loaded).  NaN is
-        a missing entry, and so is a NaN that a sparse matrix stores.  float32 stays float32; sums over it are float64.
+        Each may be dense, scipy-sparse (and stays sparse), memory-mapped or a dask array (and is
+        never loaded).  NaN is a missing entry, and so is a NaN that a sparse matrix stores.
+        float32 stays float32; sums over it are float64.
     names : list of str, optional
         Of the sources.
     feature_names : list of str, optional
@@ -36,12 +37,19 @@ class Sources:
     """
 
     def __init__(
-        self, matrices: Iterable[Any], *, names: Collection[str] | None = None,
-        feature_names: Collection[str] | None = None, sample_names: Collection[Collection[str] | None] | None = None,
-        labels: Sequence[Any] | None = None, class_names: Collection[str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        matrices: Iterable[Any],
+        *,
+        names: Collection[str] | None = None,
+        feature_names: Collection[str] | None = None,
+        sample_names: Collection[Collection[str] | None] | None = None,
+        labels: Sequence[Any] | None = None,
+        class_names: Collection[str] | None = None,
+    ) -> None:
         if getattr(matrices, "ndim", None) == 2:
-            raise InputError("Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])")
+            raise InputError(
+                "Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])"
+            )
         if isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):
             raise InputError(
                 f"Sources takes a list of matrices, one per source, not a {type(matrices).__name__}; files are read by "
@@ -70,25 +78,38 @@ class Sources:
         self.labels = None if labels is None else self._checked_labels(labels)
         n_classes = 0 if self.labels is None else self.labels[0].shape[0]
         self.class_names = _names(class_names, n_classes, "class", "class_names")
-        with threadpool_limits(1):  # a fit begins with these norms: the same bits on any number of cores
+        with threadpool_limits(
+            1
+        ):  # a fit begins with these norms: the same bits on any number of cores
             surveys = [self._survey(c) for c in range(len(self))]
         self.squared_norms, self.n_missing = (list(part) for part in zip(*surveys, strict=True))
         if any(self.n_missing):
             self._require_observations()
-        self.n_observed = [self.n_features * n - out for n, out in zip(self.n_samples, self.n_missing, strict=True)]
+        self.n_observed = [
+            self.n_features * n - out for n, out in zip(self.n_samples, self.n_missing, strict=True)
+        ]
 
     def __len__(self) -> int:
         return len(self.matrices)
 
     def __repr__(self):
-        shapes = (f"{name}: {self.n_features} x {n}" for name, n in zip(self.names, self.n_samples, strict=True))
+        shapes = (
+            f"{name}: {self.n_features} x {n}"
+            for name, n in zip(self.names, self.n_samples, strict=True)
+        )
         return f"Sources({', '.join(shapes)})"
 
     def replace(self, **changes: Any) -> "Sources":
         """The same sources with some of the constructor's arguments changed."""
         kept = ("matrices", "names", "feature_names", "sample_names", "labels")
         class_names = self.class_names if self.labels is not None else None
-        return Sources(**({name: getattr(self, name) for name in kept} | {"class_names": class_names} | changes))
+        return Sources(
+            **(
+                {name: getattr(self, name) for name in kept}
+                | {"class_names": class_names}
+                | changes
+            )
+        )
 
     def concatenated(self) -> "Sources":
         """All samples side by side as one source, which is what the cat variants of a method see."""
@@ -101,7 +122,9 @@ class Sources:
         else:
             stacked = np.hstack(self.matrices)
         labels = None if self.labels is None else [np.hstack(self.labels)]
-        return Sources([stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels)
+        return Sources(
+            [stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels
+        )
 
     @property
     def is_single(self) -> bool:
@@ -132,7 +155,9 @@ class Sources:
         most = sum(self.n_samples)
         if n_components > most:
             have = count(most, "sample")
-            raise InputError(f"n_components is {n_components}, more than the data allow: they have {have}")
+            raise InputError(
+                f"n_components is {n_components}, more than the data allow: they have {have}"
+            )
 
     def _require_observations(self):
         """Refuse a sample or a feature of which nothing is known."""
@@ -160,11 +185,13 @@ class Sources:
         """The squared norm of the observed entries of a source, and the number of missing ones."""
         x = self.matrices[c]
         if isinstance(x, Streamed):
-            norm, n_missing = x.squared_norm(), 0
+            norm = x.squared_norm()
+            n_missing = 0
             if np.isnan(norm) or x.missing is not None:
                 missing = x.where(np.isnan)
                 self.matrices[c] = x = x.observed(missing)
-                norm, n_missing = x.squared_norm(), missing.nnz
+                norm = x.squared_norm()
+                n_missing = missing.nnz
             if np.isinf(norm):
                 raise self._too_large(c)
             return norm, n_missing
@@ -184,7 +211,8 @@ class Sources:
 
     def _too_large(self, c: int) -> InputError:
         """What to say of a source whose squared norm is infinite."""
-        x, what = self.matrices[c], f"source {self.names[c]!r} holds"
+        x = self.matrices[c]
+        what = f"source {self.names[c]!r} holds"
         if isinstance(x, Streamed):
             rows, columns = x.where(np.isinf).nonzero()
         elif self.is_sparse[c]:
@@ -193,8 +221,12 @@ class Sources:
             rows, columns = np.nonzero(np.isinf(x))
         if not len(rows):
             return InputError(f"{what} numbers whose squares overflow; rescale it")
-        first = f"feature {self.feature_names[rows[0]]!r}, sample {self.sample_names[c][columns[0]]!r}"
-        many = f"{len(rows)} infinite {'entries, the first' if len(rows) > 1 else 'entry,'} at {first}"
+        first = (
+            f"feature {self.feature_names[rows[0]]!r}, sample {self.sample_names[c][columns[0]]!r}"
+        )
+        many = (
+            f"{len(rows)} infinite {'entries, the first' if len(rows) > 1 else 'entry,'} at {first}"
+        )
         return InputError(f"{what} {many}; correct or remove them")
 
     def _checked_labels(self, labels):
@@ -210,18 +242,24 @@ class Sources:
 
 
 def missing_entries(x: Any) -> Any:
-    """Which entries of a matrix are missing, as a boolean matrix that is sparse (CSC) where the other is."""
+    """Which entries of a matrix are missing, as a boolean matrix that is sparse (CSC) where the
+    other is.
+    """
     if isinstance(x, Streamed):
         return x.missing
     if not scipy.sparse.issparse(x):
         return np.isnan(x)
-    missing = scipy.sparse.csc_array((np.isnan(x.data), x.indices, x.indptr), shape=x.shape, copy=True)
+    missing = scipy.sparse.csc_array(
+        (np.isnan(x.data), x.indices, x.indptr), shape=x.shape, copy=True
+    )
     missing.eliminate_zeros()
     return missing
 
 
 def _matrix(x, name):
-    """A float64 or float32 matrix with at least one row and column; sparse stays sparse (CSC), no needless copies."""
+    """A float64 or float32 matrix with at least one row and column; sparse stays sparse (CSC), no
+    needless copies.
+    """
     if scipy.sparse.issparse(x):
         require_sound_sparse(x, f"source {name!r}")
         matrix = x
@@ -229,14 +267,17 @@ def _matrix(x, name):
             matrix = _small_indices(scipy.sparse.csc_array(x))
             if not matrix.has_canonical_format:
                 matrix = matrix.copy()
-                matrix.sum_duplicates()  # parts of an entry that is stored twice would be squared one by one
+                # parts of an entry that is stored twice would be squared one by one
+                matrix.sum_duplicates()
     else:
         matrix = streamed(x, name) or np.asarray(x)
     if matrix.dtype.kind not in "biuf":
         held = "text" if matrix.dtype.kind in "US" else f"{matrix.dtype} values"
         raise InputError(f"source {name!r} holds {held}; it must hold real numbers only")
     if matrix.ndim != 2:
-        raise InputError(f"source {name!r} has {matrix.ndim} dimensions; it must be a features x samples matrix")
+        raise InputError(
+            f"source {name!r} has {matrix.ndim} dimensions; it must be a features x samples matrix"
+        )
     if 0 in matrix.shape:
         shape = " x ".join(map(str, matrix.shape))
         raise InputError(f"source {name!r} is empty ({shape}); remove it or check its file")
@@ -244,18 +285,23 @@ def _matrix(x, name):
         return matrix
     single = matrix.dtype.newbyteorder("=") == np.float32
     matrix = matrix.astype(np.float32 if single else np.float64, copy=False)
-    # one memory order for all, because BLAS rounds differently in the other and equal data should give equal bits
+    # one memory order for all, because BLAS rounds differently in the other and equal data should
+    # give equal bits
     return matrix if scipy.sparse.issparse(matrix) else np.ascontiguousarray(matrix)
 
 
 def require_sound_sparse(x: Any, what: str) -> None:
-    """Refuse indices outside a sparse matrix, which compiled code would follow, and a size that would fill memory."""
+    """Refuse indices outside a sparse matrix, which compiled code would follow, and a size that
+    would fill memory.
+    """
     try:
         if max(x.shape) >= 1_000_000 and 1000 * x.nnz < max(x.shape):
             raise ValueError(f"its size is {x.shape[0]} x {x.shape[1]}, its entries are {x.nnz}")
         if x.format in ("csr", "csc", "bsr"):
             x.check_format(full_check=True)
-            if (np.diff(x.indptr) < 0).any():  # which SciPy overlooks where the last is not positive
+            if (
+                np.diff(x.indptr) < 0
+            ).any():  # which SciPy overlooks where the last is not positive
                 raise ValueError("an index pointer falls")
         elif x.format == "coo" and x.nnz:
             for places, length in zip(x.coords, x.shape, strict=True):
@@ -280,7 +326,9 @@ def _names(given, count, what, argument):
     names = [str(name) for name in given]
     odd = next((name for name in names if not name.isprintable()), None)
     if odd is not None:
-        raise InputError(f"{argument} has {odd[:40]!r}, which holds a character that cannot be printed; rename it")
+        raise InputError(
+            f"{argument} has {odd[:40]!r}, which holds a character that cannot be printed; rename it"
+        )
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{argument} has {double!r} more than once; names must be unique")

@@ -1,14 +1,18 @@
-"""Sources larger than memory: memory-mapped files, and dask arrays whose chunks may lie on several machines.
+"""Sources larger than memory: memory-mapped files, and dask arrays whose chunks may lie on several
+machines.
 
 Matrices of AnnData files that stay on disk are in on_disk.py.
 
-An algorithm needs (X H')', W'X and ||X||^2 of a source and nothing else, so the source itself may stay where it is.
-Numbers of any real type are turned into float64 block by block before they are multiplied, so a source of float32
-gives the results it would give in memory, and no M x N array of float64 is ever made.
+An algorithm needs (X H')', W'X and ||X||^2 of a source and nothing else, so the source itself may
+stay where it is. Numbers of any real type are turned into float64 block by block before they are
+multiplied, so a source of float32 gives the results it would give in memory, and no M x N array of
+float64 is ever made.
 
-Sums over blocks go in a fixed order: neither the number of threads nor that of workers changes a bit of the result.
+Sums over blocks go in a fixed order: neither the number of threads nor that of workers changes a
+bit of the result.
 
-NaN is a missing entry and counts as 0 in products and sums.  Where the missing entries are is kept in memory.
+NaN is a missing entry and counts as 0 in products and sums.  Where the missing entries are is kept
+in memory.
 """
 
 import copy
@@ -21,7 +25,7 @@ import scipy.sparse
 
 from bjmd.data import dense
 from bjmd.errors import InputError
-from bjmd_numerics import threads
+from bjmd.numerics import threads
 
 BLOCK_ENTRIES = 2**23
 """Entries of a memory-mapped source that are read at once: 64 MB as float64."""
@@ -36,12 +40,16 @@ def streamed(x, name):
         return Chunked(x, name)
     if isinstance(x, np.ndarray) and _mapping(x)[0] is not None:
         return Mapped(x)
-    if getattr(x, "chunks", None) is not None or type(x).__module__.startswith("h5py"):  # HDF5, zarr
+    if getattr(x, "chunks", None) is not None or type(x).__module__.startswith(
+        "h5py"
+    ):  # HDF5, zarr
         try:
             import dask.array
         except ImportError:
             kind = f"{type(x).__module__}.{type(x).__name__}"
-            raise InputError(f"source {name!r} is a {kind}, which needs dask: pip install 'bjmd[dask]'") from None
+            raise InputError(
+                f"source {name!r} is a {kind}, which needs dask: pip install 'bjmd[dask]'"
+            ) from None
         return Chunked(dask.array.from_array(x), name)
     return None
 
@@ -53,7 +61,9 @@ class Streamed(ABC):
     """Where it is NaN, once that is known (`observed`)."""
 
     def __init__(self, shape, dtype):
-        self.shape, self.ndim, self.dtype = shape, len(shape), dtype
+        self.shape = shape
+        self.ndim = len(shape)
+        self.dtype = dtype
 
     def observed(self, missing):
         """The same matrix with some entries missing."""
@@ -87,14 +97,16 @@ class Streamed(ABC):
 
     @abstractmethod
     def blocks(self):
-        """Rows and columns as slices, and values, dense or sparse, which the next block may overwrite.
+        """Rows and columns as slices, and values, dense or sparse, which the next block may
+        overwrite.
 
         Where entries are known to be missing the values are a copy, which may be changed.
         """
 
     def where(self, test):
         """Where its entries pass a test that 0 does not: a sparse boolean matrix (CSC)."""
-        rows, columns = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int32)]
+        rows = [np.empty(0, dtype=np.int32)]
+        columns = [np.empty(0, dtype=np.int32)]
         for of_rows, of_columns, block in self.blocks():
             if scipy.sparse.issparse(block):
                 block = block.tocoo()
@@ -104,7 +116,9 @@ class Streamed(ABC):
             rows.append((at[0] + of_rows.start).astype(np.int32))
             columns.append((at[1] + of_columns.start).astype(np.int32))
         places = np.concatenate(rows), np.concatenate(columns)
-        return scipy.sparse.csc_array((np.ones(len(places[0]), dtype=bool), places), shape=self.shape)
+        return scipy.sparse.csc_array(
+            (np.ones(len(places[0]), dtype=bool), places), shape=self.shape
+        )
 
     def __array__(self, dtype=None, copy=None):
         # whatever would load the source by accident ends here
@@ -121,7 +135,9 @@ class InBlocks(Streamed):
         total = 0.0
         for *_, block in self.blocks():
             values = block.data if scipy.sparse.issparse(block) else block
-            total += dense.squared_norm(values if self.missing is None else values[~np.isnan(values)])
+            total += dense.squared_norm(
+                values if self.missing is None else values[~np.isnan(values)]
+            )
         return total
 
     def views(self, base=None):
@@ -163,11 +179,15 @@ def _fill(block, base):
     """Put the base of its row, or 0, where a block is NaN."""
     base = np.zeros(block.shape[0]) if base is None else base
     if scipy.sparse.issparse(block):
-        at, block.data = np.isnan(block.data), block.data.astype(float, copy=False)  # float32 would round the base
+        # float32 would round the base
+        at = np.isnan(block.data)
+        block.data = block.data.astype(float, copy=False)
         block.data[at] = base[block.indices[at]]
         return
     parts = threads.parts(len(block), 4 * block.size)
-    threads.each(lambda a, b: np.copyto(block[a:b], base[a:b, None], where=np.isnan(block[a:b])), parts)
+    threads.each(
+        lambda a, b: np.copyto(block[a:b], base[a:b, None], where=np.isnan(block[a:b])), parts
+    )
 
 
 class Mapped(InBlocks):
@@ -193,31 +213,46 @@ class Mapped(InBlocks):
             values = runs[first : first + step]
             if buffer is not None:
                 values = _copied(values, buffer[: len(values)])
-            here, everything = slice(first, first + len(values)), slice(0, length)
+            here = slice(first, first + len(values))
+            everything = slice(0, length)
             yield (here, everything, values) if by_rows else (everything, here, values.T)
             if mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
-                # else the pages read so far would count as this process's memory until the system is short of it
+                # else the pages read so far would count as this process's memory until the system
+                # is short of it
                 mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _copied(values, buffer):
-    threads.each(lambda a, b: np.copyto(buffer[a:b], values[a:b]), threads.parts(len(values), 4 * values.size))
+    threads.each(
+        lambda a, b: np.copyto(buffer[a:b], values[a:b]),
+        threads.parts(len(values), 4 * values.size),
+    )
     return buffer
 
 
 class Chunked(Streamed):
-    """A dask array; its products run wherever dask runs, on the workers that hold the chunks if there are such."""
+    """A dask array; its products run wherever dask runs, on the workers that hold the chunks if
+    there are such.
+    """
 
     def __init__(self, array, name):
         super().__init__(array.shape, array.dtype)
         if np.isnan(array.shape).any():
-            raise InputError(f"source {name!r} has chunks of unknown size; call x.compute_chunk_sizes() first")
-        self.multiplied = array  # sparse chunks stay sparse in the products, which are most of the work
+            raise InputError(
+                f"source {name!r} has chunks of unknown size; call x.compute_chunk_sizes() first"
+            )
+        self.multiplied = (
+            array  # sparse chunks stay sparse in the products, which are most of the work
+        )
         if scipy.sparse.issparse(array._meta):
-            array = array.map_blocks(lambda block: block.toarray(), meta=np.empty((0, 0), array.dtype))
+            array = array.map_blocks(
+                lambda block: block.toarray(), meta=np.empty((0, 0), array.dtype)
+            )
             self.array = array.astype(np.float64)
         else:
-            self.array = self.multiplied = array.astype(np.float64)  # when a chunk is computed, not now
+            self.array = self.multiplied = array.astype(
+                np.float64
+            )  # when a chunk is computed, not now
 
     def observed(self, missing):
         def without_nan(chunk):  # in here, it reaches workers that have no bjmd
@@ -245,7 +280,11 @@ class Chunked(Streamed):
         import dask.array
 
         centred = self.array - base[:, None]
-        centred = centred if self.missing is None else dask.array.where(dask.array.isnan(centred), 0.0, centred)
+        centred = (
+            centred
+            if self.missing is None
+            else dask.array.where(dask.array.isnan(centred), 0.0, centred)
+        )
         return dask.array.einsum("ij,ij->i", centred, centred).compute()
 
     def sums_of_rows(self):
@@ -258,18 +297,30 @@ class Chunked(Streamed):
         return self.array[:, part].compute()
 
     def blocks(self):
-        rows, columns = ([slice(b - n, b) for n, b in zip(c, np.cumsum(c), strict=True)] for c in self.array.chunks)
+        rows, columns = (
+            [slice(b - n, b) for n, b in zip(c, np.cumsum(c), strict=True)]
+            for c in self.array.chunks
+        )
         for i, j in np.ndindex(self.array.numblocks):
             yield rows[i], columns[j], self.array.blocks[i, j].compute()
 
     def _summed(self, product, places, factor, of_factor):
-        """A product of the factor (K x M or K x N, cut as the source is) with x_ij by chunks, added up."""
+        """A product of the factor (K x M or K x N, cut as the source is) with x_ij by chunks, added
+        up.
+        """
         import dask.array
 
-        last, both = places[2], (self.multiplied, "ij")
-        cut = dask.array.from_array(factor, chunks=(len(factor), self.array.chunks["ij".index(last)]))
+        last = places[2]
+        both = (self.multiplied, "ij")
+        cut = dask.array.from_array(
+            factor, chunks=(len(factor), self.array.chunks["ij".index(last)])
+        )
         how = {"adjust_chunks": {last: 1}, "dtype": float, "meta": np.empty((0, 0, 0))}
-        return dask.array.blockwise(product, places, cut, of_factor, *both, **how).sum(axis=2).compute()
+        return (
+            dask.array.blockwise(product, places, cut, of_factor, *both, **how)
+            .sum(axis=2)
+            .compute()
+        )
 
 
 class SideBySide(Streamed):
@@ -283,12 +334,18 @@ class SideBySide(Streamed):
             )
         self.parts = [x if isinstance(x, Streamed) else Mapped(x) for x in matrices]
         self.ends = np.cumsum([part.shape[1] for part in self.parts])
-        super().__init__((self.parts[0].shape[0], int(self.ends[-1])), np.result_type(*(x.dtype for x in self.parts)))
+        super().__init__(
+            (self.parts[0].shape[0], int(self.ends[-1])),
+            np.result_type(*(x.dtype for x in self.parts)),
+        )
         if any(x.missing is not None for x in self.parts):
-            self.missing = scipy.sparse.hstack([x.where(np.isnan) for x in self.parts], format="csc")
+            self.missing = scipy.sparse.hstack(
+                [x.where(np.isnan) for x in self.parts], format="csc"
+            )
 
     def observed(self, missing):
-        known, starts = super().observed(missing), [0, *self.ends]
+        known = super().observed(missing)
+        starts = [0, *self.ends]
         each = zip(self.parts, starts[:-1], starts[1:], strict=True)
         known.parts = [part.observed(missing[:, first:last]) for part, first, last in each]
         return known
@@ -301,7 +358,10 @@ class SideBySide(Streamed):
 
     def data_times_memberships(self, h):
         pieces = np.split(h, self.ends[:-1], axis=1)
-        return sum(part.data_times_memberships(piece) for part, piece in zip(self.parts, pieces, strict=True))
+        return sum(
+            part.data_times_memberships(piece)
+            for part, piece in zip(self.parts, pieces, strict=True)
+        )
 
     def components_times_data(self, wt):
         return np.hstack([part.components_times_data(wt) for part in self.parts])
@@ -318,12 +378,19 @@ class SideBySide(Streamed):
     def columns(self, part):
         first, last, _ = part.indices(self.shape[1])
         starts = self.ends - [x.shape[1] for x in self.parts]
-        cuts = [(max(first - at, 0), min(last - at, x.shape[1])) for at, x in zip(starts, self.parts, strict=True)]
-        return np.hstack([x.columns(slice(a, b)) for x, (a, b) in zip(self.parts, cuts, strict=True) if a < b])
+        cuts = [
+            (max(first - at, 0), min(last - at, x.shape[1]))
+            for at, x in zip(starts, self.parts, strict=True)
+        ]
+        return np.hstack(
+            [x.columns(slice(a, b)) for x, (a, b) in zip(self.parts, cuts, strict=True) if a < b]
+        )
 
 
 def _mapping(x):
-    """The mapped file that an array lies in, maybe as a view, and how it was opened; None and None in memory."""
+    """The mapped file that an array lies in, maybe as a view, and how it was opened; None and None
+    in memory.
+    """
     mode = None
     while isinstance(x, np.ndarray):
         mode = getattr(x, "mode", mode)

@@ -1,4 +1,5 @@
-"""A source as a sweep sees it: in the unit and from the origin of the data, with missing entries left out.
+"""A source as a sweep sees it: in the unit and from the origin of the data, with missing entries
+left out.
 
     z_ij = (x_ij - origin_i) / unit - shift_i         and 0 where x_ij is missing
 
@@ -6,8 +7,8 @@ Neither unit nor origin nor shift is applied to the data; products are corrected
 
     (X - m1')H' = XH' - m (H1)',      W'(X - m1') = W'X - (W'm) 1',
 
-so sparse data stay sparse and sources larger than memory stay where they are.  Only a source in memory with missing
-entries is copied, and its missing entries are set to whatever makes z zero.
+so sparse data stay sparse and sources larger than memory stay where they are.  Only a source in
+memory with missing entries is copied, and its missing entries are set to whatever makes z zero.
 """
 
 from __future__ import annotations
@@ -22,43 +23,64 @@ from bjmd.data import products
 from bjmd.data.sources import missing_entries
 from bjmd.data.streamed import Streamed
 from bjmd.model import residual_sum_of_squares
-from bjmd_numerics import moments
-from bjmd_numerics.moments import Places
+from bjmd.numerics import moments
+from bjmd.numerics.moments import Places
 
-CANCELS, CANCELS_SINGLE, BLOCK = 1e-6, 1e-3, 2**20
-"""The share of its parts below which a residual is computed entry by entry, and the numbers in a block of it."""
+CANCELS = 1e-6
+CANCELS_SINGLE = 1e-3
+BLOCK = 2**20
+"""The share of its parts below which a residual is computed entry by entry, and the numbers in a
+block of it.
+"""
 
-SINGLE_FROM, FAR = 2**20, 4
-"""The entries from which on float32 data are multiplied in float32, for in few the rounding does not average out; and
-how many units from zero an origin is at which they are moved there first."""
+SINGLE_FROM = 2**20
+FAR = 4
+"""The entries from which on float32 data are multiplied in float32, for in few the rounding does
+not average out; and how many units from zero an origin is at which they are moved there first.
+"""
 
 ROUNDING = 1e-28
-"""The share of ||X||^2 around the means below which data are constant but for the rounding of their means."""
+"""The share of ||X||^2 around the means below which data are constant but for the rounding of their
+means.
+"""
 
 
 class View:
-    """One source; `shift` may change between sweeps (`move`), and so may the matrix if it is not constant."""
+    """One source; `shift` may change between sweeps (`move`), and so may the matrix if it is not
+    constant.
+    """
 
     def __init__(self, x, n_missing, unit=1.0, origin=None, constant=True):
-        self.shape, self.n_observed = x.shape, x.shape[0] * x.shape[1] - n_missing
-        self.unit, self.origin, self.shift, self.constant = unit, origin, None, constant
+        self.shape = x.shape
+        self.n_observed = x.shape[0] * x.shape[1] - n_missing
+        self.unit = unit
+        self.origin = origin
+        self.shift = None
+        self.constant = constant
         self.matrix: Any = x
         self.missing: Any = None  # a boolean matrix, sparse where the data are
         self._places: Any = None
         self._at: Any = None
-        self._filled: Any = None  # what a streamed source has at its missing entries, which count as 0 in it
+        self._filled: Any = (
+            None  # what a streamed source has at its missing entries, which count as 0 in it
+        )
         if n_missing:
             self.missing = missing_entries(x)
             if isinstance(x, Streamed):
                 self._filled = self.missing.astype(float)
-                self._values, self._at = self._filled.data, slice(None)
+                self._values = self._filled.data
+                self._at = slice(None)
             elif scipy.sparse.issparse(x):
                 data = x.data.astype(float)
                 self.matrix = scipy.sparse.csc_array((data, x.indices, x.indptr), shape=x.shape)
-                self._values, self._at = self.matrix.data, np.flatnonzero(np.isnan(data))
+                self._values = self.matrix.data
+                self._at = np.flatnonzero(np.isnan(data))
             else:
-                # without an origin nothing is known of cancellation, so products and what is filled in are float64
-                self.matrix = self._values = np.where(self.missing, 0.0, x if origin is not None else x.astype(float))
+                # without an origin nothing is known of cancellation, so products and what is filled
+                # in are float64
+                self.matrix = self._values = np.where(
+                    self.missing, 0.0, x if origin is not None else x.astype(float)
+                )
                 self._places = self._at = np.nonzero(self.missing)
             if self._places is None:
                 columns = np.repeat(np.arange(x.shape[1]), np.diff(self.missing.indptr))
@@ -79,20 +101,28 @@ class View:
         self.shift = shift
         self.base: np.ndarray | None = self.origin  # in units of x
         if shift is not None:
-            self.base = self.unit * shift if self.origin is None else self.origin + self.unit * shift
-        self._near, self._rest = None, self.base  # what is taken off before a product, and what after it
+            self.base = (
+                self.unit * shift if self.origin is None else self.origin + self.unit * shift
+            )
+        # what is taken off before a product, and what after it
+        self._near = None
+        self._rest = self.base
         single = isinstance(self.matrix, np.ndarray) and self.matrix.dtype == np.float32
         if single and self.base is not None and self.matrix.size >= SINGLE_FROM:
             far = np.abs(self.base).max() > FAR * self.unit
-            self._near = self.base.astype(np.float32)[:, None] if far else np.zeros((1, 1), dtype=np.float32)
+            self._near = (
+                self.base.astype(np.float32)[:, None] if far else np.zeros((1, 1), dtype=np.float32)
+            )
             self._rest = self.base - self._near[:, 0]
         if self.missing is not None:
             self._values[self._at] = 0.0 if self.base is None else self.base[self._places[0]]
 
     def fill(self, wt, h):
-        """Set every missing z_ij to w_i'h_j, given W' (K x M) and H (K x N); the sum of their squares.
+        """Set every missing z_ij to w_i'h_j, given W' (K x M) and H (K x N); the sum of their
+        squares.
 
-        A point estimate takes missing entries for unknowns: at their best values they add nothing to its objective.
+        A point estimate takes missing entries for unknowns: at their best values they add nothing
+        to its objective.
         """
         if self.missing is None:
             return 0.0
@@ -103,7 +133,8 @@ class View:
 
     def _at_missing(self, wt, h, unit, base):
         """base_i + unit w_i'h_j at every missing entry, and the sum of (w_i'h_j)^2."""
-        w, h = np.ascontiguousarray(wt.T), np.ascontiguousarray(h.T)
+        w = np.ascontiguousarray(wt.T)
+        h = np.ascontiguousarray(h.T)
         filled = np.empty(len(self._places[0]))
         return filled, moments.fill(w, h, unit, base, *self._places, filled)
 
@@ -138,13 +169,18 @@ class View:
         return product
 
     def residual_sum_of_squares(self, wt, h, squared_norm, gram, projection):
-        """||Z - WH||^2 from its parts (model.py), or entry by entry where their difference would be mostly rounding."""
+        """||Z - WH||^2 from its parts (model.py), or entry by entry where their difference would be
+        mostly rounding.
+        """
         rss = residual_sum_of_squares(squared_norm, gram, projection, h)
         least = CANCELS_SINGLE if self._near is not None else CANCELS
-        parts = squared_norm + np.vdot(np.abs(gram), h @ h.T)  # a source that is its own origin has no norm, but these
+        parts = squared_norm + np.vdot(
+            np.abs(gram), h @ h.T
+        )  # a source that is its own origin has no norm, but these
         if rss > least * parts or isinstance(self.matrix, Streamed):
             return rss
-        base, rss = (0.0 if self.base is None else self.base[:, None]), 0.0
+        base = 0.0 if self.base is None else self.base[:, None]
+        rss = 0.0
         width = max(1, BLOCK // self.shape[0])
         for first in range(0, self.shape[1], width):
             x = self.matrix[:, first : first + width]
@@ -163,14 +199,17 @@ class View:
         if not isinstance(self.matrix, Streamed):
             return self.times_memberships(np.ones((1, self.shape[1])))[0]
         return (
-            self.matrix.sums_of_rows() - self.counts_of_rows() * (0.0 if self.base is None else self.base)
+            self.matrix.sums_of_rows()
+            - self.counts_of_rows() * (0.0 if self.base is None else self.base)
         ) / self.unit
 
     def squares_of_rows(self, weights=None):
         """sum_j q_j z_ij^2."""
         if weights is not None:
             return self._squares(None, weights)[0]
-        squares = self._once("squares", lambda: self._unshifted(lambda: self._squares(None, None)[0]))
+        squares = self._once(
+            "squares", lambda: self._unshifted(lambda: self._squares(None, None)[0])
+        )
         if self.shift is None:
             return squares
         sums = self.sums_of_rows() + self.counts_of_rows() * self.shift
@@ -179,7 +218,9 @@ class View:
     def squares_of_columns(self, weights=None):
         """sum_i phi_i z_ij^2; not of a streamed source, which nothing asks for."""
         if isinstance(self.matrix, Streamed):
-            raise TypeError("the squares of the columns of a streamed source were asked for, which are not computed")
+            raise TypeError(
+                "the squares of the columns of a streamed source were asked for, which are not computed"
+            )
         if weights is None and self.shift is None:
             return self._once("columns", lambda: self._squares(None, None)[1])
         return self._squares(weights, None)[1]
@@ -206,7 +247,8 @@ class View:
         of_rows = np.ones(self.shape[0]) if of_rows is None else of_rows
         of_columns = np.ones(self.shape[1]) if of_columns is None else of_columns
         base = np.zeros(self.shape[0]) if self.base is None else np.ascontiguousarray(self.base)
-        x, columns = self.matrix, np.zeros(self.shape[1])
+        x = self.matrix
+        columns = np.zeros(self.shape[1])
         if isinstance(x, Streamed):
             rows = x.squares_of_rows(base)
         elif scipy.sparse.issparse(x):
@@ -215,7 +257,8 @@ class View:
             rows, columns = moments.stored_squares(
                 stored.data, stored.indices, stored.indptr, base, of_rows, of_columns
             )
-            rows, columns = rows + base**2 * of_columns.sum(), columns + base**2 @ of_rows
+            rows = rows + base**2 * of_columns.sum()
+            columns = columns + base**2 @ of_rows
         else:
             rows, columns = moments.weighted_squares(x, base, of_rows, of_columns)
         return rows / self.unit**2, columns / self.unit**2
@@ -223,7 +266,9 @@ class View:
     def counts_of_rows(self, weights=None):
         """sum_j q_j over the observed entries of every row."""
         if weights is None and self.missing is not None:
-            return self._once("counts", lambda: self.shape[1] - self.missing.sum(axis=1).astype(float))
+            return self._once(
+                "counts", lambda: self.shape[1] - self.missing.sum(axis=1).astype(float)
+            )
         total = float(self.shape[1]) if weights is None else weights.sum()
         if self.missing is None:
             return np.full(self.shape[0], total)
@@ -243,8 +288,9 @@ class View:
 def centre(sources, robust=False):
     """The unit and the origin of the data: a number, and one number a feature.
 
-    The origin is the mean of every feature over all samples, a source counting by the inverse of its variance; the unit
-    is the root of the mean square around it.  `robust` takes medians instead, which wild entries do not move.
+    The origin is the mean of every feature over all samples, a source counting by the inverse of
+    its variance; the unit is the root of the mean square around it.  `robust` takes medians
+    instead, which wild entries do not move.
     """
     if robust:
         origin = np.nanmedian(everything := np.hstack(sources.matrices, dtype=float), axis=1)
@@ -252,14 +298,18 @@ def centre(sources, robust=False):
         return float(1.4826 * spread) or 1.0, origin
 
     def views(origin=None):
-        return [View(x, n, origin=origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
+        return [
+            View(x, n, origin=origin)
+            for x, n in zip(sources.matrices, sources.n_missing, strict=True)
+        ]
 
     def mean(chosen, weights):
         total = sum(w * view.sums_of_rows() for w, view in zip(weights, chosen, strict=True))
         count = sum(w * view.counts_of_rows() for w, view in zip(weights, chosen, strict=True))
         return np.divide(total, count, out=np.zeros_like(total), where=count > 0)
 
-    plain, spreads = views(), []
+    plain = views()
+    spreads = []
     for c, view in enumerate(plain):
         around = views(mean([view], [1.0]))[c]
         spreads.append(max(around.squares_of_rows().sum() / view.n_observed, np.finfo(float).tiny))

@@ -1,4 +1,6 @@
-"""Hashes of what a fit was made of and what it wrote, so that `bjmd verify` can tell whether any of it has changed."""
+"""Hashes of what a fit was made of and what it wrote, so that `bjmd verify` can tell whether any of
+it has changed.
+"""
 
 import hashlib
 import json
@@ -11,11 +13,13 @@ import scipy.sparse
 
 from bjmd.data.on_disk import OnDisk
 from bjmd.files.tables import Settings, Table
-from bjmd.fits.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition
 
 
 def of_table(table: Table) -> str:
-    """Of the numbers and names of a source as its file has them; the format of the file does not matter."""
+    """Of the numbers and names of a source as its file has them; the format of the file does not
+    matter.
+    """
     digest = hashlib.sha256(_json([table.matrix.shape, table.feature_names, table.sample_names]))
     if isinstance(table.matrix, OnDisk):
         parts = table.matrix.hashable()
@@ -30,8 +34,12 @@ def of_table(table: Table) -> str:
     return digest.hexdigest()
 
 
-def of_settings(results: Sequence[Decomposition], settings: Settings, versions: dict[str, str]) -> str:
-    """Of what the numbers depend on besides the data: method, K, seeds, options, preparation and versions."""
+def of_settings(
+    results: Sequence[Decomposition], settings: Settings, versions: dict[str, str]
+) -> str:
+    """Of what the numbers depend on besides the data: method, K, seeds, options, preparation and
+    versions.
+    """
     runs = [[run.method, run.n_components, run.seed, run.options] for run in results]
     made = [settings.scale, settings.divisors, settings.reading]
     return hashlib.sha256(_json([runs, made, versions])).hexdigest()

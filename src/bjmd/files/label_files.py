@@ -1,7 +1,8 @@
-"""Known classes of samples, from a text table with the columns sample, class and, if need be, source.
+"""Known classes of samples, from a text table with the columns sample, class and, if need be,
+source.
 
-A sample with several classes has several lines.  Without the column source, a line is about the samples of that name
-in every source.  A first line whose first field is no sample is the header.
+A sample with several classes has several lines.  Without the column source, a line is about the
+samples of that name in every source.  A first line whose first field is no sample is the header.
 """
 
 import csv
@@ -16,8 +17,12 @@ from bjmd.files.text_tables import open_text, problems_as_sentences, separator_o
 log = logging.getLogger(__name__)
 
 
-def read(path: Path, names: list[str], sample_names: list[list[str]]) -> tuple[list[np.ndarray], list[str]]:
-    """One boolean classes x samples indicator per source, and the names of the classes in order of appearance."""
+def read(
+    path: Path, names: list[str], sample_names: list[list[str]]
+) -> tuple[list[np.ndarray], list[str]]:
+    """One boolean classes x samples indicator per source, and the names of the classes in order of
+    appearance.
+    """
     places = [{sample: j for j, sample in enumerate(samples)} for samples in sample_names]
     lines = _lines(path, set().union(*places))
     class_names = list(dict.fromkeys(label for _, label, *_ in lines))
@@ -29,7 +34,9 @@ def read(path: Path, names: list[str], sample_names: list[list[str]]) -> tuple[l
             raise InputError(
                 f"{path} names the source {source[0]!r}; the sources are {', '.join(names)}; correct its third column"
             )
-        found = [c for c, name in enumerate(names) if sample in places[c] and source in ([], [name])]
+        found = [
+            c for c, name in enumerate(names) if sample in places[c] and source in ([], [name])
+        ]
         for c in found:
             labels[c][row[label], places[c][sample]] = True
         if not found:
@@ -51,8 +58,9 @@ def read(path: Path, names: list[str], sample_names: list[list[str]]) -> tuple[l
 
 
 def read_metadata(path: Path, names: list[str], sample_names: list[list[str]]) -> list:
-    """The columns about the samples of every source, from a table whose first column has their names; a column `source`
-    tells samples of one name apart."""
+    """The columns about the samples of every source, from a table whose first column has their
+    names; a column `source` tells samples of one name apart.
+    """
     import pandas as pd  # which `bjmd fit --help` need not wait for
 
     with problems_as_sentences(path, "a table of text in UTF-8"):
@@ -64,7 +72,9 @@ def read_metadata(path: Path, names: list[str], sample_names: list[list[str]]) -
             f"{path} has a sample more than once; give one line each, and a column source where they share names"
         )
     if not table.index.isin([sample for samples in sample_names for sample in samples]).any():
-        raise InputError(f"none of the samples in {path} is in the data; its first column must hold their names")
+        raise InputError(
+            f"none of the samples in {path} is in the data; its first column must hold their names"
+        )
     return [own.reindex(samples) for own, samples in zip(found, sample_names, strict=True)]
 
 
@@ -73,11 +83,17 @@ def _lines(path: Path, samples: set[str]) -> list[list[str]]:
         raise InputError(f"there is no label file {path}; check the path")
     separator = separator_of(path)
     with problems_as_sentences(path, "a table of text in UTF-8"), open_text(path) as file:
-        lines = [[field.strip() for field in line] for line in csv.reader(file, delimiter=separator) if line]
+        lines = [
+            [field.strip() for field in line]
+            for line in csv.reader(file, delimiter=separator)
+            if line
+        ]
     if lines and lines[0][0] not in samples:
         del lines[0]
     if not lines:
-        raise InputError(f"the label file {path} has no line with a sample and its class; check the file")
+        raise InputError(
+            f"the label file {path} has no line with a sample and its class; check the file"
+        )
     widths = sorted({len(line) for line in lines})
     if widths not in ([2], [3]):
         raise InputError(

@@ -1,7 +1,7 @@
-"""The folder that a fit is written to: tables to read in anything, figures, a report, and the fit itself.
+"""The folder that a fit is written to: tables to read in anything, figures, a report, and the fit
+itself.
 
 It appears when it is complete, so a reader never sees half of one.  It has these files:
-
 """
 
 import json
@@ -17,17 +17,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bjmd.analysis import variance
+from bjmd.analysis.associations import associations
+from bjmd.analysis.check import Finding, check
+from bjmd.analysis.consensus import Consensus
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import anndata_files, hashes
 from bjmd.files.tables import Settings, Table
-from bjmd.fits import registry, restarts, storage, variance
-from bjmd.fits.check import Finding, check
-from bjmd.fits.consensus import Consensus
-from bjmd.fits.decomposition import Decomposition
+from bjmd.inference import registry, restarts
 from bjmd.report import interactive, pages, text
 from bjmd.report import tables as frames
-from bjmd.report.associations import associations
+from bjmd.results import storage
+from bjmd.results.decomposition import Decomposition
 
 FORMAT_VERSION = 1
 NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
@@ -41,7 +43,9 @@ __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FIL
 
 @dataclass
 class Output:
-    """What `load` gives back: the restarts, best first, the names of their rows and columns, and the settings."""
+    """What `load` gives back: the restarts, best first, the names of their rows and columns, and
+    the settings.
+    """
 
     results: list[Decomposition]
     names: list[str]
@@ -57,13 +61,18 @@ class Output:
 
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
-        return text.sections(self, self.results, self.settings.notes, FILES, self.findings, self.more)
+        return text.sections(
+            self, self.results, self.settings.notes, FILES, self.findings, self.more
+        )
 
     def to_xarray(self) -> Any:
-        """Components, memberships and noise of the best restart, with sds where known, as an xarray.Dataset."""
+        """Components, memberships and noise of the best restart, with sds where known, as an
+        xarray.Dataset.
+        """
         import xarray
 
-        best, posterior = self.results[0], self.results[0].posterior
+        best = self.results[0]
+        posterior = self.results[0].posterior
         of = np.repeat(self.names, [len(names) for names in self.sample_names])
         found: dict[str, Any] = {"components": (("feature", "component"), best.components)}
         found["memberships"] = (("sample", "component"), np.hstack(best.memberships).T)
@@ -71,31 +80,49 @@ class Output:
             found["noise"] = ("source", best.noise)
         if posterior is not None:
             found["components_sd"] = (("feature", "component"), posterior.components.sd)
-            found["memberships_sd"] = (("sample", "component"), np.hstack([h.sd for h in posterior.memberships]).T)
+            found["memberships_sd"] = (
+                ("sample", "component"),
+                np.hstack([h.sd for h in posterior.memberships]).T,
+            )
         samples = [name for names in self.sample_names for name in names]
-        coords = {"feature": self.feature_names, "component": frames.component_names(best), "sample": samples}
+        coords = {
+            "feature": self.feature_names,
+            "component": frames.component_names(best),
+            "sample": samples,
+        }
         return xarray.Dataset(found, {**coords, "source": self.names, "of": ("sample", of)})
 
 
 def write(
-    folder: str | Path, sources: Sources, results: Sequence[Decomposition], *, settings: Settings | None = None,
-    tables: Sequence[Table] = (), consensus: Consensus | None = None, figures: bool = True, overwrite: bool = False,
-) -> list[text.Section]:  # fmt: skip
-    """Write everything about the restarts of one fit into a new folder, and give back the text of the report.
+    folder: str | Path,
+    sources: Sources,
+    results: Sequence[Decomposition],
+    *,
+    settings: Settings | None = None,
+    tables: Sequence[Table] = (),
+    consensus: Consensus | None = None,
+    figures: bool = True,
+    overwrite: bool = False,
+) -> list[text.Section]:
+    """Write everything about the restarts of one fit into a new folder, and give back the text of
+    the report.
 
-    `settings` tells how the sources were made, and `tables` what they were made of, so that the fit can be verified and
-    AnnData and MuData files can be written back with it in them.  A folder that holds something is refused, unless it
-    is an earlier output and `overwrite` is true.
+    `settings` tells how the sources were made, and `tables` what they were made of, so that the fit
+    can be verified and AnnData and MuData files can be written back with it in them.  A folder that
+    holds something is refused, unless it is an earlier output and `overwrite` is true.
     """
     require_free(folder, overwrite)
     ranked = restarts.best(results, len(results))
     with new_folder(folder) as new:
         storage.save_decompositions(new / "fit.npz", ranked)
         _write_tables(new, sources, ranked)
-        findings, more = None, {}
+        findings = None
+        more = {}
         if registry.get(ranked[0].method).infers_bjmd:
             findings = check(sources, ranked[0])
-            more["variance_explained"] = frames.variance_explained(sources, variance.explained(sources, ranked[0]))
+            more["variance_explained"] = frames.variance_explained(
+                sources, variance.explained(sources, ranked[0])
+            )
             if any(table.metadata is not None for table in tables):
                 found = associations(ranked[0].memberships, [table.metadata for table in tables])
                 more |= {"associations": found} if len(found) else {}
@@ -107,7 +134,9 @@ def write(
         pngs = _draw(new / "figures", sources, ranked, findings or [], more) if figures else {}
         charts = interactive.of_fit(sources, ranked[0]) if figures else None
         heading = text.title(sources, ranked)
-        parts = text.sections(sources, ranked, settings.notes if settings else (), FILES, findings, more)
+        parts = text.sections(
+            sources, ranked, settings.notes if settings else (), FILES, findings, more
+        )
         (new / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
         (new / "report.html").write_text(text.page(heading, parts, pngs, charts), encoding="utf-8")
         if settings is not None:
@@ -117,7 +146,10 @@ def write(
         _write_json(new / "names.json", _names(sources, [*_files(new), *last]))
         if settings is not None and tables:
             known = {
-                "data": {name: hashes.of_table(table) for name, table in zip(sources.names, tables, strict=True)},
+                "data": {
+                    name: hashes.of_table(table)
+                    for name, table in zip(sources.names, tables, strict=True)
+                },
                 "settings": hashes.of_settings(ranked, settings, storage.versions()),
                 "versions": storage.versions(),
                 "files": {name: hashes.of_file(new / name) for name in _files(new)},
@@ -136,15 +168,25 @@ def load(folder: str | Path) -> Output:
     with storage.complete(folder):
         results = storage.load_decompositions(folder / "fit.npz")
         _require_names(names, results[0])
-        labels, settings = names["labels"], folder / "settings.json"
-        made = Settings(**json.loads(settings.read_text(encoding="utf-8"))) if settings.exists() else Settings()
+        labels = names["labels"]
+        settings = folder / "settings.json"
+        made = (
+            Settings(**json.loads(settings.read_text(encoding="utf-8")))
+            if settings.exists()
+            else Settings()
+        )
         if not all(isinstance(text, str) for text in (*made.files, *made.notes, made.scale)):
             raise ValueError("settings are not text")
         return Output(
             results=results,
-            labels=labels and [_indicator(classes, len(names["class_names"])) for classes in labels],
+            labels=labels
+            and [_indicator(classes, len(names["class_names"])) for classes in labels],
             findings=_findings(folder / "check.tsv"),
-            more={name: pd.read_csv(path, sep="\t") for name in MORE if (path := folder / f"{name}.tsv").exists()},
+            more={
+                name: pd.read_csv(path, sep="\t")
+                for name in MORE
+                if (path := folder / f"{name}.tsv").exists()
+            },
             settings=made,
             **{name: names[name] for name in NAMES},
         )
@@ -160,7 +202,10 @@ def load_hashes(folder: Path) -> dict:
     parts = ("data", "versions", "files")
     with storage.complete(folder / "hashes.json"):
         kept = json.loads((folder / "hashes.json").read_text(encoding="utf-8"))
-        if not (isinstance(kept["settings"], str) and all(isinstance(kept[name], dict) for name in parts)):
+        if not (
+            isinstance(kept["settings"], str)
+            and all(isinstance(kept[name], dict) for name in parts)
+        ):
             raise ValueError("it is damaged")
         return kept
 
@@ -168,16 +213,28 @@ def load_hashes(folder: Path) -> dict:
 def _require_names(names: dict, result: Decomposition) -> None:
     """Refuse names that are not those of the fit."""
     registry.get(result.method)
-    counts = [len(names[of]) for of in ("n_missing", "names", "feature_names")] + [*map(len, names["sample_names"])]
-    expected = [len(result.memberships)] * 2 + [len(result.components), *(h.shape[1] for h in result.memberships)]
-    strings = [*names["names"], *names["feature_names"], *(name for block in names["sample_names"] for name in block)]
-    are_names = all(isinstance(name, str) for name in strings) and {*map(type, names["n_missing"])} == {int}
+    counts = [len(names[of]) for of in ("n_missing", "names", "feature_names")] + [
+        *map(len, names["sample_names"])
+    ]
+    expected = [len(result.memberships)] * 2 + [
+        len(result.components),
+        *(h.shape[1] for h in result.memberships),
+    ]
+    strings = [
+        *names["names"],
+        *names["feature_names"],
+        *(name for block in names["sample_names"] for name in block),
+    ]
+    are_names = all(isinstance(name, str) for name in strings) and {
+        *map(type, names["n_missing"])
+    } == {int}
     if counts != expected or not are_names:
         raise ValueError("names do not fit the result")
 
 
 def require_free(folder: str | Path, overwrite: bool = False) -> None:
-    """Refuse a folder that holds anything but an earlier output that may be overwritten; nothing is touched.
+    """Refuse a folder that holds anything but an earlier output that may be overwritten; nothing is
+    touched.
 
     Ask before a long fit, so that it is not lost in the end.
     """
@@ -194,7 +251,9 @@ def require_free(folder: str | Path, overwrite: bool = False) -> None:
         )
     foreign = sorted(set(_files(folder)) - set(earlier["files"]))
     if foreign:
-        raise InputError(f"folder {folder} holds {foreign[0]!r}, which bjmd did not write; move it away first")
+        raise InputError(
+            f"folder {folder} holds {foreign[0]!r}, which bjmd did not write; move it away first"
+        )
 
 
 def held_names(folder: Path) -> set[str]:
@@ -206,11 +265,14 @@ def held_names(folder: Path) -> set[str]:
 
 @contextmanager
 def new_folder(folder: str | Path) -> Iterator[Path]:
-    """A temporary folder that replaces `folder` when the block ends well and vanishes when it does not."""
+    """A temporary folder that replaces `folder` when the block ends well and vanishes when it does
+    not.
+    """
     folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        new, old = Path(temporary) / "new", Path(temporary) / "old"
+        new = Path(temporary) / "new"
+        old = Path(temporary) / "old"
         new.mkdir()  # with the user's usual permissions, which the temporary one lacks
         yield new
         if folder.exists():
@@ -224,11 +286,17 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:
-    frames.harmless(table).to_csv(path, sep="\t", float_format="%.6g", index=table.index.name is not None)
+    frames.harmless(table).to_csv(
+        path, sep="\t", float_format="%.6g", index=table.index.name is not None
+    )
 
 
-def _write_patterns(folder: Path, sources: Sources, result: Decomposition, prefix: str = "") -> None:
-    each = zip(_membership_files(sources.names), result.memberships, sources.sample_names, strict=True)
+def _write_patterns(
+    folder: Path, sources: Sources, result: Decomposition, prefix: str = ""
+) -> None:
+    each = zip(
+        _membership_files(sources.names), result.memberships, sources.sample_names, strict=True
+    )
     for name, h, samples in each:
         _write(frames.by_component(h.T, samples, "sample"), folder / f"{prefix}{name}")
     components = frames.by_component(result.components, sources.feature_names, "feature")
@@ -256,15 +324,25 @@ def _findings(path: Path) -> list[Finding] | None:
         return None
     table = pd.read_csv(path, sep="\t", keep_default_na=False)
     return [
-        Finding(row.finding, float(row.statistic), float(row.threshold),
-                float(row.p_value) if row.p_value != "" else None,
-                row.where.split("; ") if row.where else [], row.sentence, {})
+        Finding(
+            row.finding,
+            float(row.statistic),
+            float(row.threshold),
+            float(row.p_value) if row.p_value != "" else None,
+            row.where.split("; ") if row.where else [],
+            row.sentence,
+            {},
+        )
         for row in table.itertuples()
-    ]  # fmt: skip
+    ]
 
 
 def _draw(
-    folder: Path, sources: Sources, results: list[Decomposition], findings: list[Finding], more: dict[str, pd.DataFrame]
+    folder: Path,
+    sources: Sources,
+    results: list[Decomposition],
+    findings: list[Finding],
+    more: dict[str, pd.DataFrame],
 ) -> dict[str, bytes]:
     """Save every figure, of the check those of alarms; returns the bytes of the .png by name."""
     from bjmd.report import check_figures, figures, style
@@ -272,7 +350,11 @@ def _draw(
     folder.mkdir()
     pngs = {}
     drawn = figures.of_fit(sources, results, more)
-    drawn |= {text.figure_of(finding): check_figures.figure(finding) for finding in findings if finding.alarm}
+    drawn |= {
+        text.figure_of(finding): check_figures.figure(finding)
+        for finding in findings
+        if finding.alarm
+    }
     for name, figure in drawn.items():
         png = folder / f"{name}.png"
         style.save(figure, folder / f"{name}.svg", png)
@@ -281,24 +363,36 @@ def _draw(
 
 
 def _membership_files(names: list[str]) -> list[str]:
-    """A file name for every source: letters, digits and _.- of its name, and a number where two would be the same."""
+    """A file name for every source: letters, digits and _.- of its name, and a number where two
+    would be the same.
+    """
     taken: dict[str, str] = {}
     for name in names:
         stem = re.sub(r"[^\w.-]+", "_", name)[:60].strip("._") or "source"
-        unique, number = stem, 2
+        unique = stem
+        number = 2
         while unique.lower() in taken:  # some file systems do not tell A from a
-            unique, number = f"{stem}_{number}", number + 1
+            unique = f"{stem}_{number}"
+            number = number + 1
         taken[unique.lower()] = f"memberships_{unique}.tsv"
     return list(taken.values())
 
 
 def _names(sources: Sources, files: list[str]) -> dict:
-    """What names.json holds; it lists the files, so that what a user adds to the folder is never taken for ours."""
+    """What names.json holds; it lists the files, so that what a user adds to the folder is never
+    taken for ours.
+    """
     labels = sources.labels
     if labels is not None:
         labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in labels]
     known = {name: getattr(sources, name) for name in NAMES}
-    return {"format": "bjmd", "format_version": FORMAT_VERSION, **known, "labels": labels, "files": files}
+    return {
+        "format": "bjmd",
+        "format_version": FORMAT_VERSION,
+        **known,
+        "labels": labels,
+        "files": files,
+    }
 
 
 def _write_json(path: Path, content: dict) -> None:
@@ -315,7 +409,9 @@ def _read_names(folder: Path) -> dict | None:
         return None
     version = names.get("format_version")
     if version != FORMAT_VERSION:
-        raise InputError(f"{folder} has format version {version!r} but {FORMAT_VERSION} is needed; fit again")
+        raise InputError(
+            f"{folder} has format version {version!r} but {FORMAT_VERSION} is needed; fit again"
+        )
     return names
 
 
@@ -328,4 +424,6 @@ def _indicator(classes: list[list[int]], n_classes: int) -> np.ndarray:
 
 
 def _files(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()
+    )

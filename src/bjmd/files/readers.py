@@ -3,12 +3,14 @@
     sources, alignment = read_sources(["cohort1.tsv", "cohort2.csv.gz"])
     print(alignment)
 
-Known are text tables (text_tables.py), AnnData and MuData (anndata_files.py), Matrix Market, and .npz: with arrays
-`matrix` (or `X`), `features` and `samples`, as written by scipy.sparse.save_npz, or by `storage.save_sources`.  Names
-for Matrix Market and scipy-sparse files are looked for beside them: `features.tsv` (or `genes.tsv`) and `barcodes.tsv`
-beside `matrix.mtx`, as 10x Genomics has them, or else `<file>.rows` and `<file>.cols`, one name a line.
+Known are text tables (text_tables.py), AnnData and MuData (anndata_files.py), Matrix Market, and
+.npz: with arrays `matrix` (or `X`), `features` and `samples`, as written by scipy.sparse.save_npz,
+or by `storage.save_sources`.  Names for Matrix Market and scipy-sparse files are looked for beside
+them: `features.tsv` (or `genes.tsv`) and `barcodes.tsv` beside `matrix.mtx`, as 10x Genomics has
+them, or else `<file>.rows` and `<file>.cols`, one name a line.
 
-Nothing is repaired: what cannot be used is refused with one sentence that names the file and the place.
+Nothing is repaired: what cannot be used is refused with one sentence that names the file and the
+place.
 """
 
 import zipfile
@@ -29,10 +31,15 @@ from bjmd.files.text_tables import open_text, problems_as_sentences
 
 
 def read_sources(
-    paths: str | Path | Iterable[str | Path], *, names: list[str] | None = None, labels: str | Path | None = None,
-    join: str = "outer", **reading: Any,
-) -> tuple[Sources, Alignment]:  # fmt: skip
-    """The files as `Sources`, their features matched by name, and an `Alignment` that tells what did not match.
+    paths: str | Path | Iterable[str | Path],
+    *,
+    names: list[str] | None = None,
+    labels: str | Path | None = None,
+    join: str = "outer",
+    **reading: Any,
+) -> tuple[Sources, Alignment]:
+    """The files as `Sources`, their features matched by name, and an `Alignment` that tells what
+    did not match.
 
     `names`, `labels` and `join` are those of `tables.assemble`; the rest is that of `read_tables`.
     """
@@ -40,19 +47,24 @@ def read_sources(
 
 
 def read_tables(
-    paths: str | Path | Iterable[str | Path], *, samples_in_rows: bool = False, split_by: str | None = None,
+    paths: str | Path | Iterable[str | Path],
+    *,
+    samples_in_rows: bool = False,
+    split_by: str | None = None,
     on_disk: bool = False,
-) -> list[Table]:  # fmt: skip
+) -> list[Table]:
     """Every source in the files, named after its file, not yet brought together.
 
-    With `samples_in_rows`, text tables, Matrix Market and .npz have samples in rows and features in columns.
-    `split_by` names a column of an .h5ad file's obs; each of its values makes a source.  With `on_disk`, matrices
-    of AnnData and MuData files stay there (docs/large.md).
+    With `samples_in_rows`, text tables, Matrix Market and .npz have samples in rows and features in
+    columns. `split_by` names a column of an .h5ad file's obs; each of its values makes a source.
+    With `on_disk`, matrices of AnnData and MuData files stay there (docs/large.md).
     """
     files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     for path, times in Counter(path.resolve() for path in files).items():
         if times > 1:
-            raise InputError(f"{path} is given {times} times, perhaps by different paths; a source counts once")
+            raise InputError(
+                f"{path} is given {times} times, perhaps by different paths; a source counts once"
+            )
     found = {path: _read_file(path, samples_in_rows, split_by, on_disk) for path in files}
     for path, stem in unique_stems(files).items():
         for table in found[path]:
@@ -65,7 +77,9 @@ def read_tables(
 
 
 def unique_stems(paths: Iterable[Path]) -> dict[Path, str]:
-    """Path -> its name without endings; with the folder's before it, and then numbered, where two are the same."""
+    """Path -> its name without endings; with the folder's before it, and then numbered, where two
+    are the same.
+    """
     stems = {path: _stem(path) for path in paths}
     count = Counter(stems.values())
     seen: Counter[str] = Counter()
@@ -81,7 +95,8 @@ def unique_stems(paths: Iterable[Path]) -> dict[Path, str]:
 def _stem(path: Path) -> str:
     stem, ending = _split_ending(path)
     if ending == ".mtx" and stem.endswith("matrix"):
-        # the name that 10x Genomics gives every matrix says nothing; what is before it, or the folder, does
+        # the name that 10x Genomics gives every matrix says nothing; what is before it, or the
+        # folder, does
         return stem.removesuffix("matrix").rstrip("_.-") or path.resolve().parent.name
     return stem
 
@@ -92,29 +107,43 @@ def _split_ending(path: Path) -> tuple[str, str]:
     return name.stem, name.suffix.lower()
 
 
-def _read_file(path: Path, samples_in_rows: bool, split_by: str | None, on_disk: bool) -> list[Table]:
+def _read_file(
+    path: Path, samples_in_rows: bool, split_by: str | None, on_disk: bool
+) -> list[Table]:
     if path.is_dir() and path.suffix.lower() != ".zarr":
-        matrix = next((path / name for name in ("matrix.mtx.gz", "matrix.mtx") if (path / name).exists()), None)
+        matrix = next(
+            (path / name for name in ("matrix.mtx.gz", "matrix.mtx") if (path / name).exists()),
+            None,
+        )
         raise InputError(f"{path} is a folder; give {matrix or 'the files in it'}")
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
     if not path.is_file() and not path.is_dir():
-        raise InputError(f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first")
-    ending, zipped = _split_ending(path)[1], path.suffix.lower() == ".gz"
+        raise InputError(
+            f"{path} is a pipe or a device, which cannot be read twice; write its content to a file first"
+        )
+    ending = _split_ending(path)[1]
+    zipped = path.suffix.lower() == ".gz"
     if ending in _SPREADSHEETS:
-        raise InputError(f"{path} is a spreadsheet; save its sheet as CSV or tab-separated text, and give that file")
+        raise InputError(
+            f"{path} is a spreadsheet; save its sheet as CSV or tab-separated text, and give that file"
+        )
     if ending not in _READERS or (zipped and ending not in _MAY_BE_ZIPPED):
         known = f"{', '.join(_READERS)}, and with .gz {', '.join(_MAY_BE_ZIPPED)}"
         raise InputError(f"{path} is of an unknown kind; known are {known}")
     if split_by is not None and ending not in (".h5ad", ".zarr"):
-        raise InputError(f"{path} cannot be split by {split_by!r}; only .h5ad files have columns about their samples")
+        raise InputError(
+            f"{path} cannot be split by {split_by!r}; only .h5ad files have columns about their samples"
+        )
     reader = _READERS[ending]
     if reader is None:
         from bjmd.files import anndata_files
 
         return anndata_files.read(path, split_by, on_disk)
     if on_disk:
-        raise InputError(f"{path} cannot stay on disk; that is for .h5ad, .h5mu and .zarr, so convert it, or load it")
+        raise InputError(
+            f"{path} cannot stay on disk; that is for .h5ad, .h5mu and .zarr, so convert it, or load it"
+        )
     return reader(path, samples_in_rows)
 
 
@@ -144,22 +173,36 @@ def _read_npz(path: Path, samples_in_rows: bool) -> list[Table]:
             f"{path} holds {', '.join(sorted(members)) or 'nothing'}; it must hold an array 'matrix' or 'X', and may "
             "hold the names 'features' and 'samples'"
         )
-    with problems_as_sentences(path, "an .npz file of numbers and text only"), np.load(path) as arrays:
+    with (
+        problems_as_sentences(path, "an .npz file of numbers and text only"),
+        np.load(path) as arrays,
+    ):
         matrix = np.asarray(arrays[key])  # the bytes of what is no array
         order = ("samples", "features") if samples_in_rows else ("features", "samples")
-        rows, columns = ([str(name) for name in arrays[of].ravel()] if of in members else None for of in order)
+        rows, columns = (
+            [str(name) for name in arrays[of].ravel()] if of in members else None for of in order
+        )
     return [_table(path, matrix, rows, columns, samples_in_rows)]
 
 
 def _read_own(path: Path) -> list[Table]:
     """What `storage.save_sources` wrote."""
-    from bjmd.fits import storage
+    from bjmd.results import storage
 
     sources = storage.load_sources(path)
-    labels, class_names = sources.labels or [None] * len(sources), tuple(sources.class_names)
+    labels = sources.labels or [None] * len(sources)
+    class_names = tuple(sources.class_names)
     each = zip(sources.matrices, sources.sample_names, sources.names, labels, strict=True)
     return [
-        Table(x, sources.feature_names, samples, path=path, part=name, labels=indicator, class_names=class_names)
+        Table(
+            x,
+            sources.feature_names,
+            samples,
+            path=path,
+            part=name,
+            labels=indicator,
+            class_names=class_names,
+        )
         for x, samples, name, indicator in each
     ]
 
@@ -178,24 +221,36 @@ _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _MAY_BE_ZIPPED = (".csv", ".tsv", ".txt", ".mtx")
 
 
-def _table(path: Path, matrix: Any, rows: list | None, columns: list | None, samples_in_rows: bool) -> Table:
+def _table(
+    path: Path, matrix: Any, rows: list | None, columns: list | None, samples_in_rows: bool
+) -> Table:
     """A table with features in rows, whichever way the file has them."""
     if matrix.ndim != 2:
-        raise InputError(f"{path} holds an array of {matrix.ndim} dimensions; it must hold a matrix")
-    for names, count, what in ((rows, matrix.shape[0], "rows"), (columns, matrix.shape[1], "columns")):
+        raise InputError(
+            f"{path} holds an array of {matrix.ndim} dimensions; it must hold a matrix"
+        )
+    for names, count, what in (
+        (rows, matrix.shape[0], "rows"),
+        (columns, matrix.shape[1], "columns"),
+    ):
         if names is not None and len(names) != count:
-            raise InputError(f"{path} has {count} {what} but names for {len(names)}; check which way round it is")
+            raise InputError(
+                f"{path} has {count} {what} but names for {len(names)}; check which way round it is"
+            )
     if samples_in_rows:
         matrix, rows, columns = matrix.T, columns, rows
     if not scipy.sparse.issparse(matrix):
-        matrix = np.ascontiguousarray(matrix)  # one layout in memory, so that every format gives the same bits
+        matrix = np.ascontiguousarray(
+            matrix
+        )  # one layout in memory, so that every format gives the same bits
     return Table(matrix, rows, columns, path=path)
 
 
 def _names_beside(path: Path) -> tuple[list[str] | None, list[str] | None]:
     """The names of rows and of columns from files beside a matrix, or None."""
     stem = _split_ending(path)[0]
-    rows, columns = [f"{stem}.rows"], [f"{stem}.cols"]
+    rows = [f"{stem}.rows"]
+    columns = [f"{stem}.cols"]
     if stem.endswith("matrix"):
         prefix = stem.removesuffix("matrix")
         rows += [f"{prefix}features.tsv", f"{prefix}genes.tsv"]
@@ -204,7 +259,9 @@ def _names_beside(path: Path) -> tuple[list[str] | None, list[str] | None]:
 
 
 def _first_fields(beside: Path, files: list[str]) -> list[str] | None:
-    """The first field of every line of the first file that exists beside another one, perhaps zipped."""
+    """The first field of every line of the first file that exists beside another one, perhaps
+    zipped.
+    """
     # there 10x Genomics has the gene's id, which is unique; the symbol in the second field is not
     paths = (beside.with_name(file + gz) for file in files for gz in ("", ".gz"))
     path = next((path for path in paths if path.is_file()), None)
@@ -219,9 +276,13 @@ def _require_unique(path: Path, names: Sequence[str] | None, what: str) -> None:
         return
     times = Counter(names)
     if "" in times:
-        raise InputError(f"{path} lacks the names of {times['']} of its {len(names)} {what}s; name every {what}")
+        raise InputError(
+            f"{path} lacks the names of {times['']} of its {len(names)} {what}s; name every {what}"
+        )
     doubles = sum(n > 1 for n in times.values())
     if doubles:
         name, n = times.most_common(1)[0]
         more = f" (and repeats {doubles} names in all)" if doubles > 1 else ""
-        raise InputError(f"{path} has the {what} name {name!r} {n} times{more}; make its names unique")
+        raise InputError(
+            f"{path} has the {what} name {name!r} {n} times{more}; make its names unique"
+        )

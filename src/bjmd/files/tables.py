@@ -1,7 +1,7 @@
 """Tables become `Sources`: the one way for files, for the command and for the estimator.
 
-A table is one source as its owner has it.  `assemble` brings several to common features, and `prepare` also brings them
-to one scale and notes down how.
+A table is one source as its owner has it.  `assemble` brings several to common features, and
+`prepare` also brings them to one scale and notes down how.
 """
 
 import logging
@@ -21,7 +21,9 @@ from bjmd.files import label_files
 
 log = logging.getLogger(__name__)
 
-FEW = 0.1  # the share of common names below which two tables look as if one was named differently, or transposed
+# the share of common names below which two tables look as if one was named differently, or
+# transposed
+FEW = 0.1
 
 
 @dataclass
@@ -52,31 +54,49 @@ class Settings:
     notes: Sequence[str] = ()  # sentences for the user and the report
     scale: str = "none"
     divisors: Sequence[float] = ()  # what each source was divided by
-    reading: Mapping[str, Any] = field(default_factory=dict)  # the options with which the files were read and joined
+    reading: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the options with which the files were read and joined
 
 
 def prepare(
-    tables: Sequence[Table], *, names: list[str] | None = None, labels: str | Path | None = None, join: str = "outer",
-    scale: str = "none", reading: Mapping[str, Any] | None = None,
-) -> tuple[Sources, Settings]:  # fmt: skip
-    """The sources of a fit, over common features and on one scale; `reading` is kept in the settings."""
+    tables: Sequence[Table],
+    *,
+    names: list[str] | None = None,
+    labels: str | Path | None = None,
+    join: str = "outer",
+    scale: str = "none",
+    reading: Mapping[str, Any] | None = None,
+) -> tuple[Sources, Settings]:
+    """The sources of a fit, over common features and on one scale; `reading` is kept in the
+    settings.
+    """
     sources, alignment = assemble(tables, names=names, labels=labels, join=join)
     divisors = preparation.scales(sources, scale)
     notes = [f"{str(alignment)[0].upper()}{str(alignment)[1:]}."] if len(sources) > 1 else []
     if scale != "none":
         sources = preparation.divided(sources, divisors)
-        notes.append(f"Each source was divided by its {'root mean square' if scale == 'rms' else scale}.")
+        notes.append(
+            f"Each source was divided by its {'root mean square' if scale == 'rms' else scale}."
+        )
     files = list(dict.fromkeys(str(table) for table in tables))
-    return sources, Settings(files, notes, scale, divisors.tolist(), {**(reading or {}), "join": join})
+    return sources, Settings(
+        files, notes, scale, divisors.tolist(), {**(reading or {}), "join": join}
+    )
 
 
 def assemble(
-    tables: Sequence[Table], *, names: list[str] | None = None, labels: str | Path | None = None, join: str = "outer"
+    tables: Sequence[Table],
+    *,
+    names: list[str] | None = None,
+    labels: str | Path | None = None,
+    join: str = "outer",
 ) -> tuple[Sources, Alignment]:
     """Tables brought to common features, and what became of those that they do not share.
 
-    `names` replaces the names of the tables, `labels` is a file with the classes of samples (label_files.py), and
-    `join` takes all features, missing in sources that lack them ("outer"), or those that every source has ("inner").
+    `names` replaces the names of the tables, `labels` is a file with the classes of samples
+    (label_files.py), and `join` takes all features, missing in sources that lack them ("outer"), or
+    those that every source has ("inner").
     """
     if not tables:
         raise InputError("no source was given; give at least one table of features x samples")
@@ -84,20 +104,31 @@ def assemble(
     names = own_names if names is None else names
     if len(names) != len(tables):
         there = f"{len(tables)} ({', '.join(own_names)})"
-        raise InputError(f"the number of names is {len(names)} but that of sources is {there}; give one each")
+        raise InputError(
+            f"the number of names is {len(names)} but that of sources is {there}; give one each"
+        )
     if not all(name.strip() for name in names):
         raise InputError("a source has an empty name; give each a name of its own")
-    matrices, alignment = align([table.matrix for table in tables], _feature_names(tables), names, join)
+    matrices, alignment = align(
+        [table.matrix for table in tables], _feature_names(tables), names, join
+    )
     indicators, class_names = _labels(tables, names, labels)
     sources = Sources(
-        matrices, names=names, feature_names=alignment.feature_names, labels=indicators, class_names=class_names,
+        matrices,
+        names=names,
+        feature_names=alignment.feature_names,
+        labels=indicators,
+        class_names=class_names,
         sample_names=[table.sample_names for table in tables],
-    )  # fmt: skip
+    )
     return sources, alignment
 
 
-def over_features(table: Table, feature_names: Sequence[str]) -> tuple[np.ndarray | scipy.sparse.sparray, str]:
-    """The matrix of new samples over the features of a fit, and a sentence that tells how they were matched.
+def over_features(
+    table: Table, feature_names: Sequence[str]
+) -> tuple[np.ndarray | scipy.sparse.sparray, str]:
+    """The matrix of new samples over the features of a fit, and a sentence that tells how they were
+    matched.
 
     Features that the table lacks are missing (NaN); those that the fit does not know are left out.
     """
@@ -106,7 +137,9 @@ def over_features(table: Table, feature_names: Sequence[str]) -> tuple[np.ndarra
     known = rows >= 0
     if not known.any():
         columns = set(feature_names).intersection(table.sample_names or ())
-        turned = f", but {len(columns)} of its samples are, as if it were transposed" if columns else ""
+        turned = (
+            f", but {len(columns)} of its samples are, as if it were transposed" if columns else ""
+        )
         raise InputError(
             f"none of the {len(place)} features of {table}, such as {next(iter(place))!r}, is among the "
             f"{len(rows)} of the fit, such as {feature_names[0]!r}{turned}; features are matched by name"
@@ -133,7 +166,9 @@ def _feature_names(tables: Sequence[Table]) -> list[list[str]]:
             _check_direction(table, [*tables[:c], *tables[c + 1 :]])
         return given
     if given:
-        named, nameless = (next(t for t in tables if (t.feature_names is None) == none) for none in (False, True))
+        named, nameless = (
+            next(t for t in tables if (t.feature_names is None) == none) for none in (False, True)
+        )
         raise InputError(
             f"{nameless} has no feature names but {named} has, so their features cannot be matched; "
             "give names to the features of all sources, or of none"
@@ -149,11 +184,15 @@ def _feature_names(tables: Sequence[Table]) -> list[list[str]]:
 
 
 def _check_direction(table: Table, others: list[Table]) -> None:
-    """Refuse a table that looks transposed; warn of one whose features have few names in common with the others."""
+    """Refuse a table that looks transposed; warn of one whose features have few names in common
+    with the others.
+    """
     features = {name for other in others for name in other.feature_names or ()}
     samples = {name for other in others for name in other.sample_names or ()}
-    rows, columns = table.feature_names or [], set(table.sample_names or ())
-    n_features, common = len(rows), len(features.intersection(rows))
+    rows = table.feature_names or []
+    columns = set(table.sample_names or ())
+    n_features = len(rows)
+    common = len(features.intersection(rows))
     if common >= FEW * min(n_features, len(features)):
         return
     if len(columns & features) > max(common, len(columns) / 2):
@@ -173,11 +212,15 @@ def _check_direction(table: Table, others: list[Table]) -> None:
 
 
 def _labels(tables: Sequence[Table], names: list[str], path: str | Path | None) -> tuple:
-    """The labels from a file, or else those that came with the tables, over the classes of all; None without any."""
+    """The labels from a file, or else those that came with the tables, over the classes of all;
+    None without any.
+    """
     if path is not None:
         nameless = next((table for table in tables if table.sample_names is None), None)
         if nameless is not None:
-            raise InputError(f"{nameless} has no sample names, which labels need; add them, or leave the labels out")
+            raise InputError(
+                f"{nameless} has no sample names, which labels need; add them, or leave the labels out"
+            )
         return label_files.read(Path(path), names, [table.sample_names or [] for table in tables])
     class_names = list(dict.fromkeys(name for table in tables for name in table.class_names))
     if not class_names:

@@ -1,4 +1,5 @@
-"""Closed-form variational BJMD: coordinate ascent on the ELBO (docs/derivation.md, 4, and docs/model.md).
+"""Closed-form variational BJMD: coordinate ascent on the ELBO (docs/derivation.md, 4, and
+docs/model.md).
 
 The posterior is approximated by independent factors
 
@@ -13,14 +14,16 @@ model is
     H:      Newton steps on every column (dirichlet.py), with G = sum_i (mu_i mu_i' + S_i)
     noise:  A_c = a0 + (number of observed entries) / 2,   B_c = b0 + E||X - WH||^2 / 2
 
-No update lowers the ELBO.  A sweep costs the two products X E[H]' and E[W]'X and small K x K work.  Between sweeps
-the state is extrapolated (momentum.py) with a safeguard that keeps the ELBO from falling.  At the end every column is
-taken to its optimum for the W and the noise that are returned, so that a sample has the same memberships whether it was
-part of the fit or is added later (projection.py).
+No update lowers the ELBO.  A sweep costs the two products X E[H]' and E[W]'X and small K x K work.
+Between sweeps the state is extrapolated (momentum.py) with a safeguard that keeps the ELBO from
+falling.  At the end every column is taken to its optimum for the W and the noise that are returned,
+so that a sample has the same memberships whether it was part of the fit or is added later
+(projection.py).
 
-What goes beyond the paper composes with that sweep: weights phi_i of the features and u_j of the samples multiply the
-precision (noise.py), offsets shift the sources (offsets.py), missing entries take their terms out of P and G
-(moments.py), and the data are seen in their own unit and from their own origin (view.py).
+What goes beyond the paper composes with that sweep: weights phi_i of the features and u_j of the
+samples multiply the precision (noise.py), offsets shift the sources (offsets.py), missing entries
+take their terms out of P and G (moments.py), and the data are seen in their own unit and from their
+own origin (view.py).
 """
 
 from __future__ import annotations
@@ -36,59 +39,95 @@ from bjmd.checks import true_or_false
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition, FittedModel
-from bjmd.fits.momentum import exponentials, logarithms
-from bjmd.fits.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
+from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
+from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.noise import Gammas, StudentT, Weighed
 from bjmd.inference.offsets import Offsets
-from bjmd.inference.rows import GaussianRows
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, learned_dirichlet
-from bjmd_numerics import dirichlet, moments
+from bjmd.numerics import dirichlet, moments
+from bjmd.numerics.rows import GaussianRows
+from bjmd.results.decomposition import Decomposition, FittedModel
+from bjmd.results.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 
 START_STRENGTH = 20.0
 """How many samples' worth of belief the first, random memberships get."""
 COLUMN_STEPS = 1
 COLUMN_TOLERANCE = 1e-4
-"""Newton steps that a column may take in a sweep, and the gain in nats below which it takes none."""
+"""Newton steps that a column may take in a sweep, and the gain in nats below which it takes none.
+"""
 PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
 LEARNING_WAITS = 8
-"""Sweeps before the Dirichlet and the scales of the components are learned: memberships that are still random would
-pull the first away, and components that are still near zero would keep the second there."""
-SETTLING_ROUNDS, SETTLING_STEPS, SETTLED_TOLERANCE, SETTLED, SETTLED_WEIGHTS = 100, 100, 1e-10, 1e-6, 1e-7
-"""In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends the rounds, a smaller
-one where weights or the Dirichlet are learned, whose rounds take smaller steps."""
+"""Sweeps before the Dirichlet and the scales of the components are learned: memberships that are
+still random would pull the first away, and components that are still near zero would keep the
+second there.
+"""
+SETTLING_ROUNDS = 100
+SETTLING_STEPS = 100
+SETTLED_TOLERANCE = 1e-10
+SETTLED = 1e-6
+SETTLED_WEIGHTS = 1e-7
+"""In the end: rounds of columns and noise, Newton steps and gain as above, and the move that ends
+the rounds, a smaller one where weights or the Dirichlet are learned, whose rounds take smaller
+steps.
+"""
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, priors: Literal["data", "paper"] = "data", noise: str = "source",
-    offsets: bool = False, alpha0: float | Sequence[float] | str = Priors.alpha0, lambda_: float | str | None = None,
-    a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-6, max_sweeps: int = 2000,
-    watch: loop.Watch | None = None, course: loop.Course | None = None,
-) -> Decomposition:  # fmt: skip
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    priors: Literal["data", "paper"] = "data",
+    noise: str = "source",
+    offsets: bool = False,
+    alpha0: float | Sequence[float] | str = Priors.alpha0,
+    lambda_: float | str | None = None,
+    a0: float = Priors.a0,
+    b0: float | None = None,
+    tol: float = 1e-6,
+    max_sweeps: int = 2000,
+    watch: loop.Watch | None = None,
+    course: loop.Course | None = None,
+) -> Decomposition:
     """Fit from one random start; the objective and the trace are minus the ELBO.
 
-    priors="data" measures the data in their own unit and from their own origin, and stops when the ELBO changes by at
-    most `tol` nats an entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
-    change is at most `tol`.  noise is "source", "feature", "sample", "robust", or several of the last three joined by
-    +; offsets=True gives every source an offset a feature.  alpha0 and lambda_ may be "learned".
+    priors="data" measures the data in their own unit and from their own origin, and stops when the
+    ELBO changes by at most `tol` nats an entry in a sweep; priors="paper" takes the paper's fixed
+    priors and stops when the relative change is at most `tol`.  noise is "source", "feature",
+    "sample", "robust", or several of the last three joined by +; offsets=True gives every source an
+    offset a feature.  alpha0 and lambda_ may be "learned".
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
-    factors, offsets = noise_models.parsed(noise), true_or_false("offsets", offsets)
+    factors = noise_models.parsed(noise)
+    offsets = true_or_false("offsets", offsets)
     _require_able(sources, factors)
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, None)
     algorithm = ClosedForm(
-        sources, n_components, prior.in_unit(unit), np.random.default_rng(seed), factors, offsets, unit, origin
+        sources,
+        n_components,
+        prior.in_unit(unit),
+        np.random.default_rng(seed),
+        factors,
+        offsets,
+        unit,
+        origin,
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="ELBO",
+        algorithm,
+        tol=tol,
+        max_sweeps=max_sweeps,
+        watch=watch,
+        objective="ELBO",
         wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
-        momentum_from=PLAIN_SWEEPS, per_entry=per_entry, single=sources.is_single, course=course,
-    )  # fmt: skip
+        momentum_from=PLAIN_SWEEPS,
+        per_entry=per_entry,
+        single=sources.is_single,
+        course=course,
+    )
 
 
 def _require_able(sources, factors):
@@ -96,7 +135,9 @@ def _require_able(sources, factors):
     for name in sorted({"robust", "sample"} & {*factors}):
         sources.require_in_memory(f"noise='{name}'", instead=", or use another noise model")
     if "robust" in factors and any(sources.is_sparse):
-        raise InputError("noise='robust' weighs every entry, which would make sparse data dense; use noise='feature'")
+        raise InputError(
+            "noise='robust' weighs every entry, which would make sparse data dense; use noise='feature'"
+        )
 
 
 @dataclass(frozen=True)
@@ -136,7 +177,11 @@ class State:
         """A copy with other parameters, in the form of `vector`."""
         moved = exponentials(vector, [part.shape for part in self._positive()])
         n = len(self.columns)
-        nus = None if self.nus is None else np.clip(moved[n + 2], noise_models.LEAST_NU, noise_models.MOST_NU)
+        nus = (
+            None
+            if self.nus is None
+            else np.clip(moved[n + 2], noise_models.LEAST_NU, noise_models.MOST_NU)
+        )
         return replace(self, columns=moved[:n], ridge=moved[n], rates=moved[n + 1], nus=nus)
 
     def phi(self):
@@ -145,8 +190,13 @@ class State:
 
     def copy(self):
         """A copy whose parts by source can be overwritten."""
-        own = {name: getattr(self, name) for name in ("columns", "rates", "sample", "nus", "offsets", "alphas")}
-        return replace(self, **{name: part.copy() for name, part in own.items() if part is not None})
+        own = {
+            name: getattr(self, name)
+            for name in ("columns", "rates", "sample", "nus", "offsets", "alphas")
+        }
+        return replace(
+            self, **{name: part.copy() for name, part in own.items() if part is not None}
+        )
 
     def u(self, c):
         """E[u_j] of every sample of a source, or None for 1."""
@@ -156,12 +206,19 @@ class State:
 class ClosedForm:
     """Coordinate ascent on the ELBO (loop.Algorithm)."""
 
-    def __init__(self, sources, n_components, priors, rng, factors=(), offsets=False, unit=1.0, origin=None):
-        self.priors, self.rng, self.n_components = priors, rng, n_components
-        self.unit, self.origin, self.n_observed = unit, origin, sources.n_observed
+    def __init__(
+        self, sources, n_components, priors, rng, factors=(), offsets=False, unit=1.0, origin=None
+    ):
+        self.priors = priors
+        self.rng = rng
+        self.n_components = n_components
+        self.unit = unit
+        self.origin = origin
+        self.n_observed = sources.n_observed
         self.shapes = priors.a0 + 0.5 * np.array(sources.n_observed)
         """A_c = a0 + (number of observed entries) / 2."""
-        self.factors, self.with_offsets = factors, offsets
+        self.factors = factors
+        self.with_offsets = offsets
         self.has_gaps = any(sources.n_missing)
         if "robust" in factors:
             base = 0.0 if origin is None else origin[:, None]
@@ -169,10 +226,17 @@ class ClosedForm:
             each = zip(self.standard, sources.n_missing, strict=True)
             self.views = [View(x.copy(), n, constant=False) for x, n in each]
         else:
-            self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
+            self.views = [
+                View(x, n, unit, origin)
+                for x, n in zip(sources.matrices, sources.n_missing, strict=True)
+            ]
         # the norms of complete data in their own unit are known already
         known = origin is None and unit == 1 and not self.has_gaps and not factors
-        self.norms = sources.squared_norms if known else [view.squares_of_rows().sum() for view in self.views]
+        self.norms = (
+            sources.squared_norms
+            if known
+            else [view.squares_of_rows().sum() for view in self.views]
+        )
 
     def alpha(self, state, c):
         return self.priors.dirichlet(self.n_components) if state.alphas is None else state.alphas[c]
@@ -181,7 +245,8 @@ class ClosedForm:
         return self.priors.lambda_ if state.lambdas is None else state.lambdas
 
     def start(self):
-        n_features, priors = self.views[0].shape[0], self.priors
+        n_features = self.views[0].shape[0]
+        priors = self.priors
         alpha0 = priors.dirichlet(self.n_components)
         learned: dict[str, Any] = {}
         if "feature" in self.factors:
@@ -196,10 +261,14 @@ class ClosedForm:
             learned["alphas"] = [alpha0] * len(self.views)
         if priors.learns_lambda:
             learned["lambdas"] = np.full((self.n_components, 1), priors.lambda_)
-        drawn = [random_memberships(self.n_components, view.shape[1], self.rng) for view in self.views]
+        drawn = [
+            random_memberships(self.n_components, view.shape[1], self.rng) for view in self.views
+        ]
         columns = [alpha0[:, None] + START_STRENGTH * h for h in drawn]
         ridge = np.full((self.n_components, n_features), 1 / priors.lambda_**2)
-        return State(columns, ridge, np.array([priors.b0 + 0.5 * norm for norm in self.norms]), **learned)
+        return State(
+            columns, ridge, np.array([priors.b0 + 0.5 * norm for norm in self.norms]), **learned
+        )
 
     def sweep(self, state):
         seen = self.look(state)
@@ -209,11 +278,15 @@ class ClosedForm:
         return replace(state, ridge=ridge, n_sweeps=state.n_sweeps + 1), self.objective(elbo)
 
     def objective(self, elbo):
-        """Minus the ELBO of the data in their own unit, in which every density is 1 / unit of that here."""
+        """Minus the ELBO of the data in their own unit, in which every density is 1 / unit of that
+        here.
+        """
         return -elbo if self.unit == 1 else -elbo + sum(self.n_observed) * np.log(self.unit)
 
     def look(self, state):
-        """Bring the views to the offsets of a state and, where entries are weighed, to its fit; q(v) by source."""
+        """Bring the views to the offsets of a state and, where entries are weighed, to its fit;
+        q(v) by source.
+        """
         seen: list[Weighed | None] = []
         for c, view in enumerate(self.views):
             shift = None if state.offsets is None else state.offsets.mean[c]
@@ -226,7 +299,9 @@ class ClosedForm:
             precision = 1.0 if state.rows is None else self.shapes[c] / state.rates[c]
             weights = precision, state.phi(), state.u(c)
             fit = self.fitted(state, c)
-            seen.append(noise_models.weigh(view, self.standard[c], shift, fit, *weights, state.nus[c]))
+            seen.append(
+                noise_models.weigh(view, self.standard[c], shift, fit, *weights, state.nus[c])
+            )
         return seen
 
     def fitted(self, state, c):
@@ -251,7 +326,9 @@ class ClosedForm:
             linear=linear if phi is None else linear * phi,
             ridge=state.ridge,
             weights=phi,
-            gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)) if self.has_gaps else None,
+            gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True))
+            if self.has_gaps
+            else None,
         )
         state = replace(state, rows=rows)
         if state.lambdas is not None and state.n_sweeps >= LEARNING_WAITS:
@@ -259,7 +336,9 @@ class ClosedForm:
         return state
 
     def row_gaps(self, state, c):
-        """sum over the missing j of u_j E[h_j h_j'] for every row, packed; 0 where a source has none."""
+        """sum over the missing j of u_j E[h_j h_j'] for every row, packed; 0 where a source has
+        none.
+        """
         view = self.views[c]
         if view.missing is None:
             return 0.0
@@ -267,7 +346,9 @@ class ClosedForm:
 
     def update_feature(self, state, seen, precisions, sums, products, gaps):
         """q(phi) from R_ci = sum_j u_j E[(z_ij - w_i h_j)^2] of every source and feature."""
-        rows, errors, counts = state.rows, 0.0, 0.0
+        rows = state.rows
+        errors = 0.0
+        counts = 0.0
         for c, view in enumerate(self.views):
             error = view.squares_of_rows(state.u(c)) - 2 * (rows.mean * products[c]).sum(axis=0)
             error += rows.moments @ moments.pack_doubled(sums[c])
@@ -283,7 +364,8 @@ class ClosedForm:
         for c, weighed in enumerate(seen):  # its sums over columns are weighted by phi
             if weighed is not None:
                 shift = 0.0 if state.offsets is None else state.offsets.mean[c][:, None]
-                z, fit = self.views[c].matrix, self.fitted(state, c)
+                z = self.views[c].matrix
+                fit = self.fitted(state, c)
                 spread = np.nan_to_num((z - fit) * (self.standard[c] - shift - z))
                 seen[c] = replace(weighed, squares_of_columns=state.phi() @ (z**2 + spread))
         return state
@@ -302,20 +384,33 @@ class ClosedForm:
         return state, elbo
 
     def update_source(self, state, c, weighed, weighted, gram, tol, max_steps):
-        """q(H) of a source, precisions of samples, offsets, noise and what is learned, in place; terms of the ELBO."""
-        view, t, u, phi = self.views[c], self.shapes[c] / state.rates[c], state.u(c), state.phi()
-        alpha, by_sample, offsets, terms = self.alpha(state, c), state.sample is not None, state.offsets, []
-        projection, gaps = view.times_components(weighted), self.column_gaps(state, c)
-        precision, options = t if u is None else t * u, {"tol": tol, "max_steps": max_steps, "gaps": gaps}
+        """q(H) of a source, precisions of samples, offsets, noise and what is learned, in place;
+        terms of the ELBO.
+        """
+        view = self.views[c]
+        t = self.shapes[c] / state.rates[c]
+        u = state.u(c)
+        phi = state.phi()
+        alpha = self.alpha(state, c)
+        by_sample = state.sample is not None
+        offsets = state.offsets
+        terms = []
+        projection = view.times_components(weighted)
+        gaps = self.column_gaps(state, c)
+        precision = t if u is None else t * u
+        options = {"tol": tol, "max_steps": max_steps, "gaps": gaps}
         best = dirichlet.maximise(gram, projection, precision, alpha, state.columns[c], **options)
         state.columns[c] = g = best.g
-        # E[(z_j - W h_j)^2] = squares_j - 2 explained_j, weighted by phi; f holds t u times it, at the old t and u
+        # E[(z_j - W h_j)^2] = squares_j - 2 explained_j, weighted by phi; f holds t u times it, at
+        # the old t and u
         explained = best.explained if by_sample else best.explained.sum()
         inside = t * (u @ explained if by_sample else explained)
         errors = self.squares(view, c, weighed, phi, by_sample) - 2 * explained
         if offsets is not None:
             spread = _weighted(offsets.variance[c], phi)
-            errors = errors + (self.observed_sum(view, spread) if by_sample else view.counts_of_rows() @ spread)
+            errors = errors + (
+                self.observed_sum(view, spread) if by_sample else view.counts_of_rows() @ spread
+            )
         if by_sample:
             counts = view.counts_of_columns()
             state.sample[c] = state.sample[c].updated(counts, t * np.maximum(errors, 0.0))
@@ -329,8 +424,12 @@ class ClosedForm:
         if state.alphas is not None:
             value = dirichlet.prior_part(g, alpha)
             if state.n_sweeps >= LEARNING_WAITS:
-                alpha = state.alphas[c] = learned_dirichlet(dirichlet.mean_log(g), alpha, g.shape[1])
-            terms.append(dirichlet.prior_part(g, alpha) - value - alpha.sum())  # the last is ln of its prior
+                alpha = state.alphas[c] = learned_dirichlet(
+                    dirichlet.mean_log(g), alpha, g.shape[1]
+                )
+            terms.append(
+                dirichlet.prior_part(g, alpha) - value - alpha.sum()
+            )  # the last is ln of its prior
         terms.append(best.value.sum() - inside + len(best.value) * dirichlet.log_normaliser(alpha))
         terms.append(noise_elbo(self.shapes[c], state.rates[c], self.n_observed[c], self.priors))
         if weighed is not None:
@@ -339,12 +438,18 @@ class ClosedForm:
         return terms
 
     def squares(self, view, c, weighed, phi, by_sample):
-        """sum_i phi_i z_ij^2 of every sample, or of all together; of a robust fit, with what is left of its entries."""
+        """sum_i phi_i z_ij^2 of every sample, or of all together; of a robust fit, with what is
+        left of its entries.
+        """
         if weighed is not None:
             return weighed.squares_of_columns if by_sample else weighed.squares_of_columns.sum()
         if by_sample:
             return view.squares_of_columns(phi)
-        return self.norms[c] if phi is None and view.shift is None else _weighted(view.squares_of_rows(), phi).sum()
+        return (
+            self.norms[c]
+            if phi is None and view.shift is None
+            else _weighted(view.squares_of_rows(), phi).sum()
+        )
 
     def observed_sum(self, view, of_rows):
         """The sum of a number a row over the observed entries of every column."""
@@ -352,19 +457,29 @@ class ClosedForm:
         return total if view.missing is None else total - of_rows @ view.missing
 
     def column_gaps(self, state, c):
-        """sum over the missing i of phi_i E[w_i w_i'] for every column, packed, K(K+1)/2 x N; None where nothing is."""
+        """sum over the missing i of phi_i E[w_i w_i'] for every column, packed, K(K+1)/2 x N; None
+        where nothing is.
+        """
         view = self.views[c]
         if view.missing is None:
             return None
-        return np.ascontiguousarray(moments.sums_over(view.by_column, state.rows.moments, state.phi()).T)
+        return np.ascontiguousarray(
+            moments.sums_over(view.by_column, state.rows.moments, state.phi()).T
+        )
 
     def settle(self, state):
         """Take every column to its optimum with q(W) fixed; the state and the ELBO there."""
         settled = SETTLED_WEIGHTS if self.factors or self.priors.learns_alpha else SETTLED
         for _ in range(SETTLING_ROUNDS):
-            before, seen = state.columns, self.look(state)
-            state, elbo = self.update_columns(state, seen, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS)
-            if max(dirichlet.move(g, was) for g, was in zip(state.columns, before, strict=True)) <= settled:
+            before = state.columns
+            seen = self.look(state)
+            state, elbo = self.update_columns(
+                state, seen, tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS
+            )
+            if (
+                max(dirichlet.move(g, was) for g, was in zip(state.columns, before, strict=True))
+                <= settled
+            ):
                 break
         return state, elbo
 
@@ -373,8 +488,10 @@ class ClosedForm:
 
     def finish(self, state):
         state, elbo = self.settle(state)
-        # back to the unit and the origin of the data, in which the density of every entry is 1 / unit of that here
-        unit, rows = self.unit, state.rows
+        # back to the unit and the origin of the data, in which the density of every entry is 1 /
+        # unit of that here
+        unit = self.unit
+        rows = state.rows
         origin = 0.0 if self.origin is None else self.origin[:, None]
         mean = np.ascontiguousarray(unit * rows.mean.T + origin)
         return loop.Found(
@@ -383,7 +500,9 @@ class ClosedForm:
             noise=unit * np.sqrt(state.rates / self.shapes) * self.scales(state),
             posterior=Posterior(
                 components=NormalRows(
-                    mean, rows.row_precision() / unit**2, np.ascontiguousarray(rows.ridge.T) / unit**2
+                    mean,
+                    rows.row_precision() / unit**2,
+                    np.ascontiguousarray(rows.ridge.T) / unit**2,
                 ),
                 memberships=[DirichletColumns(g) for g in state.columns],
                 noise=InverseGamma(self.shapes, unit**2 * self.scales(state) ** 2 * state.rates),
@@ -398,7 +517,9 @@ class ClosedForm:
 
     def fitted_model(self, state):
         """All else that is known, in the unit of the data."""
-        sample, offsets, scales = state.sample, state.offsets, state.lambdas
+        sample = state.sample
+        offsets = state.offsets
+        scales = state.lambdas
         return FittedModel(
             alpha0=np.array([self.alpha(state, c) for c in range(len(self.views))]),
             noise_prior=np.array([self.priors.a0, self.unit**2 * self.priors.b0]),
@@ -419,10 +540,13 @@ def _weighted(rows, weights):
 def noise_elbo(shape, rate, n_entries, priors):
     """What one source's likelihood (at E||X - WH||^2 = 2 (rate - b0)) and q(s2) add to the ELBO.
 
-    E[ln N] + E[ln IG(s2; a0, b0)] + entropy of IG(A, B), with E[1/s2] = A/B and E[ln s2] = ln B - psi(A).
+    E[ln N] + E[ln IG(s2; a0, b0)] + entropy of IG(A, B), with E[1/s2] = A/B and E[ln s2] = ln B -
+    psi(A).
     """
     log_variance = np.log(rate) - psi(shape)
-    likelihood = -0.5 * n_entries * (np.log(2 * np.pi) + log_variance) - shape / rate * (rate - priors.b0)
+    likelihood = -0.5 * n_entries * (np.log(2 * np.pi) + log_variance) - shape / rate * (
+        rate - priors.b0
+    )
     prior = priors.a0 * np.log(priors.b0) - gammaln(priors.a0)
     prior -= (priors.a0 + 1) * log_variance + priors.b0 * shape / rate
     entropy = shape + np.log(rate) + gammaln(shape) - (1 + shape) * psi(shape)

@@ -1,16 +1,19 @@
 """MAP-BJMD: the mode of the posterior by block coordinate descent (docs/derivation.md, 3).
 
-One sweep updates W, every H^(c), and every s2_c, each with the others fixed, and costs two products with the data:
-X H' for W and W'X for H, which also gives the residual.  The objective never rises.  With the Laplace prior, sweeps are
-extrapolated (momentum.py), and what raised the objective is undone.
+One sweep updates W, every H^(c), and every s2_c, each with the others fixed, and costs two products
+with the data: X H' for W and W'X for H, which also gives the residual.  The objective never rises.
+With the Laplace prior, sweeps are extrapolated (momentum.py), and what raised the objective is
+undone.
 
 Two forms of the prior on W:
 
 laplace       the Laplace prior itself.  |w| <= (w^2/|w_old| + |w_old|)/2 turns it into a ridge with weight
-              1/(lambda |w_old|) for the next W: a majorisation, so the objective of section 1 falls.
+              1/(lambda |w_old|) for the next W: a majorisation, so the objective of section 1
+              falls.
 hierarchical  the paper's: w ~ N(0, z), z ~ Exponential(mean lambda), minimised over Z too; ridge weight 1/z.  Its
-              objective is unbounded below as w and z go to 0 together, hence the floor on z.  An entry that comes near
-              0 stays there; `hold` makes Z wait at its start, lambda^2, until W has taken shape.
+              objective is unbounded below as w and z go to 0 together, hence the floor on z.  An
+              entry that comes near 0 stays there; `hold` makes Z wait at its start, lambda^2, until
+              W has taken shape.
 
 Missing entries are filled in with WH before every sweep (view.py): unknowns at their best values.
 """
@@ -25,19 +28,21 @@ from bjmd.checks import one_of, true_or_false, whole_number
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition, FittedModel
-from bjmd.fits.momentum import exponentials, logarithms
+from bjmd.inference import loop
+from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
-from bjmd_numerics import simplex, threads
-from bjmd_numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
+from bjmd.numerics import simplex, threads
+from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
+from bjmd.results.decomposition import Decomposition, FittedModel
 
 Z_FLOOR = 1e-8
 """The smallest z, as a multiple of lambda; keeps the hierarchical objective bounded below."""
 
 SWEEP_TOLERANCE = 1e-6
-"""Optimality of the columns in a sweep; warm starts make it far better in the end than it is at first."""
+"""Optimality of the columns in a sweep; warm starts make it far better in the end than it is at
+first.
+"""
 
 PLAIN_SWEEPS = 5
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
@@ -47,36 +52,59 @@ LEAST_LEFT = 0.36
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, prior: Literal["laplace", "hierarchical"] = "laplace",
-    hold: int = 0, priors: Literal["data", "paper"] = "data", alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float | None = None, a0: float = Priors.a0, b0: float | None = None, tol: float = 1e-6,
-    max_sweeps: int = 1000, momentum: bool = True, watch: loop.Watch | None = None,
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    prior: Literal["laplace", "hierarchical"] = "laplace",
+    hold: int = 0,
+    priors: Literal["data", "paper"] = "data",
+    alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float | None = None,
+    a0: float = Priors.a0,
+    b0: float | None = None,
+    tol: float = 1e-6,
+    max_sweeps: int = 1000,
+    momentum: bool = True,
+    watch: loop.Watch | None = None,
     course: loop.Course | None = None,
-) -> Decomposition:  # fmt: skip
+) -> Decomposition:
     """Fit from one random start.
 
-    priors="data" measures the data in their own unit and from their own origin, and stops when the objective changes by
-    at most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed priors and stops when the relative
-    change is at most `tol`.  With momentum three such changes in a row are asked for, since where it turns round two
-    are small by chance; momentum=False has plain sweeps, as the paper does, and prior="hierarchical" knows no others.
+    priors="data" measures the data in their own unit and from their own origin, and stops when the
+    objective changes by at most `tol` nats per entry in a sweep; priors="paper" takes the paper's
+    fixed priors and stops when the relative change is at most `tol`.  With momentum three such
+    changes in a row are asked for, since where it turns round two are small by chance;
+    momentum=False has plain sweeps, as the paper does, and prior="hierarchical" knows no others.
     That prior holds Z for the first `hold` sweeps, which the paper does not.
     """
     constants = Priors.of(priors, alpha0, lambda_, a0, b0)
     if constants.learns_alpha or constants.learns_lambda:
         raise InputError("MAP cannot learn alpha0 or lambda_; give numbers, or use cavi-bjmd")
     if whole_number("hold", hold, least=0) and prior == "laplace":
-        raise InputError(f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out")
+        raise InputError(
+            f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out"
+        )
     momentum = true_or_false("momentum", momentum) and prior == "laplace"
     unit, origin = centre(sources) if priors == "data" else (1.0, None)
     constants = constants.in_unit(unit)
     form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
-    algorithm = PosteriorMode(sources, n_components, constants, form, np.random.default_rng(seed), unit, origin, hold)
+    algorithm = PosteriorMode(
+        sources, n_components, constants, form, np.random.default_rng(seed), unit, origin, hold
+    )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, wait=hold, per_entry=per_entry,
-        momentum_from=PLAIN_SWEEPS if momentum else None, patience=3 if momentum else 1, single=sources.is_single,
+        algorithm,
+        tol=tol,
+        max_sweeps=max_sweeps,
+        watch=watch,
+        wait=hold,
+        per_entry=per_entry,
+        momentum_from=PLAIN_SWEEPS if momentum else None,
+        patience=3 if momentum else 1,
+        single=sources.is_single,
         course=course,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -94,46 +122,72 @@ class State:
     n_sweeps: int
 
     def vector(self):
-        """What momentum moves, in one vector: memberships, on which W depends, and logarithms of noise and ridge."""
+        """What momentum moves, in one vector: memberships, on which W depends, and logarithms of
+        noise and ridge.
+        """
         positive = logarithms([np.array(self.noise_variances), self.ridge_variance])
         return np.concatenate([*(h.ravel() for h in self.memberships), positive])
 
     def at(self, vector):
-        """A copy elsewhere, with memberships that keep LEAST_LEFT of themselves and sum to one again."""
+        """A copy elsewhere, with memberships that keep LEAST_LEFT of themselves and sum to one
+        again.
+        """
         *pieces, positive = np.split(vector, np.cumsum([h.size for h in self.memberships]))
         memberships = [
-            np.maximum(x.reshape(h.shape), LEAST_LEFT * h) for x, h in zip(pieces, self.memberships, strict=True)
+            np.maximum(x.reshape(h.shape), LEAST_LEFT * h)
+            for x, h in zip(pieces, self.memberships, strict=True)
         ]
         for h in memberships:
             h /= h.sum(axis=0)
         noise, ridge = exponentials(positive, [(len(memberships),), self.ridge_variance.shape])
-        return replace(self, memberships=memberships, noise_variances=list(noise), ridge_variance=ridge)
+        return replace(
+            self, memberships=memberships, noise_variances=list(noise), ridge_variance=ridge
+        )
 
 
 class PosteriorMode:
     """Block coordinate descent on the negative log joint (loop.Algorithm)."""
 
     def __init__(self, sources, n_components, priors, form, rng, unit=1.0, origin=None, hold=0):
-        self.priors, self.form, self.rng, self.unit, self.origin, self.hold = priors, form, rng, unit, origin, hold
+        self.priors = priors
+        self.form = form
+        self.rng = rng
+        self.unit = unit
+        self.origin = origin
+        self.hold = hold
         self.alpha0 = priors.dirichlet(n_components)
         self.n_entries = sources.n_observed
-        self.views = [View(x, n, unit, origin) for x, n in zip(sources.matrices, sources.n_missing, strict=True)]
+        self.views = [
+            View(x, n, unit, origin)
+            for x, n in zip(sources.matrices, sources.n_missing, strict=True)
+        ]
         # the norms of data in their own unit are known already
         known = origin is None and unit == 1
-        self.observed_norms = sources.squared_norms if known else [v.squares_of_rows().sum() for v in self.views]
+        self.observed_norms = (
+            sources.squared_norms if known else [v.squares_of_rows().sum() for v in self.views]
+        )
         self.filled_norms = [0.0] * len(self.views)
         if any(sources.n_missing):
-            self.fill(_feature_means(self.views)[None], [np.ones((1, view.shape[1])) for view in self.views])
+            self.fill(
+                _feature_means(self.views)[None],
+                [np.ones((1, view.shape[1])) for view in self.views],
+            )
 
     def fill(self, wt, memberships):
-        self.filled_norms = [view.fill(wt, h) for view, h in zip(self.views, memberships, strict=True)]
+        self.filled_norms = [
+            view.fill(wt, h) for view, h in zip(self.views, memberships, strict=True)
+        ]
 
     def start(self):
         n_components = len(self.alpha0)
         return State(
-            memberships=[random_memberships(n_components, view.shape[1], self.rng) for view in self.views],
+            memberships=[
+                random_memberships(n_components, view.shape[1], self.rng) for view in self.views
+            ],
             columns=[None] * len(self.views),
-            noise_variances=[self.noise_variance(self.norm(c), n) for c, n in enumerate(self.n_entries)],
+            noise_variances=[
+                self.noise_variance(self.norm(c), n) for c, n in enumerate(self.n_entries)
+            ],
             ridge_variance=np.full((n_components, self.views[0].shape[0]), self.priors.lambda_**2),
             wt=None,
             n_sweeps=0,
@@ -143,16 +197,23 @@ class PosteriorMode:
         n_sweeps = state.n_sweeps + 1
         if state.wt is not None:
             self.fill(state.wt, state.memberships)
-        wt = update_components(self.views, state.memberships, state.noise_variances, state.ridge_variance)
-        ridge_variance = self.form.ridge_variance(wt) if n_sweeps > self.hold else state.ridge_variance
+        wt = update_components(
+            self.views, state.memberships, state.noise_variances, state.ridge_variance
+        )
+        ridge_variance = (
+            self.form.ridge_variance(wt) if n_sweeps > self.hold else state.ridge_variance
+        )
         objective = self.form.penalty(wt, ridge_variance)
 
         gram = wt @ wt.T
-        columns, noise_variances = [], []
+        columns = []
+        noise_variances = []
         for c, view in enumerate(self.views):
             projection = view.times_components(wt)
             alpha = state.noise_variances[c] * (self.alpha0 - 1)
-            solution = simplex.minimise(gram, projection, alpha, start=state.columns[c], tol=SWEEP_TOLERANCE)
+            solution = simplex.minimise(
+                gram, projection, alpha, start=state.columns[c], tol=SWEEP_TOLERANCE
+            )
             rss = view.residual_sum_of_squares(wt, solution.h, self.norm(c), gram, projection)
             variance = self.noise_variance(rss, self.n_entries[c])
             objective += noise_terms(rss, variance, self.n_entries[c], self.priors)
@@ -160,14 +221,18 @@ class PosteriorMode:
             columns.append(solution)
             noise_variances.append(variance)
         memberships = [solution.h for solution in columns]
-        return State(memberships, columns, noise_variances, ridge_variance, wt, n_sweeps), self.in_unit(objective)
+        return State(
+            memberships, columns, noise_variances, ridge_variance, wt, n_sweeps
+        ), self.in_unit(objective)
 
     def norm(self, c):
         """||Z||^2 with missing entries as they are filled in."""
         return self.observed_norms[c] + self.filled_norms[c]
 
     def in_unit(self, objective):
-        """The objective of the data in their own unit, in which every density is 1 / unit of that here."""
+        """The objective of the data in their own unit, in which every density is 1 / unit of that
+        here.
+        """
         return objective if self.unit == 1 else objective + sum(self.n_entries) * np.log(self.unit)
 
     def noise_variance(self, rss, n_entries):
@@ -219,19 +284,26 @@ class _Hierarchical:
         return (z / self.lambda_ + 0.5 * np.log(z) + 0.5 * wt**2 / z).sum()
 
 
-PRIORS_OF_W: dict[str, type[_Laplace] | type[_Hierarchical]] = {"laplace": _Laplace, "hierarchical": _Hierarchical}
+PRIORS_OF_W: dict[str, type[_Laplace] | type[_Hierarchical]] = {
+    "laplace": _Laplace,
+    "hierarchical": _Hierarchical,
+}
 
 
 def update_components(views, memberships, noise_variances, ridge_variance):
     """W': w_i = (sum_c x_i H^(c)'/s2_c) (sum_c H^(c)H^(c)'/s2_c + diag(1/v_i))^-1 for every row i."""
     precision = sum(h @ h.T / s2 for h, s2 in zip(memberships, noise_variances, strict=True))
     linear = sum(
-        view.times_memberships(h) / s2 for view, h, s2 in zip(views, memberships, noise_variances, strict=True)
+        view.times_memberships(h) / s2
+        for view, h, s2 in zip(views, memberships, noise_variances, strict=True)
     )
     wt = np.empty_like(linear)
     size, n_rows = wt.shape
     shared = precision, linear, ridge_variance, wt
-    threads.each(lambda *ends: _ridge_rows(*ends, *shared), threads.parts(n_rows, n_rows * size**3 / 2, LANES))
+    threads.each(
+        lambda *ends: _ridge_rows(*ends, *shared),
+        threads.parts(n_rows, n_rows * size**3 / 2, LANES),
+    )
     return wt
 
 
@@ -244,7 +316,8 @@ def _ridge_rows(begin, end, precision, linear, variance, out):
     size, n_rows = linear.shape
     lanes = min(LANES, n_rows)
     matrix = np.empty((size, size, lanes))
-    root, x = np.empty((size, lanes)), np.empty((size, lanes))
+    root = np.empty((size, lanes))
+    x = np.empty((size, lanes))
     for first in range(begin, end, lanes):
         load(variance, first, root)
         load(linear, first, x)

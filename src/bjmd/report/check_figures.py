@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from bjmd.fits.check import FAR, LARGE, SMALL
+from bjmd.analysis.check import FAR, LARGE, SMALL
 from bjmd.report.figures import label_columns, legend, log_scale, panels, sheet, short
 from bjmd.report.style import COLOURS, MARKERS, styled
 
@@ -23,16 +23,21 @@ def figure(finding):
 
 
 def uneven(data, what):
-    """Noise sd of features or samples, sorted, against what equal noise gives by chance (grey: nine in ten)."""
+    """Noise sd of features or samples, sorted, against what equal noise gives by chance (grey: nine
+    in ten).
+    """
     picture, axes = panels(data["sources"], HEIGHTS, "Noise sd")
     for (ax,), sd, raw, chance in zip(axes, data["sd"], data["raw"], data["chance"], strict=True):
         order = np.argsort(raw)
         places = (np.arange(len(raw)) + 0.5) / len(raw)
-        expected, shown = ndtri(places), np.linspace(0, 100, len(raw))
+        expected = ndtri(places)
+        shown = np.linspace(0, 100, len(raw))
         usual = np.median(chance)
         # the sd of an order statistic: sqrt(p (1 - p) / n) over the density there
         wander = 1.645 * np.sqrt(places * (1 - places) / len(raw)) / _normal_density(expected)
-        low, high = (sd * np.exp(np.median(raw) + usual * (expected + side * wander)) for side in (-1, 1))
+        low, high = (
+            sd * np.exp(np.median(raw) + usual * (expected + side * wander)) for side in (-1, 1)
+        )
         ax.fill_between(shown, low, high, color=BAND, label="equal noise, by chance")
         ax.plot(shown, sd * np.exp(raw[order]), ".", color=COLOURS[0], label=f"{what}s")
         ax.set_yscale("log")
@@ -49,7 +54,10 @@ def wild(data):
     for style, share in zip(_styles(data["sources"]), data["share"], strict=True):
         ax.plot(at, np.where(share > 0, share, np.nan), markevery=5, **style)
     log_scale(ax)
-    ax.set_ylim(bottom=1e-8 if min(share[share > 0].min() for share in data["share"]) < 1e-6 else 1e-6, top=2)
+    ax.set_ylim(
+        bottom=1e-8 if min(share[share > 0].min() for share in data["share"]) < 1e-6 else 1e-6,
+        top=2,
+    )
     ax.set(xlabel="Distance from the fit (noise sds)", ylabel="Share of entries beyond")
     return picture, [[ax]]
 
@@ -67,8 +75,12 @@ def growing(data):
 
 
 def shifts(data):
-    """Mean residuals of the features of every source, in sds, against the normal distribution that they should have."""
-    if "gain" in data:  # the fit has made a component of the shift, so the gains from components show it
+    """Mean residuals of the features of every source, in sds, against the normal distribution that
+    they should have.
+    """
+    if (
+        "gain" in data
+    ):  # the fit has made a component of the shift, so the gains from components show it
         return private(data)
     picture, axes = panels(data["sources"], HEIGHTS, "Density")
     reach = max(4.0, *(np.abs(z).max() for z in data["z"]))
@@ -98,7 +110,9 @@ def private(data):
 def unit(data):
     """Spread of every source against the sizes that suit the prior (grey)."""
     picture, ax = sheet(0.25 * len(data["sources"]) + 1.2)
-    ax.axvspan(SMALL * data["lambda_"], LARGE * data["lambda_"], color=BAND, label="suits the prior")
+    ax.axvspan(
+        SMALL * data["lambda_"], LARGE * data["lambda_"], color=BAND, label="suits the prior"
+    )
     ax.axvline(data["lambda_"], color="black", linewidth=1, label="lambda_")
     ax.plot(data["size"], np.arange(len(data["sources"])), "o", color=COLOURS[0])
     ax.set_yticks(np.arange(len(data["sources"])), short(data["sources"], 30))
@@ -138,7 +152,9 @@ def _styles(names):
 
 
 def _plain_log(axis, limits):
-    """Numbers, not powers, on a logarithmic axis, and enough of them where it spans less than a decade."""
+    """Numbers, not powers, on a logarithmic axis, and enough of them where it spans less than a
+    decade.
+    """
     low, high = limits
     steps = (1, 2, 5) if high > 10 * low else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
     decades = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)

@@ -1,10 +1,12 @@
-"""The figures of one fit, and of a choice of the number of components: drawing only, what is drawn comes from `tables`.
+"""The figures of one fit, and of a choice of the number of components: drawing only, what is drawn
+comes from `tables`.
 
-`data` may be `Sources` or a fit that was read from its folder: only names and labels are looked at.  `results` are the
-restarts of one method, best first.
+`data` may be `Sources` or a fit that was read from its folder: only names and labels are looked at.
+`results` are the restarts of one method, best first.
 
-The figures hold for 1 to a dozen sources, 1 to 40 components and tens of thousands of samples: panels wrap, labels are
-thinned out, long names are shortened, and what would be many small shapes is drawn as an image.
+The figures hold for 1 to a dozen sources, 1 to 40 components and tens of thousands of samples:
+panels wrap, labels are thinned out, long names are shortened, and what would be many small shapes
+is drawn as an image.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +21,21 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from bjmd.fits import registry
-from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.matching import similarities
-from bjmd.fits.number_of_components import Selection
+from bjmd.analysis.matching import similarities
+from bjmd.analysis.number_of_components import Selection
+from bjmd.inference import registry
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, MARKERS, styled
-from bjmd.report.tables import LEVEL, Named, component_names, mean_of_others, polygon, shares, top_features
+from bjmd.report.tables import (
+    LEVEL,
+    Named,
+    component_names,
+    mean_of_others,
+    polygon,
+    shares,
+    top_features,
+)
+from bjmd.results.decomposition import Decomposition
 
 WIDTH = 7.6  # inches, of every figure
 MOST_SAMPLES = 1500  # of one source that a figure shows one by one: more have no pixel of their own
@@ -35,7 +45,9 @@ OTHER = "0.8"  # the grey of what has no colour of its own
 def of_fit(
     data: Named, results: list[Decomposition], more: Mapping[str, pd.DataFrame] | None = None
 ) -> dict[str, Figure]:
-    """Every figure that makes sense for the restarts of one fit and for `more` tables about it, by name."""
+    """Every figure that makes sense for the restarts of one fit and for `more` tables about it, by
+    name.
+    """
     best = results[0]
     drawn = {
         "memberships": memberships(data, best),
@@ -55,7 +67,11 @@ def of_fit(
     if len(results) > 1:
         drawn["stability"] = stability(results)
     for name, table in (more or {}).items():
-        draw = {"variance_explained": variance_explained, "associations": associations, "consensus": consensus}
+        draw = {
+            "variance_explained": variance_explained,
+            "associations": associations,
+            "consensus": consensus,
+        }
         drawn[name] = draw[name](table)
     return drawn
 
@@ -66,7 +82,8 @@ def order_of_samples(memberships: np.ndarray) -> np.ndarray:
 
 
 def short(names: Sequence, most: int) -> list[str]:
-    """Names of at most so many characters each, with an ellipsis at the end, or where that keeps more of them apart.
+    """Names of at most so many characters each, with an ellipsis at the end, or where that keeps
+    more of them apart.
 
     A dollar sign would start a formula in matplotlib and is kept from that.
     """
@@ -83,7 +100,9 @@ def short(names: Sequence, most: int) -> list[str]:
 
 @styled
 def memberships(data: Named, result: Decomposition) -> Figure:
-    """A heat map of the memberships of every source, components x samples, above the classes where they are known."""
+    """A heat map of the memberships of every source, components x samples, above the classes where
+    they are known.
+    """
     labels = data.labels or []
     class_names = short(data.class_names, 14) if labels else []
     n_rows = ceil(len(data.names) / 3)
@@ -108,13 +127,17 @@ def memberships(data: Named, result: Decomposition) -> Figure:
         for value in MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, largest)
         if value <= largest
     ]
-    figure.legend(handles=steps, loc="outside lower center", ncols=6, title="Membership", handlelength=1.2)
+    figure.legend(
+        handles=steps, loc="outside lower center", ncols=6, title="Membership", handlelength=1.2
+    )
     return figure
 
 
 @styled
 def membership_bars(data: Named, result: Decomposition) -> Figure:
-    """A stacked bar for every sample; beyond seven components the largest have colours and the rest is grey."""
+    """A stacked bar for every sample; beyond seven components the largest have colours and the rest
+    is grey.
+    """
     blocks = [shares(h) for h in result.memberships]
     total = sum(h.sum(axis=1) for h in blocks)
     coloured = np.sort(np.argsort(-total, kind="stable")[: len(COLOURS)])
@@ -130,9 +153,15 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
         base = np.zeros(len(order))
         for label, height, colour in layers:
             ax.stairs(
-                base + height, np.arange(len(order) + 1), baseline=base, fill=True,
-                color=colour, linewidth=0, label=label, rasterized=len(order) > 100,
-            )  # fmt: skip
+                base + height,
+                np.arange(len(order) + 1),
+                baseline=base,
+                fill=True,
+                color=colour,
+                linewidth=0,
+                label=label,
+                rasterized=len(order) > 100,
+            )
             base = base + height
         ax.set(xlim=(0, len(order)), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1], xlabel=note)
         ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
@@ -142,7 +171,9 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
 
 @styled
 def components(data: Named, result: Decomposition, n_features: int = 10) -> Figure:
-    """The features that set each component apart, with credible intervals where the method has them."""
+    """The features that set each component apart, with credible intervals where the method has
+    them.
+    """
     intervals = result.posterior.components.interval(LEVEL) if result.posterior else None
     n_features = min(n_features, len(result.components))
     figure, axes = panels(component_names(result), [0.17 * n_features + 0.1])
@@ -158,7 +189,15 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
             ax.hlines(places, low[top, k], high[top, k], color="black", linewidth=1.2, label=label)
         if result.n_components > 1:
             others = mean_of_others(result.components, k)[top]
-            ax.plot(others, places, "|", color=COLOURS[1], ms=8, mew=1.5, label="mean of the other components")
+            ax.plot(
+                others,
+                places,
+                "|",
+                color=COLOURS[1],
+                ms=8,
+                mew=1.5,
+                label="mean of the other components",
+            )
         ax.axvline(0, color="0.4", linewidth=0.6)
         ax.set_yticks(places, [names[i] for i in top], fontsize=7.5)
         ax.tick_params(axis="x", labelsize=7.5)
@@ -170,7 +209,9 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
 
 @styled
 def noise(data: Named, result: Decomposition) -> Figure:
-    """The noise standard deviation of every source, with credible intervals where the method has them."""
+    """The noise standard deviation of every source, with credible intervals where the method has
+    them.
+    """
     levels = tables.noise(data, result)
     known = levels["low"].notna().all()
     places = np.arange(len(data.names))
@@ -178,7 +219,9 @@ def noise(data: Named, result: Decomposition) -> Figure:
     texts = [f"{sd:.4g}" for sd in levels["noise"]]
     if known:
         ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
-        texts = [f"{row.noise:.4g}  ({row.low:.4g} to {row.high:.4g})" for row in levels.itertuples()]
+        texts = [
+            f"{row.noise:.4g}  ({row.low:.4g} to {row.high:.4g})" for row in levels.itertuples()
+        ]
     ax.plot(levels["noise"], places, "o", color=COLOURS[0])
     right = ax.secondary_yaxis("right")
     right.set_yticks(places, texts)
@@ -196,12 +239,18 @@ def noise(data: Named, result: Decomposition) -> Figure:
 
 @styled
 def variance_explained(table: pd.DataFrame) -> Figure:
-    """A heat map of the variance that each component explains, sources x components, beside the totals."""
-    shares, total = 100 * table.set_index("source").drop(columns="total"), 100 * table["total"]
+    """A heat map of the variance that each component explains, sources x components, beside the
+    totals.
+    """
+    shares = 100 * table.set_index("source").drop(columns="total")
+    total = 100 * table["total"]
     height = np.clip(0.25 * len(table), 0.5, 5)
     figure, (each, bars) = sheet(height + 0.8, 1, 2, width_ratios=[3, 1], sharey=True)
-    least, digits = 0 if shares.size <= 100 else 0.15 * shares.to_numpy().max(), int(shares.shape[1] <= 14)
-    _by_component(each, shares, height, lambda share: f"{share:.{digits}f}" if abs(share) >= least else "")
+    least = 0 if shares.size <= 100 else 0.15 * shares.to_numpy().max()
+    digits = int(shares.shape[1] <= 14)
+    _by_component(
+        each, shares, height, lambda share: f"{share:.{digits}f}" if abs(share) >= least else ""
+    )
     each.set_title("By component (%)", loc="left")
     bars.barh(np.arange(len(table)), total, color=COLOURS[5])
     bars.set_title("Total (%)", loc="left")
@@ -212,8 +261,11 @@ def variance_explained(table: pd.DataFrame) -> Figure:
 
 @styled
 def associations(table: pd.DataFrame) -> Figure:
-    """A heat map of how strongly columns of metadata go along with components, dots where that is significant."""
-    columns, names = table["column"].unique()[:25], sorted(table["component"].unique(), key=lambda name: int(name[1:]))
+    """A heat map of how strongly columns of metadata go along with components, dots where that is
+    significant.
+    """
+    columns = table["column"].unique()[:25]
+    names = sorted(table["component"].unique(), key=lambda name: int(name[1:]))
     strength, q = (
         table.pivot(index="column", columns="component", values=values).loc[columns, names]
         for values in ("strength", "q_value")
@@ -227,7 +279,9 @@ def associations(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _by_component(ax: Axes, values: pd.DataFrame, height: float, label: Callable[[float], str]) -> AxesImage:
+def _by_component(
+    ax: Axes, values: pd.DataFrame, height: float, label: Callable[[float], str]
+) -> AxesImage:
     """A heat map with a column for each component, its cells labelled."""
     image = ax.imshow(values, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
     _label_rows(ax, short(values.index, 30), height)
@@ -246,7 +300,9 @@ def feature_noise(table: pd.DataFrame) -> Figure:
     figure, (every, noisiest) = sheet(2.6, 1, 2)
     every.plot(np.linspace(0, 100, len(table)), table["times"][::-1], ".", color=COLOURS[0])
     every.axhline(1, color="0.6", linewidth=0.8)
-    every.set(xlabel="Percentile of features", ylabel="Noise sd over that of the source", ylim=(0, None))
+    every.set(
+        xlabel="Percentile of features", ylabel="Noise sd over that of the source", ylim=(0, None)
+    )
     noisiest.plot(top["times"], np.arange(len(top)), "o", color=COLOURS[0])
     noisiest.set_yticks(np.arange(len(top)), short(top["feature"], 24), fontsize=7.5)
     noisiest.set(xlabel="The noisiest", ylim=(len(top) - 0.5, -0.5))
@@ -260,7 +316,11 @@ def offsets(data: Named, table: pd.DataFrame) -> Figure:
     figure, axes = panels(data.names, [1.3], "Features")
     reach = float(table["offset"].abs().max()) or 1.0
     for (ax,), name in zip(axes, data.names, strict=True):
-        ax.hist(table["offset"][table["source"] == name], np.linspace(-reach, reach, 31), color=COLOURS[5])
+        ax.hist(
+            table["offset"][table["source"] == name],
+            np.linspace(-reach, reach, 31),
+            color=COLOURS[5],
+        )
         ax.set_xlabel("Offset")
         ax.xaxis.set_major_locator(MaxNLocator(3))
     return figure
@@ -277,7 +337,11 @@ def convergence(results: list[Decomposition]) -> Figure:
         step = max(1, ceil(len(result.trace) / MOST_SAMPLES))
         iterations = result.trace_step * np.arange(1, len(result.trace) + 1)
         above = np.where(result.trace > lowest, result.trace - lowest, np.nan)
-        style = {"color": COLOURS[0], "linewidth": 2} if result is results[0] else {"color": "0.6", "linewidth": 0.7}
+        style = (
+            {"color": COLOURS[0], "linewidth": 2}
+            if result is results[0]
+            else {"color": "0.6", "linewidth": 0.7}
+        )
         course.plot(iterations[::step], above[::step], **style)
     if max(len(result.trace) for result in results) < 3:
         note = "This method reports\nits final value only"
@@ -291,15 +355,28 @@ def convergence(results: list[Decomposition]) -> Figure:
     course.set(xlabel=sweep, ylabel=f"{what}, above the lowest")
     course.set_title("During the fit (best restart in blue)", loc="left")
 
-    best, ranks = results[0].objective, np.arange(1, len(results) + 1)
+    best = results[0].objective
+    ranks = np.arange(1, len(results) + 1)
     gaps = np.array([result.objective - best for result in results])
     ended = np.array([result.converged for result in results])
-    open_square = {"color": COLOURS[1], "markerfacecolor": "white", "marker": "s", "label": "not converged"}
-    for own, looks in ((ended, {"color": COLOURS[0], "marker": "o", "label": "converged"}), (~ended, open_square)):
+    open_square = {
+        "color": COLOURS[1],
+        "markerfacecolor": "white",
+        "marker": "s",
+        "label": "not converged",
+    }
+    for own, looks in (
+        (ended, {"color": COLOURS[0], "marker": "o", "label": "converged"}),
+        (~ended, open_square),
+    ):
         if own.any():
             final.plot(ranks[own], gaps[own], linestyle="", **looks)
     reach = gaps.max() or 1
-    final.set(xlim=(0.4, len(ranks) + 0.6), ylim=(-0.05 * reach, 1.05 * reach), xticks=ranks[:: ceil(len(ranks) / 10)])
+    final.set(
+        xlim=(0.4, len(ranks) + 0.6),
+        ylim=(-0.05 * reach, 1.05 * reach),
+        xticks=ranks[:: ceil(len(ranks) / 10)],
+    )
     final.set(xlabel="Restart, best first", ylabel=f"{what}, above the best")
     final.set_title(f"At the end (best: {best:,.6g})", loc="left")
     final.legend(loc="upper left", handlelength=1)
@@ -308,17 +385,23 @@ def convergence(results: list[Decomposition]) -> Figure:
 
 @styled
 def simplex(data: Named, result: Decomposition) -> Figure:
-    """Every sample between the components: on a line for two, in a triangle for three, in a polygon for more.
+    """Every sample between the components: on a line for two, in a triangle for three, in a polygon
+    for more.
 
-    A sample lies at the mean of the corners weighted by its memberships.  In a line and a triangle the place tells the
-    memberships; in a polygon several mixtures share a place, only the corners are unmistakable.
+    A sample lies at the mean of the corners weighted by its memberships.  In a line and a triangle
+    the place tells the memberships; in a polygon several mixtures share a place, only the corners
+    are unmistakable.
     """
     if result.n_components == 1:
         raise ValueError("one component has no simplex to show")
     if result.n_components == 2:
-        draw, height, label = _draw_line, 1.5, "Samples"
+        draw = _draw_line
+        height = 1.5
+        label = "Samples"
     else:
-        draw, height, label = _draw_polygon, 2.1 if len(data.names) > 2 else 3, ""
+        draw = _draw_polygon
+        height = 2.1 if len(data.names) > 2 else 3
+        label = ""
     figure, axes = panels(data.names, [height], label)
     for c, (ax,) in enumerate(axes):
         draw(ax, shares(result.memberships[c]), _by_class(data, c))
@@ -329,7 +412,8 @@ def simplex(data: Named, result: Decomposition) -> Figure:
 def _draw_line(ax: Axes, h: np.ndarray, groups: list) -> None:
     """Two components: a histogram along the line from one to the other."""
     labels, members, styles = zip(*groups, strict=True)
-    values, colours = [h[1, own] for own in members], [style["color"] for style in styles]
+    values = [h[1, own] for own in members]
+    colours = [style["color"] for style in styles]
     ax.hist(values, np.linspace(0, 1, 26), stacked=True, color=colours, label=labels)
     ax.set_xlim(-0.02, 1.02)
     ax.set_xticks([0, 0.5, 1], ["C1", "50 : 50", "C2"])
@@ -343,24 +427,41 @@ def _draw_polygon(ax: Axes, h: np.ndarray, groups: list) -> None:
     n = h.shape[1]
     for label, members, style in groups:
         ax.scatter(
-            *places[members].T, s=12 if n < 500 else 4, alpha=0.7 if n < 500 else 0.4, linewidths=0,
-            label=label, rasterized=n > 500, **style,
-        )  # fmt: skip
+            *places[members].T,
+            s=12 if n < 500 else 4,
+            alpha=0.7 if n < 500 else 0.4,
+            linewidths=0,
+            label=label,
+            rasterized=n > 500,
+            **style,
+        )
     for k in range(0, len(h), ceil(len(h) / 24)):
-        ax.text(*(1.12 * corners[k]), f"C{k + 1}", ha="center", va="center", fontsize=9 if len(h) <= 12 else 6.5)
+        ax.text(
+            *(1.12 * corners[k]),
+            f"C{k + 1}",
+            ha="center",
+            va="center",
+            fontsize=9 if len(h) <= 12 else 6.5,
+        )
     ax.set(xlim=(-1.25, 1.25), ylim=(corners[:, 1].min() - 0.2, 1.2), aspect="equal")
     ax.axis("off")
 
 
 def _by_class(data: Named, c: int) -> list:
-    """[(label, samples, style)]: the samples of source c by class if there are colours enough for that, else as one."""
+    """[(label, samples, style)]: the samples of source c by class if there are colours enough for
+    that, else as one.
+    """
     n = len(data.sample_names[c])
     if data.labels is None or len(data.class_names) > len(COLOURS):
         return [(None, np.arange(n), {"color": COLOURS[0]})]
     labels = data.labels[c]
     count = labels.sum(axis=0)
     groups = [
-        (name, np.flatnonzero(labels[k] & (count == 1)), {"color": COLOURS[k], "marker": MARKERS[k]})
+        (
+            name,
+            np.flatnonzero(labels[k] & (count == 1)),
+            {"color": COLOURS[k], "marker": MARKERS[k]},
+        )
         for k, name in enumerate(short(data.class_names, 24))
     ]
     groups.append(("several classes", np.flatnonzero(count > 1), {"color": "0.5", "marker": "."}))
@@ -370,7 +471,9 @@ def _by_class(data: Named, c: int) -> list:
 
 @styled
 def stability(results: list[Decomposition]) -> Figure:
-    """How alike each component of the best restart is to its partner in every other one, with the mean above."""
+    """How alike each component of the best restart is to its partner in every other one, with the
+    mean above.
+    """
     alike = similarities(results)
     n_runs, n_components = alike.shape
     height = np.clip(0.16 * n_runs, 0.5, 5)
@@ -384,15 +487,21 @@ def stability(results: list[Decomposition]) -> Figure:
     label_columns(each, component_names(results[0]), 20)
     each.set_xlabel("Component of the best restart")
     each.set_title("Each of the other restarts, best first", loc="left")
-    figure.colorbar(image, ax=[mean, each], label="Correlation of memberships", shrink=0.9, aspect=25, pad=0.015)
+    figure.colorbar(
+        image, ax=[mean, each], label="Correlation of memberships", shrink=0.9, aspect=25, pad=0.015
+    )
     return figure
 
 
 @styled
 def consensus(table: pd.DataFrame) -> Figure:
-    """For each consensus component the share of restarts that have it, and how far their versions lie apart."""
+    """For each consensus component the share of restarts that have it, and how far their versions
+    lie apart.
+    """
     figure, axes = sheet(3, 2, 1, sharex=True)
-    for ax, name, top in zip(axes, ("share", "spread"), (1.05, max(0.05, 1.1 * table["spread"].max())), strict=True):
+    for ax, name, top in zip(
+        axes, ("share", "spread"), (1.05, max(0.05, 1.1 * table["spread"].max())), strict=True
+    ):
         ax.bar(np.arange(len(table)), table[name], color=COLOURS[5])
         ax.set(ylabel=name.capitalize(), ylim=(0, top))
         ax.grid(axis="y", color="0.9")
@@ -403,14 +512,18 @@ def consensus(table: pd.DataFrame) -> Figure:
 
 @styled
 def selection(selection: Selection) -> Figure:
-    """Held-out density with standard errors, ELBO and stability against K, with the recommended K marked in each.
+    """Held-out density with standard errors, ELBO and stability against K, with the recommended K
+    marked in each.
 
-    Density and ELBO are shown as distances below their best: on a logarithmic scale far from it, where K too small
-    loses thousands of times what is lost by one component too many, and on a linear one close to it.
+    Density and ELBO are shown as distances below their best: on a logarithmic scale far from it,
+    where K too small loses thousands of times what is lost by one component too many, and on a
+    linear one close to it.
     """
     table = selection.table
     lost = -table["difference"]
-    shown = [("Held-out log density\nbelow the best (nats per entry)", lost, table["standard_error"])]
+    shown = [
+        ("Held-out log density\nbelow the best (nats per entry)", lost, table["standard_error"])
+    ]
     if table["elbo"].notna().all():
         shown.append(("ELBO below the best (nats)", table["elbo"].max() - table["elbo"], None))
     if table["stability"].notna().all():
@@ -421,7 +534,16 @@ def selection(selection: Selection) -> Figure:
         ax.axvline(selection.recommended, color=COLOURS[1], linestyle="--", linewidth=1, zorder=0)
         ax.plot(table["k"], values, color=COLOURS[0], marker="o", zorder=2)
         if errors is not None:
-            ax.errorbar(table["k"], values, errors, fmt="none", ecolor="0.3", elinewidth=1, capsize=2.5, zorder=3)
+            ax.errorbar(
+                table["k"],
+                values,
+                errors,
+                fmt="none",
+                ecolor="0.3",
+                elinewidth=1,
+                capsize=2.5,
+                zorder=3,
+            )
         if label.startswith("Stability"):
             ax.set_ylim(min(0.8, values.min() - 0.02), 1.02)
             ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -432,12 +554,16 @@ def selection(selection: Selection) -> Figure:
         ax.grid(axis="y", color="0.9")
     others = [str(k) for k in selection.candidates if k != selection.recommended]
     note = f"; {', '.join(others)} within one standard error" if others else ""
-    figure.suptitle(f"{selection.recommended} recommended{note}", x=0.01, ha="left", color=COLOURS[1])
+    figure.suptitle(
+        f"{selection.recommended} recommended{note}", x=0.01, ha="left", color=COLOURS[1]
+    )
     return figure
 
 
 def _distances(ax: Axes, values: pd.Series) -> None:
-    """An axis that points down from 0, the best; linear up to the smallest distance and logarithmic from there."""
+    """An axis that points down from 0, the best; linear up to the smallest distance and logarithmic
+    from there.
+    """
     positive = values[values > 0]
     least, most = (positive.min(), positive.max()) if len(positive) else (1.0, 1.0)
     ax.set_yscale("symlog", linthresh=least, linscale=0.5)
@@ -456,15 +582,19 @@ def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
 
 
 def panels(titles: list[str], heights: list, label: str = "") -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a panel for each title, in rows of up to three; a panel is a list of axes under each other.
+    """A figure with a panel for each title, in rows of up to three; a panel is a list of axes under
+    each other.
 
     `label` is that of the upper y axis of every panel, written where a row begins.
     """
     count = len(titles)
     n_columns = min(3, count)
     n_rows = ceil(count / n_columns)
-    shape, each = (n_rows * len(heights), n_columns), list(heights) * n_rows
-    figure, grid = sheet(n_rows * (sum(heights) + 0.55) + 0.4, *shape, squeeze=False, height_ratios=each)
+    shape = (n_rows * len(heights), n_columns)
+    each = list(heights) * n_rows
+    figure, grid = sheet(
+        n_rows * (sum(heights) + 0.55) + 0.4, *shape, squeeze=False, height_ratios=each
+    )
     made = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
     for ax in made[count:].ravel():
         ax.remove()
@@ -486,7 +616,8 @@ def _shown(order: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
-    """Frame an image that is so many inches high and label its rows, if it stands first in its row of panels.
+    """Frame an image that is so many inches high and label its rows, if it stands first in its row
+    of panels.
 
     As many labels are left out as it takes to keep them apart.
     """
@@ -498,7 +629,9 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
 
 
 def log_scale(ax: Axes) -> None:
-    """A logarithmic y axis with its powers of ten in plain text: matplotlib takes long to set them as formulas."""
+    """A logarithmic y axis with its powers of ten in plain text: matplotlib takes long to set them
+    as formulas.
+    """
     raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: f"10{f'{np.log10(value):.0f}'.translate(raised)}")

@@ -15,13 +15,18 @@ from bjmd import __version__
 
 
 def page(title, sections, note="", scripts=()):
-    """A whole page of sections, with its contents beside it; `note` stands at its foot, and `scripts` run in it."""
+    """A whole page of sections, with its contents beside it; `note` stands at its foot, and
+    `scripts` run in it.
+    """
     body = "\n".join(sections)
     return Template(ours("page.html")).substitute(
-        title=html.escape(title), body=body, contents=_contents(body), style=ours("page.css"),
+        title=html.escape(title),
+        body=body,
+        contents=_contents(body),
+        style=ours("page.css"),
         footer=html.escape(f"Written by bjmd {__version__}. {note}".strip()),
         script="\n".join([ours("page.js"), *scripts]),
-    )  # fmt: skip
+    )
 
 
 def ours(name):
@@ -38,7 +43,11 @@ def _contents(body):
 
 
 def section(title, content):
-    return f'<section id="{_anchor(title)}">\n<h2>{html.escape(title)}</h2>\n' + "\n".join(content) + "\n</section>"
+    return (
+        f'<section id="{_anchor(title)}">\n<h2>{html.escape(title)}</h2>\n'
+        + "\n".join(content)
+        + "\n</section>"
+    )
 
 
 def heading(title):
@@ -62,10 +71,12 @@ def _text(text):
 def table(label, cells, marks=None):
     """A table of text cells; `label` is read out where the table cannot be seen.
 
-    Columns may have two levels of names; equal neighbours of the upper level share a cell.  `marks`, of the same shape,
-    has the classes of page.css that a cell belongs to.
+    Columns may have two levels of names; equal neighbours of the upper level share a cell.
+    `marks`, of the same shape, has the classes of page.css that a cell belongs to.
     """
-    *upper, lower = zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
+    *upper, lower = (
+        zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
+    )
     rows = [[(name, len(list(same))) for name, same in itertools.groupby(names)] for names in upper]
     rows.append([(name, 1) for name in lower])
     head = "".join(f"<tr>{''.join(_header_cell(*cell) for cell in row)}</tr>" for row in rows)
@@ -93,7 +104,9 @@ def picture(png, alt, caption):
 
 
 def chart(data, alt, caption):
-    """An interactive figure of points, which scatter.js draws from `data`; no name in them can end the script."""
+    """An interactive figure of points, which scatter.js draws from `data`; no name in them can end
+    the script.
+    """
     content = json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
     return (
         f'<figure class="chart" aria-label="{html.escape(alt)}"><script type="application/json">{content}</script>'

@@ -33,14 +33,18 @@ STYLE = {
 def save(figure: Figure, svg: str | Path, png: str | Path) -> None:
     """Write both formats; no date goes in, so equal figures are equal files.
 
-    The layout, slow to find, is found once; `Figure.savefig` would find it for each file, and draw each file twice.
+    The layout, slow to find, is found once; `Figure.savefig` would find it for each file, and draw
+    each file twice.
     """
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
         if not axis.get_label_text():
-            axis.set_label_coords(0, 0)  # else all ticks are measured, time and again, to find a place for no text
+            axis.set_label_coords(
+                0, 0
+            )  # else all ticks are measured, time and again, to find a place for no text
     with matplotlib.rc_context(STYLE):
         figure.dpi = STYLE["savefig.dpi"]
-        canvas, layout = FigureCanvasAgg(figure), figure.get_layout_engine()
+        canvas = FigureCanvasAgg(figure)
+        layout = figure.get_layout_engine()
         if layout is not None:
             layout.execute(figure)
             figure.set_layout_engine("none")
@@ -53,8 +57,12 @@ def styled(function: Callable[P, Figure]) -> Callable[P, Figure]:
 
     @functools.wraps(function)
     def draw(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        default = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
-        with matplotlib.rc_context({**default, **STYLE}):  # to ask for the backend would import pyplot
+        default = {
+            name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"
+        }
+        with matplotlib.rc_context(
+            {**default, **STYLE}
+        ):  # to ask for the backend would import pyplot
             return function(*args, **kwargs)
 
     return draw

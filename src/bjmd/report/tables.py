@@ -1,6 +1,7 @@
 """The tables of one fit: the data frames behind its files, its figures and its text.
 
-Components are called C1, C2, ... in the order of the result.  `results` are the restarts of one method, best first.
+Components are called C1, C2, ... in the order of the result.  `results` are the restarts of one
+method, best first.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
-from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.matching import match
+from bjmd.analysis.matching import match
 from bjmd.model import LEARNED
+from bjmd.results.decomposition import Decomposition
 
 if TYPE_CHECKING:
-    from bjmd.fits.check import Finding
-    from bjmd.fits.consensus import Consensus
+    from bjmd.analysis.check import Finding
+    from bjmd.analysis.consensus import Consensus
 
 LEVEL = 0.9
 """Of all credible intervals in figures and tables."""
 
 
 class Named(Protocol):
-    """What a report needs to know about the data; `Sources` has it, and so has a fit that was read from its folder."""
+    """What a report needs to know about the data; `Sources` has it, and so has a fit that was read
+    from its folder.
+    """
 
     names: list[str]
     feature_names: list[str]
@@ -41,40 +44,58 @@ def component_names(result: Decomposition) -> list[str]:
 
 def by_component(values: np.ndarray, rows: Sequence, what: str) -> pd.DataFrame:
     """Numbers with a named row for each sample or feature (`what`) and a column for each component."""
-    return pd.DataFrame(values, pd.Index(rows, name=what), [f"C{k + 1}" for k in range(values.shape[1])])
+    return pd.DataFrame(
+        values, pd.Index(rows, name=what), [f"C{k + 1}" for k in range(values.shape[1])]
+    )
 
 
 def shares(memberships: np.ndarray) -> np.ndarray:
-    """Memberships that sum to 1 in every sample; those of BJMD do already, those of NMF and its kin are scaled."""
+    """Memberships that sum to 1 in every sample; those of BJMD do already, those of NMF and its kin
+    are scaled.
+    """
     total = memberships.sum(axis=0)
     return memberships / np.where(total > 0, total, 1)
 
 
 def polygon(n: int) -> np.ndarray:
-    """The corners of a regular polygon around 0, the first at the top and the others clockwise, n x 2."""
+    """The corners of a regular polygon around 0, the first at the top and the others clockwise, n x
+    2.
+    """
     angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def top_features(components: np.ndarray, component: int, n_features: int) -> np.ndarray:
-    """The features that set a component apart, by their distance from the mean over the other components.
+    """The features that set a component apart, by their distance from the mean over the other
+    components.
 
-    Not the largest entries: where the data have an offset, those are the same features in every component.
+    Not the largest entries: where the data have an offset, those are the same features in every
+    component.
     """
     others = mean_of_others(components, component)
     return np.argsort(-np.abs(components[:, component] - others), kind="stable")[:n_features]
 
 
 def top_features_table(data: Named, best: Decomposition, n_features: int = 20) -> pd.DataFrame:
-    """The features that set each component apart, those that do so most first, with intervals where there are any."""
+    """The features that set each component apart, those that do so most first, with intervals where
+    there are any.
+    """
     low, high = (
-        best.posterior.components.interval(LEVEL) if best.posterior else 2 * [np.full_like(best.components, np.nan)]
+        best.posterior.components.interval(LEVEL)
+        if best.posterior
+        else 2 * [np.full_like(best.components, np.nan)]
     )
-    w, rows = best.components, []
+    w = best.components
+    rows = []
     for k, name in enumerate(component_names(best)):
         tops = top_features(w, k, n_features)
-        rows += [(name, data.feature_names[i], w[i, k], low[i, k], high[i, k], mean_of_others(w, k)[i]) for i in tops]
-    return pd.DataFrame(rows, columns=["component", "feature", "value", "low", "high", "mean_of_others"])
+        rows += [
+            (name, data.feature_names[i], w[i, k], low[i, k], high[i, k], mean_of_others(w, k)[i])
+            for i in tops
+        ]
+    return pd.DataFrame(
+        rows, columns=["component", "feature", "value", "low", "high", "mean_of_others"]
+    )
 
 
 def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
@@ -84,10 +105,14 @@ def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
 
 
 def noise(data: Named, best: Decomposition) -> pd.DataFrame:
-    """source, noise, sd, low, high: the last three from the posterior, NaN for a point estimate; degrees_of_freedom."""
+    """source, noise, sd, low, high: the last three from the posterior, NaN for a point estimate;
+    degrees_of_freedom.
+    """
     factor = best.posterior and best.posterior.noise
     sd, (low, high) = (factor.sd, factor.interval(LEVEL)) if factor else (np.nan, (np.nan, np.nan))
-    table = pd.DataFrame({"source": data.names, "noise": best.noise, "sd": sd, "low": low, "high": high})
+    table = pd.DataFrame(
+        {"source": data.names, "noise": best.noise, "sd": sd, "low": low, "high": high}
+    )
     if best.model is not None and best.model.degrees_of_freedom is not None:
         table["degrees_of_freedom"] = best.model.degrees_of_freedom
     return table
@@ -100,14 +125,22 @@ def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame
     if model is None:
         return found
     if model.feature_precision is not None:
-        found["feature_noise"] = pd.DataFrame({"feature": data.feature_names, "times": model.feature_precision**-0.5})
+        found["feature_noise"] = pd.DataFrame(
+            {"feature": data.feature_names, "times": model.feature_precision**-0.5}
+        )
     if model.sample_precision is not None:
-        sources = [name for name, samples in zip(data.names, data.sample_names, strict=True) for _ in samples]
+        sources = [
+            name
+            for name, samples in zip(data.names, data.sample_names, strict=True)
+            for _ in samples
+        ]
         samples = [sample for samples in data.sample_names for sample in samples]
         times = model.sample_precision**-0.5
         found["sample_noise"] = pd.DataFrame({"source": sources, "sample": samples, "times": times})
     if model.offsets is not None and model.offsets_sd is not None:
-        rows = pd.MultiIndex.from_product([data.names, data.feature_names], names=["source", "feature"])
+        rows = pd.MultiIndex.from_product(
+            [data.names, data.feature_names], names=["source", "feature"]
+        )
         offsets = {"offset": model.offsets.ravel(), "sd": model.offsets_sd.ravel()}
         found["offsets"] = pd.DataFrame(offsets, rows).reset_index()
     if best.options.get("alpha0") == LEARNED:
@@ -116,7 +149,7 @@ def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame
 
 
 def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
-    """source, total and a column for each component; shares as in fits/variance.py."""
+    """source, total and a column for each component; shares as in analysis/variance.py."""
     table = by_component(shares, data.names, "source")
     table.insert(0, "total", shares.sum(axis=1))
     return table.reset_index()
@@ -124,7 +157,11 @@ def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
 
 def consensus(best: Decomposition, found: Consensus) -> pd.DataFrame:
     """What the restarts agree on, one row a component."""
-    columns = {"share": found.share, "spread": found.spread, "likeness_to_best": match(found.result, best)[1]}
+    columns = {
+        "share": found.share,
+        "spread": found.spread,
+        "likeness_to_best": match(found.result, best)[1],
+    }
     return pd.DataFrame({"component": component_names(best), **columns})
 
 
@@ -143,7 +180,10 @@ def restarts(results: list[Decomposition]) -> pd.DataFrame:
 
 def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
     """The sources and their noise, in text cells."""
-    columns = {"Source": list(data.names), "Samples": [f"{len(names):,}" for names in data.sample_names]}
+    columns = {
+        "Source": list(data.names),
+        "Samples": [f"{len(names):,}" for names in data.sample_names],
+    }
     if any(data.n_missing):
         columns["Missing entries"] = [f"{n:,}" for n in data.n_missing]
     if best.noise is not None:
@@ -178,7 +218,13 @@ def harmless(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a ' before every text that a spreadsheet would run as a formula."""
 
     def quoted(value: Any) -> Any:
-        return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+        return (
+            f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+        )
 
-    texts = {name: table[name].map(quoted) for name in table if not pd.api.types.is_numeric_dtype(table[name])}
+    texts = {
+        name: table[name].map(quoted)
+        for name in table
+        if not pd.api.types.is_numeric_dtype(table[name])
+    }
     return table.assign(**texts).rename(index=quoted)

@@ -1,4 +1,6 @@
-"""What a fit found, in plain words: written once, as sections, and shown as Markdown, a web page or plain text."""
+"""What a fit found, in plain words: written once, as sections, and shown as Markdown, a web page or
+plain text.
+"""
 
 import re
 import textwrap
@@ -10,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from bjmd import __version__
+from bjmd.analysis.check import Finding
+from bjmd.analysis.matching import ALIKE, similarities
 from bjmd.checks import count
-from bjmd.fits import registry
-from bjmd.fits.check import Finding
-from bjmd.fits.decomposition import ALL_VANISHED, Decomposition
-from bjmd.fits.matching import ALIKE, similarities
+from bjmd.inference import registry
 from bjmd.report import interactive, pages, tables
 from bjmd.report.tables import Named
+from bjmd.results.decomposition import ALL_VANISHED, Decomposition
 
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
@@ -44,24 +46,44 @@ def title(data: Named, results: list[Decomposition]) -> str:
 
 
 def sections(
-    data: Named, results: list[Decomposition], notes: Sequence[str], files: Mapping[str, str],
-    findings: Sequence[Finding] | None = None, more: Mapping[str, pd.DataFrame] | None = None,
-) -> list[Section]:  # fmt: skip
+    data: Named,
+    results: list[Decomposition],
+    notes: Sequence[str],
+    files: Mapping[str, str],
+    findings: Sequence[Finding] | None = None,
+    more: Mapping[str, pd.DataFrame] | None = None,
+) -> list[Section]:
     """Everything there is to say about the restarts of one fit, best first.
 
-    `notes` are sentences about the data, `files` says what each file holds, `findings` are about the best restart, and
-    `more` has the tables that the fit alone does not tell, by name.
+    `notes` are sentences about the data, `files` says what each file holds, `findings` are about
+    the best restart, and `more` has the tables that the fit alone does not tell, by name.
     """
-    best, more = results[0], more or {}
-    noise, pictures = [*_about_noise(data, best)], ("noise", "feature_noise", "offsets")
+    best = results[0]
+    more = more or {}
+    noise = [*_about_noise(data, best)]
+    pictures = ("noise", "feature_noise", "offsets")
     return [
         Section("What was fitted", [*_fitted(data, results), *notes]),
-        Section("Sources and noise", noise, tables.sources_as_text(data, best), pictures, brief=True),
+        Section(
+            "Sources and noise", noise, tables.sources_as_text(data, best), pictures, brief=True
+        ),
         *([] if findings is None else [about_check(findings)]),
-        Section("Components", _about_components(best), tables.components_as_text(data, best), ("components",)),
+        Section(
+            "Components",
+            _about_components(best),
+            tables.components_as_text(data, best),
+            ("components",),
+        ),
         *(_about_more(name, table) for name, table in more.items()),
-        Section("Memberships", _about_memberships(best), None, ("memberships", "membership_bars", "simplex")),
-        Section("Restarts", _about_restarts(results), None, ("convergence", "stability"), brief=True),
+        Section(
+            "Memberships",
+            _about_memberships(best),
+            None,
+            ("memberships", "membership_bars", "simplex"),
+        ),
+        Section(
+            "Restarts", _about_restarts(results), None, ("convergence", "stability"), brief=True
+        ),
         Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])),
     ]
 
@@ -70,11 +92,16 @@ def about_check(findings: Sequence[Finding]) -> Section:
     """What contradicts the model, and then what does not."""
     alarms = [finding for finding in findings if finding.alarm]
     calm = " ".join(finding.sentence for finding in findings if not finding.alarm)
-    words = [finding.sentence for finding in alarms] or ["Nothing in the residuals contradicts the model."]
+    words = [finding.sentence for finding in alarms] or [
+        "Nothing in the residuals contradicts the model."
+    ]
     return Section(
-        "Does the model suit the data?", [*words, *([calm] if calm else [])], None,
-        tuple(figure_of(finding) for finding in alarms), brief=bool(alarms),
-    )  # fmt: skip
+        "Does the model suit the data?",
+        [*words, *([calm] if calm else [])],
+        None,
+        tuple(figure_of(finding) for finding in alarms),
+        brief=bool(alarms),
+    )
 
 
 def figure_of(finding: Finding) -> str:
@@ -115,15 +142,21 @@ def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
     indent = sum(widths) + 2 * len(widths)
     for row in rows:
         start = "".join(f"{cell:<{w}}  " for cell, w in zip(row, widths, strict=False))
-        yield textwrap.fill(row[-1], max(width, indent + 30), initial_indent=start, subsequent_indent=" " * indent)
+        yield textwrap.fill(
+            row[-1], max(width, indent + 30), initial_indent=start, subsequent_indent=" " * indent
+        )
 
 
 def page(
-    heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes], charts: Mapping[str, dict] | None = None
+    heading: str,
+    parts: Iterable[Section],
+    pngs: Mapping[str, bytes],
+    charts: Mapping[str, dict] | None = None,
 ) -> str:
     """The text as one web page.
 
-    `pngs` has the bytes of the figures that were drawn, `charts` the content of interactive ones to stand below them.
+    `pngs` has the bytes of the figures that were drawn, `charts` the content of interactive ones to
+    stand below them.
     """
     library = interactive.d3() if charts else None
     body = []
@@ -154,15 +187,19 @@ def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
         "the features. Every sample is a mixture of the components, and its memberships are the shares of that mixture."
     ]
     if any(data.n_missing):
-        n_missing, n_entries = sum(data.n_missing), n_samples * len(data.feature_names)
+        n_missing = sum(data.n_missing)
+        n_entries = n_samples * len(data.feature_names)
         share = f"{n_missing:,} of {n_entries:,} entries ({100 * n_missing / n_entries:.2g} %)"
         words.append(f"{share} are missing. The fit treats them as unknown.")
     return words
 
 
 def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
-    """Sentences about noise, by feature and sample and robust, about offsets and a learned Dirichlet."""
-    method, found = registry.get(best.method), tables.beyond_the_paper(data, best)
+    """Sentences about noise, by feature and sample and robust, about offsets and a learned
+    Dirichlet.
+    """
+    method = registry.get(best.method)
+    found = tables.beyond_the_paper(data, best)
     if best.noise is None:
         yield f"{method.label} has no noise model."
     elif method.concatenate:
@@ -173,7 +210,9 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
             low, high = table["times"].quantile([0.05, 0.95])
             top = table.nlargest(5, "times")
             labels = top[what] + (" of " + top["source"] if what == "sample" else "")
-            names = ", ".join(f"{name} ({times:.2g})" for name, times in zip(labels, top["times"], strict=True))
+            names = ", ".join(
+                f"{name} ({times:.2g})" for name, times in zip(labels, top["times"], strict=True)
+            )
             yield (
                 f"The noise differs by {what}: nine in ten {what}s have between {low:.2g} and {high:.2g} times the "
                 f"noise of their source. The noisiest are {names}."
@@ -181,14 +220,19 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     if best.model is not None and best.model.degrees_of_freedom is not None:
         nus = best.model.degrees_of_freedom
         each = ", ".join(f"{nu:.2g} in {name}" for name, nu in zip(data.names, nus, strict=True))
-        effect = "outliers are down-weighted" if nus.min() < NEARLY_NORMAL else "it is as good as normal"
+        effect = (
+            "outliers are down-weighted" if nus.min() < NEARLY_NORMAL else "it is as good as normal"
+        )
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in found:
         table = found["offsets"]
         squares = (table["offset"] ** 2).groupby(table["source"], sort=False).mean()
         sizes = [f"{square**0.5:.2g} in {name}" for name, square in squares.items()]
         top = table.loc[table["offset"].abs().nlargest(5).index]
-        largest = (f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})" for row in top.itertuples())
+        largest = (
+            f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})"
+            for row in top.itertuples()
+        )
         yield (
             f"The offsets are of the size {', '.join(sizes)} (root mean square); the largest are {', '.join(largest)}. "
             "Where a kind of sample is found in one source only, its offsets take up part of what sets that kind apart."
@@ -224,7 +268,9 @@ def _about_components(best: Decomposition) -> list[str]:
 def _about_more(name: str, table: pd.DataFrame) -> Section:
     """A table of numbers with the picture of its name."""
     table = table[table["q_value"] < 0.05][:30] if name == "associations" else table
-    cells = table.astype({table.columns[0]: str}).map(lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}")
+    cells = table.astype({table.columns[0]: str}).map(
+        lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}"
+    )
     cells = cells.rename(columns=lambda column: str(column).replace("_", " "))
     return Section(name.replace("_", " ").capitalize(), [_ABOUT[name]["text"]], cells, (name,))
 
@@ -233,25 +279,33 @@ def _about_memberships(best: Decomposition) -> list[str]:
     if all(np.allclose(h.sum(axis=0), 1) for h in best.memberships):
         return []
     label = registry.get(best.method).label
-    return [f"The memberships of {label} do not sum to 1. The figures scale them so that they do; the tables do not."]
+    return [
+        f"The memberships of {label} do not sum to 1. The figures scale them so that they do; the tables do not."
+    ]
 
 
 def _about_restarts(results: list[Decomposition]) -> list[str]:
-    best, others = results[0], results[1:]
+    best = results[0]
+    others = results[1:]
     words = []
     if not best.converged:
         care = f"Take care: the best restart did not converge ({best.reason})"
         words.append(f"{care}. Let it run longer before you rely on it.")
     if not others:
         how = "converged" if best.converged else "did not converge"
-        return [*words, f"There was only one restart, and it {how}. Run several to see whether they agree."]
+        return [
+            *words,
+            f"There was only one restart, and it {how}. Run several to see whether they agree.",
+        ]
     tolerances = [result.options.get("tol", 0.0) for result in results]
     if n_further := sum(tol < max(tolerances) for tol in tolerances):  # a search
         words.append(
             f"The best {n_further} of {len(results)} starts were run further, and the best of them much further; "
             "restarts.tsv says how far. All are counted here."
         )
-    words.append(f"{_of(sum(result.converged for result in results), len(results), 'restart')} converged.")
+    words.append(
+        f"{_of(sum(result.converged for result in results), len(results), 'restart')} converged."
+    )
     alike = similarities(results)
     words.append(
         f"{_of(int((alike.min(axis=1) >= ALIKE).sum()), len(others), 'other restart')} found the same components as "

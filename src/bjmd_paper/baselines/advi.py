@@ -1,12 +1,13 @@
 """The paper's VI-BJMD: mean-field ADVI on the model written in PyMC (docs/derivation.md, 6).
 
-ADVI maps every unknown to the real line, approximates the posterior there by independent normals, and follows noisy
-gradients of the ELBO.  The ELBO never settles, so the paper stops when the memberships do:
+ADVI maps every unknown to the real line, approximates the posterior there by independent normals,
+and follows noisy gradients of the ELBO.  The ELBO never settles, so the paper stops when the
+memberships do:
 
     max_c ||H_new^(c) - H_old^(c)||_F^2 / ||H_old^(c)||_F^2 < tau,     looked at every L iterations.
 
-The likelihood enters through its sufficient statistics.  With all samples side by side, s2_j the variance of
-sample j's source and V = diag(1/s2_j), it is
+The likelihood enters through its sufficient statistics.  With all samples side by side, s2_j the
+variance of sample j's source and V = diag(1/s2_j), it is
 
     sum_c RSS_c / s2_c = sum_c ||X^(c)||^2 / s2_c - 2 <X (VH), W> + <W'W, H'(VH)>      (H is samples x components here)
 
@@ -29,12 +30,12 @@ from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition, FittedModel
-from bjmd.fits.posterior import LogNormal, Normal, Posterior
+from bjmd.inference import loop
 from bjmd.inference.map import update_components
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
+from bjmd.results.decomposition import Decomposition, FittedModel
+from bjmd.results.posterior import LogNormal, Normal, Posterior
 
 N_DRAWS = 200
 """Draws from q(H) for the means and standard deviations of the memberships."""
@@ -44,16 +45,25 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float = Priors.lambda_, a0: float = Priors.a0, b0: float = Priors.b0, tol: float = 1e-4,
-    check_every: int = 1000, max_iterations: int = 150_000, precision: Literal["float32", "float64"] = "float32",
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_,
+    a0: float = Priors.a0,
+    b0: float = Priors.b0,
+    tol: float = 1e-4,
+    check_every: int = 1000,
+    max_iterations: int = 150_000,
+    precision: Literal["float32", "float64"] = "float32",
     watch: loop.Watch | None = None,
-) -> Decomposition:  # fmt: skip
+) -> Decomposition:
     """Fit by ADVI; tol is the paper's tau and check_every its L.
 
-    The trace is minus the ELBO, averaged over every check_every iterations of one draw each; the objective is its last
-    entry.  history has the relative change of the memberships.
-    Ctrl-C ends the fit early and keeps what there is, marked as not converged.
+    The trace is minus the ELBO, averaged over every check_every iterations of one draw each; the
+    objective is its last entry.  history has the relative change of the memberships. Ctrl-C ends
+    the fit early and keeps what there is, marked as not converged.
     """
     priors = Priors(alpha0, lambda_, a0, b0)
     positive_number("tol", tol, least=0)
@@ -61,7 +71,9 @@ def fit(
     whole_number("max_iterations", max_iterations, least=1)
     one_of("precision", precision, ("float32", "float64"))
     if n_components == 1:
-        raise InputError("ADVI needs at least 2 components, for a simplex of one has nothing to infer; use cavi-bjmd")
+        raise InputError(
+            "ADVI needs at least 2 components, for a simplex of one has nothing to infer; use cavi-bjmd"
+        )
 
     with (
         _ONE_AT_A_TIME,
@@ -74,7 +86,8 @@ def fit(
         approximation = _Approximation(inference, model, sources)
         centre = approximation.centre()
         seen: list[Mapping[str, Any]] = []
-        converged, reason = False, f"stopped at max_iterations = {max_iterations}"
+        converged = False
+        reason = f"stopped at max_iterations = {max_iterations}"
         done = 0
         while done < max_iterations:
             asked = min(check_every, max_iterations - done)
@@ -84,32 +97,50 @@ def fit(
                 raise FitError(
                     f"ADVI diverged within {done + asked} iterations; rescale the data or the priors"
                 ) from None
-            previous, centre = centre, approximation.centre()
+            previous = centre
+            centre = approximation.centre()
             change = _relative_change(previous, centre)
-            seen.append({"relative_change": change} | dict(watch(centre) if watch is not None else {}))
+            seen.append(
+                {"relative_change": change} | dict(watch(centre) if watch is not None else {})
+            )
             got = len(inference.hist) - done
             done += got
             bar.update(got)
             if not np.isfinite(change):
-                raise FitError(f"ADVI diverged within {done} iterations; rescale the data or the priors")
+                raise FitError(
+                    f"ADVI diverged within {done} iterations; rescale the data or the priors"
+                )
             if got < asked:  # PyMC catches Ctrl-C and returns what it has
                 reason = f"interrupted after {done} iterations"
                 break
             if change < tol:
-                converged, reason = True, f"memberships changed by less than tol = {tol:g} in iteration {done}"
+                converged = True
+                reason = f"memberships changed by less than tol = {tol:g} in iteration {done}"
                 break
         if done == 0:
             raise KeyboardInterrupt
         memberships, memberships_sd = approximation.memberships(np.random.default_rng(seed))
-        components, log_variances = Normal(*approximation.moments("W")), LogNormal(*approximation.moments("s2"))
-    trace = np.array([block.mean() for block in np.split(inference.hist, range(check_every, done, check_every))])
+        components = Normal(*approximation.moments("W"))
+        log_variances = LogNormal(*approximation.moments("s2"))
+    trace = np.array(
+        [block.mean() for block in np.split(inference.hist, range(check_every, done, check_every))]
+    )
     columns = [Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)]
     return Decomposition(
-        components=components.mean, memberships=memberships, noise=np.exp(0.5 * log_variances.log_mean),
-        objective=float(trace[-1]), trace=trace, converged=converged, reason=reason, trace_step=check_every,
-        history=loop.series(seen), posterior=Posterior(components, columns, log_variances),
-        model=FittedModel(np.array([priors.dirichlet(n_components)] * len(sources)), np.array([a0, b0])),
-    )  # fmt: skip
+        components=components.mean,
+        memberships=memberships,
+        noise=np.exp(0.5 * log_variances.log_mean),
+        objective=float(trace[-1]),
+        trace=trace,
+        converged=converged,
+        reason=reason,
+        trace_step=check_every,
+        history=loop.series(seen),
+        posterior=Posterior(components, columns, log_variances),
+        model=FittedModel(
+            np.array([priors.dirichlet(n_components)] * len(sources)), np.array([a0, b0])
+        ),
+    )
 
 
 def build_model(sources, n_components, priors):
@@ -132,22 +163,34 @@ def build_model(sources, n_components, priors):
         if scipy.sparse.issparse(data):
             from pytensor import sparse
 
-            product = sparse.structured_dot(sparse.as_sparse_variable(scipy.sparse.csc_matrix(data)), weighted)
+            product = sparse.structured_dot(
+                sparse.as_sparse_variable(scipy.sparse.csc_matrix(data)), weighted
+            )
         else:
             product = pt.dot(pt.constant(data), weighted)
-        weighted_rss = pt.sum(norms / s2) - 2 * pt.sum(product * w) + pt.sum(pt.dot(w.T, w) * pt.dot(h.T, weighted))
-        pm.Potential("likelihood", -0.5 * weighted_rss - 0.5 * pt.sum(n_entries * pt.log(2 * np.pi * s2)))
+        weighted_rss = (
+            pt.sum(norms / s2)
+            - 2 * pt.sum(product * w)
+            + pt.sum(pt.dot(w.T, w) * pt.dot(h.T, weighted))
+        )
+        pm.Potential(
+            "likelihood", -0.5 * weighted_rss - 0.5 * pt.sum(n_entries * pt.log(2 * np.pi * s2))
+        )
     return model
 
 
 def _start(sources, n_components, priors, seed):
-    """The start of the other methods, drawn halfway to the middle of the simplex, the W that fits it, and s2 to match.
+    """The start of the other methods, drawn halfway to the middle of the simplex, the W that fits
+    it, and s2 to match.
 
-    PyMC's own start (W = 0, all memberships equal, s2 at its prior's mode) is a saddle point, which steps of about
-    0.001 take tens of thousands of iterations to leave.
+    PyMC's own start (W = 0, all memberships equal, s2 at its prior's mode) is a saddle point, which
+    steps of about 0.001 take tens of thousands of iterations to leave.
     """
     rng = np.random.default_rng(seed)
-    columns = [0.5 * random_memberships(n_components, n, rng) + 0.5 / n_components for n in sources.n_samples]
+    columns = [
+        0.5 * random_memberships(n_components, n, rng) + 0.5 / n_components
+        for n in sources.n_samples
+    ]
     variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
     ridge_variance = np.full((n_components, sources.n_features), priors.lambda_**2)
     views = [View(x, 0) for x in sources.matrices]
@@ -164,41 +207,58 @@ class _Approximation:
         self._group = inference.approx.groups[0]
         self._n_samples = sources.n_samples
         value = model.rvs_to_values[model["H"]]
-        self._to_simplex = pytensor.function([value], model.rvs_to_transforms[model["H"]].backward(value))
+        self._to_simplex = pytensor.function(
+            [value], model.rvs_to_transforms[model["H"]].backward(value)
+        )
 
     def moments(self, name):
         """Mean and sd of an unknown on the real line."""
-        _, where, shape, _ = next(entry for key, entry in self._group.ordering.items() if key.startswith(name))
-        flat = (self._group.params_dict[parameter].get_value()[where] for parameter in ("mu", "rho"))
+        _, where, shape, _ = next(
+            entry for key, entry in self._group.ordering.items() if key.startswith(name)
+        )
+        flat = (
+            self._group.params_dict[parameter].get_value()[where] for parameter in ("mu", "rho")
+        )
         mean, rho = (part.reshape(shape).astype(float) for part in flat)
         return mean, np.logaddexp(0, rho)
 
     def centre(self):
-        """The centre of q(H) on the simplex, components x samples, by source: cheap, for looks along the way."""
+        """The centre of q(H) on the simplex, components x samples, by source: cheap, for looks
+        along the way.
+        """
         return self._by_source(self._on_simplex(self.moments("H")[0]))
 
     def memberships(self, rng):
-        """Mean and sd of q(H) by source, from N_DRAWS draws: the simplex transform has no closed moments."""
+        """Mean and sd of q(H) by source, from N_DRAWS draws: the simplex transform has no closed
+        moments.
+        """
         mean, sd = self.moments("H")
         total = squares = 0.0
         for _ in range(N_DRAWS):
             draw = self._on_simplex(mean + sd * rng.standard_normal(mean.shape))
-            total, squares = total + draw, squares + draw**2
+            total = total + draw
+            squares = squares + draw**2
         expected = total / N_DRAWS
         spread = np.sqrt(np.maximum(squares / N_DRAWS - expected**2, 0) * N_DRAWS / (N_DRAWS - 1))
         return self._by_source(expected), self._by_source(spread)
 
     def _on_simplex(self, unconstrained):
-        return self._to_simplex(unconstrained.astype(self._group.params_dict["mu"].dtype)).astype(float)
+        return self._to_simplex(unconstrained.astype(self._group.params_dict["mu"].dtype)).astype(
+            float
+        )
 
     def _by_source(self, rows):
-        return [np.ascontiguousarray(block.T) for block in np.split(rows, np.cumsum(self._n_samples)[:-1])]
+        return [
+            np.ascontiguousarray(block.T)
+            for block in np.split(rows, np.cumsum(self._n_samples)[:-1])
+        ]
 
 
 def _advance(inference, n, pytensor):
     """n more iterations; the step is compiled by the first call alone."""
     if inference.state is None:
-        # The excluded rewrite would fold a scalar into X(VH) for the gradient and so compute the product twice.
+        # The excluded rewrite would fold a scalar into X(VH) for the gradient and so compute the
+        # product twice.
         mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
         inference.fit(n, progressbar=False, compile_kwargs={"mode": mode})
     else:
@@ -211,13 +271,17 @@ def _relative_change(previous, current):
 
 @contextmanager
 def _quiet_pymc():
-    """PyMC and PyTensor, with their advice on compilers and BLAS and their progress messages kept off the screen."""
+    """PyMC and PyTensor, with their advice on compilers and BLAS and their progress messages kept
+    off the screen.
+    """
     with warnings.catch_warnings(action="ignore"):
         try:
             import pymc
             import pytensor
         except ImportError:
-            raise InputError("ADVI needs PyMC, which is not installed; install bjmd[advi], or use cavi-bjmd") from None
+            raise InputError(
+                "ADVI needs PyMC, which is not installed; install bjmd[advi], or use cavi-bjmd"
+            ) from None
         loggers = [logging.getLogger(name) for name in ("pymc", "pytensor")]
         levels = [logger.level for logger in loggers]
         for logger in loggers:

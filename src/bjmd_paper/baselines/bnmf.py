@@ -2,20 +2,23 @@
 
     X = WH + noise,   noise ~ N(0, s2),   w_ik ~ Exponential(rate_w),   h_kj ~ Exponential(rate_h),   s2 ~ IG(a0, b0)
 
-Given everything else, one entry of a factor has the density of a rectified Gaussian (factor_updates.py).  Rows
-of W are independent given H, and columns of H given W, so a sweep needs each product with the data once.  Then
+Given everything else, one entry of a factor has the density of a rectified Gaussian
+(factor_updates.py).  Rows of W are independent given H, and columns of H given W, so a sweep needs
+each product with the data once.  Then
 
     s2 ~ IG(a0 + MN/2, b0 + RSS/2).
 
 gibbs  starts near joint NMF's solution, draws all these in turn, and then a scale s of every component, for s w_k and
-       h_k / s: the data leave it free, and single entries hardly move it.  Returns the means after the burn-in.
+       h_k / s: the data leave it free, and single entries hardly move it.  Returns the means after
+       the burn-in.
 icm    takes the mode of each instead, max(q/p, 0) and (b0 + RSS/2) / (a0 + MN/2 + 1); its objective never rises.
 
 The objective is the negative log joint up to terms that no unknown enters,
 
     RSS / (2 s2) + (MN/2 + a0 + 1) ln s2 + b0 / s2 + rate_w sum w + rate_h sum h.
 
-Under gibbs the trace holds it at every draw, and at the end, as the objective, at the posterior means.
+Under gibbs the trace holds it at every draw, and at the end, as the objective, at the posterior
+means.
 """
 
 from copy import copy
@@ -28,32 +31,46 @@ from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
+from bjmd.inference import loop
 from bjmd.model import Priors, noise_terms, residual_sum_of_squares
+from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
 from bjmd_paper.baselines.factor_updates import draw_factor, improve_factor
 
 START_TOLERANCE = 1e-5
-"""Of joint NMF: on Yale B chains from there mix as those from its very end, but not those from 1e-4 (R-hat 2.3)."""
+"""Of joint NMF: on Yale B chains from there mix as those from its very end, but not those from 1e-4
+(R-hat 2.3).
+"""
 MIXED = 1.1
 """The draws count as mixed when the split R-hat of the noise is below this."""
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, mode: Literal["gibbs", "icm"] = "gibbs",
-    rate_w: float = 1.0, rate_h: float = 1.0, a0: float = Priors.a0, b0: float = Priors.b0, burn_in: int = 200,
-    n_draws: int = 300, tol: float = 1e-5, max_sweeps: int = 1000,
-) -> Decomposition:  # fmt: skip
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    mode: Literal["gibbs", "icm"] = "gibbs",
+    rate_w: float = 1.0,
+    rate_h: float = 1.0,
+    a0: float = Priors.a0,
+    b0: float = Priors.b0,
+    burn_in: int = 200,
+    n_draws: int = 300,
+    tol: float = 1e-5,
+    max_sweeps: int = 1000,
+) -> Decomposition:
     """Fit from one start: near joint NMF's solution for gibbs, random for icm.
 
-    gibbs leaves out `burn_in` sweeps and averages the next `n_draws`; icm stops when the objective's relative change in
-    a sweep is at most `tol`, or at `max_sweeps`.
+    gibbs leaves out `burn_in` sweeps and averages the next `n_draws`; icm stops when the
+    objective's relative change in a sweep is at most `tol`, or at `max_sweeps`.
     """
     priors = Priors(a0=a0, b0=b0)
     for name, value in {"rate_w": rate_w, "rate_h": rate_h}.items():
         positive_number(name, value)
-    chain = Chain(sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h))
+    chain = Chain(
+        sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h)
+    )
     if one_of("mode", mode, ("gibbs", "icm")) == "gibbs":
         chain.begin(joint_nmf.fit(sources, n_components, seed=seed, tol=START_TOLERANCE))
         return gibbs(chain, burn_in, n_draws)
@@ -64,21 +81,31 @@ def gibbs(chain, burn_in, n_draws):
     for name, value, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
         whole_number(name, value, least)
     trace = [chain.sweep(draw=True) for _ in range(burn_in)]
-    wt, h, variances = np.zeros_like(chain.wt), np.zeros_like(chain.h), []
+    wt = np.zeros_like(chain.wt)
+    h = np.zeros_like(chain.h)
+    variances = []
     for _ in range(n_draws):
         trace.append(chain.sweep(draw=True))
         wt += chain.wt / n_draws
         h += chain.h / n_draws
         variances.append(chain.s2)
     s2 = np.mean(variances)
-    r_hat, of_joint = split_r_hat(np.array(variances)), split_r_hat(np.array(trace[burn_in:]))
-    rss = residual_sum_of_squares(chain.squared_norm, wt @ wt.T, components_times_data(wt, chain.x), h)
+    r_hat = split_r_hat(np.array(variances))
+    of_joint = split_r_hat(np.array(trace[burn_in:]))
+    rss = residual_sum_of_squares(
+        chain.squared_norm, wt @ wt.T, components_times_data(wt, chain.x), h
+    )
     trace.append(chain.objective(wt, h, s2, rss))
     mixing = f"split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; of the log joint {of_joint:.3f}"
     return Decomposition(
-        components=np.ascontiguousarray(wt.T), memberships=[h], noise=np.sqrt([s2]), objective=trace[-1],
-        trace=np.array(trace), converged=bool(r_hat < MIXED), reason=f"took {burn_in} + {n_draws} sweeps; {mixing}",
-    )  # fmt: skip
+        components=np.ascontiguousarray(wt.T),
+        memberships=[h],
+        noise=np.sqrt([s2]),
+        objective=trace[-1],
+        trace=np.array(trace),
+        converged=bool(r_hat < MIXED),
+        reason=f"took {burn_in} + {n_draws} sweeps; {mixing}",
+    )
 
 
 class ConditionalModes:
@@ -92,7 +119,8 @@ class ConditionalModes:
 
     def sweep(self, chain):
         after = copy(chain)  # which moves in place
-        after.wt, after.h = chain.wt.copy(), chain.h.copy()
+        after.wt = chain.wt.copy()
+        after.h = chain.h.copy()
         return after, after.sweep(draw=False)
 
     def memberships(self, chain):
@@ -107,7 +135,10 @@ class Chain:
 
     def __init__(self, sources, n_components, rng, priors, rate_w, rate_h):
         (self.x,), (self.squared_norm,) = sources.matrices, sources.squared_norms
-        self.rng, self.priors, self.rate_w, self.rate_h = rng, priors, rate_w, rate_h
+        self.rng = rng
+        self.priors = priors
+        self.rate_w = rate_w
+        self.rate_h = rate_h
         n_features, n_samples = self.x.shape
         self.n_entries = n_features * n_samples
         # W and H share the mean of the data evenly
@@ -118,7 +149,8 @@ class Chain:
 
     def begin(self, found):
         """Go to a solution of joint NMF."""
-        self.wt, self.h = np.ascontiguousarray(found.components.T), found.memberships[0].copy()
+        self.wt = np.ascontiguousarray(found.components.T)
+        self.h = found.memberships[0].copy()
         self.s2 = (2 * self.priors.b0 + found.objective) / (2 * self.priors.a0 + self.n_entries + 2)
 
     def sweep(self, draw):
@@ -126,33 +158,43 @@ class Chain:
         update = partial(draw_factor, rng=self.rng) if draw else partial(improve_factor, passes=1)
         products = data_times_memberships(self.x, self.h)
         update(self.h @ self.h.T / self.s2, products / self.s2, self.rate_w, self.wt)
-        gram, projection = self.wt @ self.wt.T, components_times_data(self.wt, self.x)
+        gram = self.wt @ self.wt.T
+        projection = components_times_data(self.wt, self.x)
         update(gram / self.s2, projection / self.s2, self.rate_h, self.h)
         rss = residual_sum_of_squares(self.squared_norm, gram, projection, self.h)
-        shape, rate = self.priors.a0 + 0.5 * self.n_entries, self.priors.b0 + 0.5 * rss
+        shape = self.priors.a0 + 0.5 * self.n_entries
+        rate = self.priors.b0 + 0.5 * rss
         self.s2 = rate / (self.rng.standard_gamma(shape) if draw else shape + 1)
         if draw:
             sums = self.rate_w * self.wt.sum(axis=1), self.rate_h * self.h.sum(axis=1)
             scale = draw_scales(*sums, self.x.shape[0] - self.x.shape[1], self.rng)[:, None]
-            self.wt, self.h = scale * self.wt, self.h / scale
+            self.wt = scale * self.wt
+            self.h = self.h / scale
         objective = self.objective(self.wt, self.h, self.s2, rss)
         if not np.isfinite(objective):
             raise FitError(f"the log joint became {-objective}; rescale the data or the priors")
         return objective
 
     def objective(self, wt, h, s2, rss):
-        return noise_terms(rss, s2, self.n_entries, self.priors) + self.rate_w * wt.sum() + self.rate_h * h.sum()
+        return (
+            noise_terms(rss, s2, self.n_entries, self.priors)
+            + self.rate_w * wt.sum()
+            + self.rate_h * h.sum()
+        )
 
 
 def draw_scales(a, b, power, rng):
     """A scale s of every component, one step of a chain for (s w_k, h_k / s) that starts at s = 1.
 
-    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp(power u - a e^u - b e^-u): the change
-    of volume, with power = M - N, and the priors.  The normal at its mode is proposed; a Metropolis step corrects it.
+    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp(power u - a e^u - b
+    e^-u): the change of volume, with power = M - N, and the priors.  The normal at its mode is
+    proposed; a Metropolis step corrects it.
     """
     root = np.sqrt(power**2 + 4 * a * b)  # both forms are the positive zero of power - a s + b / s
     mode = np.log((power + root) / (2 * a) if power > 0 else 2 * b / (root - power))
-    new = mode + rng.standard_normal(len(a)) / np.sqrt(root)  # the curvature there is a s + b / s = root
+    new = mode + rng.standard_normal(len(a)) / np.sqrt(
+        root
+    )  # the curvature there is a s + b / s = root
 
     def log_ratio(u):
         return power * u - a * np.exp(u) - b * np.exp(-u) + 0.5 * root * (u - mode) ** 2
@@ -162,7 +204,9 @@ def draw_scales(a, b, power, rng):
 
 
 def split_r_hat(draws):
-    """The potential scale reduction of one chain cut into halves: near 1 when both saw the same distribution."""
+    """The potential scale reduction of one chain cut into halves: near 1 when both saw the same
+    distribution.
+    """
     n = len(draws) // 2
     halves = draws[:n], draws[-n:]
     within = np.mean([half.var(ddof=1) for half in halves])

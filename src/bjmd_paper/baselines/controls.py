@@ -1,4 +1,5 @@
-"""The control `random`: memberships that never saw the data, so that a reader sees where the score begins.
+"""The control `random`: memberships that never saw the data, so that a reader sees where the score
+begins.
 
 Columns of H are drawn uniformly from the simplex.  W is the least-squares W for them, which makes the error
 ||X - WH||^2 comparable with that of the other methods.
@@ -8,8 +9,8 @@ import numpy as np
 
 from bjmd.data.products import components_times_data
 from bjmd.data.sources import Sources
-from bjmd.fits.decomposition import Decomposition
 from bjmd.model import residual_sum_of_squares
+from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.semi_nmf import least_squares_components
 
 
@@ -19,8 +20,15 @@ def fit(sources: Sources, n_components: int, *, seed: int) -> Decomposition:
     rng = np.random.default_rng(seed)
     h = np.ascontiguousarray(rng.dirichlet(np.ones(n_components), x.shape[1]).T)
     wt = least_squares_components(x, h)
-    error = residual_sum_of_squares(sources.squared_norms[0], wt @ wt.T, components_times_data(wt, x), h)
+    error = residual_sum_of_squares(
+        sources.squared_norms[0], wt @ wt.T, components_times_data(wt, x), h
+    )
     return Decomposition(
-        components=np.ascontiguousarray(wt.T), memberships=[h], noise=None, objective=error, trace=np.array([error]),
-        converged=True, reason="drawn at random, not fitted",
-    )  # fmt: skip
+        components=np.ascontiguousarray(wt.T),
+        memberships=[h],
+        noise=None,
+        objective=error,
+        trace=np.array([error]),
+        converged=True,
+        reason="drawn at random, not fitted",
+    )

@@ -1,16 +1,19 @@
-"""One factor of a non-negative decomposition with the other fixed: every entry in turn, at its mode or drawn.
+"""One factor of a non-negative decomposition with the other fixed: every entry in turn, at its mode
+or drawn.
 
-The columns of a are independent of each other, and one entry has, given the rest of its column, the density
+The columns of a are independent of each other, and one entry has, given the rest of its column, the
+density
 
     exp(-p a^2 / 2 + q a),  a >= 0,      p = P_kk,      q = L_k - sum_{m != k} P_km a_m - rate.
 
-With P and L from least squares and rate 0, the modes max(q/p, 0) are a pass of hierarchical alternating least squares.
-Columns go in blocks of lanes, so that q is one vector operation a component.
+With P and L from least squares and rate 0, the modes max(q/p, 0) are a pass of hierarchical
+alternating least squares. Columns go in blocks of lanes, so that q is one vector operation a
+component.
 """
 
 import numpy as np
 
-from bjmd_numerics.lanes import LANES, compiled, load, store
+from bjmd.numerics.lanes import LANES, compiled, load, store
 
 NEARLY_FLAT = 1e-300
 """The least p: for a component that the other factor leaves empty the density is exponential."""
@@ -18,9 +21,13 @@ NEARLY_FLAT = 1e-300
 
 @compiled
 def improve_factor(precision, linear, rate, a, passes):
-    """Passes over the entries of a (K x n), each of which goes to its mode given the others; in place."""
+    """Passes over the entries of a (K x n), each of which goes to its mode given the others; in
+    place.
+    """
     size, n_columns = a.shape
-    block, b, q = np.empty((size, LANES)), np.empty((size, LANES)), np.empty(LANES)
+    block = np.empty((size, LANES))
+    b = np.empty((size, LANES))
+    q = np.empty(LANES)
     for first in range(0, n_columns, LANES):
         load(a, first, block)
         load(linear, first, b)
@@ -36,7 +43,9 @@ def improve_factor(precision, linear, rate, a, passes):
 def draw_factor(precision, linear, rate, a, rng):
     """One pass over the entries of a (K x n), each drawn given the others; in place."""
     size, n_columns = a.shape
-    block, b, q = np.empty((size, LANES)), np.empty((size, LANES)), np.empty(LANES)
+    block = np.empty((size, LANES))
+    b = np.empty((size, LANES))
+    q = np.empty(LANES)
     for first in range(0, n_columns, LANES):
         n_block = load(a, first, block)
         load(linear, first, b)
@@ -65,9 +74,10 @@ def _conditional(precision, b, rate, block, k, q):
 def rectified_gaussian(p, q, rng):
     """A draw from the density exp(-p a^2 / 2 + q a) on a >= 0, exact by rejection.
 
-    In units of the standard deviation it is a standard Gaussian above low = -q / sqrt(p), less low.  Up to low = 1/4
-    Gaussians are drawn until one is above.  Beyond, an exponential z of rate t = (low + sqrt(low^2 + 4)) / 2 is
-    accepted with chance exp(-(z + low - t)^2 / 2), where low - t = -1/t (Robert 1995); at least 3 of 4 are.
+    In units of the standard deviation it is a standard Gaussian above low = -q / sqrt(p), less low.
+    Up to low = 1/4 Gaussians are drawn until one is above.  Beyond, an exponential z of rate t =
+    (low + sqrt(low^2 + 4)) / 2 is accepted with chance exp(-(z + low - t)^2 / 2), where low - t =
+    -1/t (Robert 1995); at least 3 of 4 are.
     """
     sd = 1.0 / np.sqrt(p)
     low = -q * sd

@@ -2,9 +2,10 @@
 
     minimise  sum_c ||X^(c) - (W + V^(c)) H^(c)||^2 + lambda ||V^(c) H^(c)||^2      over W, V^(c), H^(c) >= 0
 
-It is the model of Yang and Michailidis (2016) that LIGER made known (Welch and others 2019).  V^(c) takes up what is
-particular to source c; the larger lambda, the less, and in the limit this is joint NMF.  A sweep improves every V^(c),
-then W, then every H^(c) as joint NMF does; each is a least-squares problem given the others, with
+It is the model of Yang and Michailidis (2016) that LIGER made known (Welch and others 2019).  V^(c)
+takes up what is particular to source c; the larger lambda, the less, and in the limit this is joint
+NMF.  A sweep improves every V^(c), then W, then every H^(c) as joint NMF does; each is a
+least-squares problem given the others, with
 
     V   Gram matrix (1 + lambda) HH',                         products (X - WH) H'
     W   Gram matrix sum_c HH',                                products sum_c (X - VH) H'
@@ -18,23 +19,35 @@ import numpy as np
 from bjmd.checks import positive_number
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
+from bjmd.inference import loop
 from bjmd.model import residual_sum_of_squares
+from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import semi_nmf
 from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.joint_nmf import PASSES, PATIENCE
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, lambda_: float = 5.0, tol: float = 1e-6, max_sweeps: int = 2000,
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    lambda_: float = 5.0,
+    tol: float = 1e-6,
+    max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
-) -> Decomposition:  # fmt: skip
+) -> Decomposition:
     """Fit from one random start, that of joint NMF; `lambda_` is LIGER's, and 5 its default."""
     positive_number("lambda_", lambda_)
     algorithm = IntegrativeNMF(sources, n_components, lambda_, np.random.default_rng(seed))
     return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="error", patience=PATIENCE, momentum_from=1
+        algorithm,
+        tol=tol,
+        max_sweeps=max_sweeps,
+        watch=watch,
+        objective="error",
+        patience=PATIENCE,
+        momentum_from=1,
     )
 
 
@@ -49,25 +62,38 @@ class IntegrativeNMF:
     """V, W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, n_components, lambda_, rng):
-        self.sources, self.n_components, self.lambda_, self.rng = sources, n_components, lambda_, rng
+        self.sources = sources
+        self.n_components = n_components
+        self.lambda_ = lambda_
+        self.rng = rng
 
     def start(self):
         matrices = self.sources.matrices
         shape = matrices[0].shape[0], sum(x.shape[1] for x in matrices)
-        scale = np.sqrt(sum(x.sum() for x in matrices) / (np.prod(shape, dtype=float) * self.n_components))
+        scale = np.sqrt(
+            sum(x.sum() for x in matrices) / (np.prod(shape, dtype=float) * self.n_components)
+        )
         wt, h = (scale * np.abs(self.rng.standard_normal((self.n_components, n))) for n in shape)
         return State(h, wt, tuple(np.zeros_like(wt) for _ in matrices))
 
     def sweep(self, state):
-        wt, vts, hs = state.wt.copy(), [vt.copy() for vt in state.vts], self.memberships(state)
+        wt = state.wt.copy()
+        vts = [vt.copy() for vt in state.vts]
+        hs = self.memberships(state)
         grams = [h @ h.T for h in hs]
-        products = [data_times_memberships(x, h) for x, h in zip(self.sources.matrices, hs, strict=True)]
+        products = [
+            data_times_memberships(x, h) for x, h in zip(self.sources.matrices, hs, strict=True)
+        ]
         for vt, gram, product in zip(vts, grams, products, strict=True):
             improve_factor((1 + self.lambda_) * gram, product - gram @ wt, 0.0, vt, PASSES)
-        left = sum(product - gram @ vt for vt, gram, product in zip(vts, grams, products, strict=True))
+        left = sum(
+            product - gram @ vt for vt, gram, product in zip(vts, grams, products, strict=True)
+        )
         improve_factor(sum(grams), left, 0.0, wt, PASSES)
         error = 0.0
-        for x, squared_norm, vt, h in zip(self.sources.matrices, self.sources.squared_norms, vts, hs, strict=True):
+        for x, squared_norm, vt, h in zip(
+            self.sources.matrices, self.sources.squared_norms, vts, hs, strict=True
+        ):
             gram = (wt + vt) @ (wt + vt).T + self.lambda_ * (vt @ vt.T)
             projection = components_times_data(wt + vt, x)
             improve_factor(gram, projection, 0.0, h, PASSES)

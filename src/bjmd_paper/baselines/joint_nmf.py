@@ -2,33 +2,49 @@
 
     minimise  ||X - WH||^2        over W >= 0, H >= 0,      X = [X^(1) ... X^(C)]
 
-A sweep improves W and then H by hierarchical alternating least squares: every entry in turn goes to its optimum given
-the others.  The products with the data are most of a sweep, so each serves for several such passes (Gillis and Glineur
-2012), and sweeps have momentum in ln H, as in semi-NMF.
+A sweep improves W and then H by hierarchical alternating least squares: every entry in turn goes to
+its optimum given the others.  The products with the data are most of a sweep, so each serves for
+several such passes (Gillis and Glineur 2012), and sweeps have momentum in ln H, as in semi-NMF.
 """
 
 import numpy as np
 
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
+from bjmd.inference import loop
 from bjmd.model import residual_sum_of_squares
+from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.semi_nmf import SemiNMF, State
 
-PASSES, PATIENCE = 5, 5
-"""Passes over a factor for each product with the data; small changes in a row that end a fit, as in semi-NMF."""
+PASSES = 5
+PATIENCE = 5
+"""Passes over a factor for each product with the data; small changes in a row that end a fit, as in
+semi-NMF.
+"""
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, tol: float = 1e-6, max_sweeps: int = 2000,
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    tol: float = 1e-6,
+    max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
-) -> Decomposition:  # fmt: skip
-    """Fit from one random start; stop when the error's relative change is at most `tol` five times in a row."""
+) -> Decomposition:
+    """Fit from one random start; stop when the error's relative change is at most `tol` five times
+    in a row.
+    """
     algorithm = JointNMF(sources, n_components, np.random.default_rng(seed))
     return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="error", patience=PATIENCE, momentum_from=1
+        algorithm,
+        tol=tol,
+        max_sweeps=max_sweeps,
+        watch=watch,
+        objective="error",
+        patience=PATIENCE,
+        momentum_from=1,
     )
 
 
@@ -37,7 +53,9 @@ class JointNMF(SemiNMF):
 
     def __init__(self, sources, n_components, rng):
         (x,) = sources.matrices
-        scale = np.sqrt(x.sum() / (x.shape[0] * x.shape[1] * n_components))  # W and H share the mean of the data evenly
+        scale = np.sqrt(
+            x.sum() / (x.shape[0] * x.shape[1] * n_components)
+        )  # W and H share the mean of the data evenly
         self.wt, h = (scale * np.abs(rng.standard_normal((n_components, n))) for n in x.shape)
         super().__init__(sources, h)
 
@@ -45,8 +63,10 @@ class JointNMF(SemiNMF):
         return State(self.h, self.wt)
 
     def sweep(self, state):
-        wt, h = state.wt.copy(), state.h.copy()
+        wt = state.wt.copy()
+        h = state.h.copy()
         improve_factor(h @ h.T, data_times_memberships(self.x, h), 0.0, wt, PASSES)
-        gram, projection = wt @ wt.T, components_times_data(wt, self.x)
+        gram = wt @ wt.T
+        projection = components_times_data(wt, self.x)
         improve_factor(gram, projection, 0.0, h, PASSES)
         return State(h, wt), residual_sum_of_squares(self.squared_norm, gram, projection, h)

@@ -2,19 +2,26 @@
 
     minimise  sum_j ||x_j - w_{k(j)}||^2        over centres w_k and assignments k(j)
 
-As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One start (k-means++) a seed.
+As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One start (k-means++) a
+seed.
 """
 
 import numpy as np
 
 from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
-from bjmd.fits.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition
 
 
-def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, max_sweeps: int = 300) -> Decomposition:
-    """Fit from one k-means++ start; stop when the centres' squared move is at most `tol` of the mean variance."""
-    from sklearn.cluster import KMeans  # a second or more, which other methods of this folder do without
+def fit(
+    sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, max_sweeps: int = 300
+) -> Decomposition:
+    """Fit from one k-means++ start; stop when the centres' squared move is at most `tol` of the
+    mean variance.
+    """
+    from sklearn.cluster import (
+        KMeans,
+    )  # a second or more, which other methods of this folder do without
 
     from bjmd_paper.baselines.quiet import no_convergence_warnings
 
@@ -25,14 +32,20 @@ def fit(sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, ma
     model = KMeans(n_components, n_init=1, random_state=seed % 2**32, tol=tol, max_iter=max_sweeps)
     with no_convergence_warnings():  # too few distinct samples leave empty clusters, as H shows
         model.fit(x.T)
-    converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
+    converged = False
+    reason = f"stopped at max_sweeps = {max_sweeps}"
     if model.n_iter_ < max_sweeps:
-        converged, reason = True, f"centres at rest (tol = {tol:g}) in sweep {model.n_iter_}"
+        converged = True
+        reason = f"centres at rest (tol = {tol:g}) in sweep {model.n_iter_}"
     return Decomposition(
-        components=np.ascontiguousarray(model.cluster_centers_.T), noise=None, converged=converged, reason=reason,
+        components=np.ascontiguousarray(model.cluster_centers_.T),
+        noise=None,
+        converged=converged,
+        reason=reason,
         memberships=[memberships(model.labels_, n_components)],
-        objective=float(model.inertia_), trace=np.array([model.inertia_]),
-    )  # fmt: skip
+        objective=float(model.inertia_),
+        trace=np.array([model.inertia_]),
+    )
 
 
 def memberships(labels, n_components):

@@ -1,38 +1,43 @@
 """JMD, and GLAD when there is one source: variational inference by Laplace approximations.
 
-The model is that of model.py without a prior on the noise: s2_c is a parameter.  q(W, H) is a product over rows w_i and
-columns h_j.  Each factor is the Gaussian at the mode of the expected log joint, with the inverse negative Hessian there
-as its covariance (docs/derivation.md, 7).
+The model is that of model.py without a prior on the noise: s2_c is a parameter.  q(W, H) is a
+product over rows w_i and columns h_j.  Each factor is the Gaussian at the mode of the expected log
+joint, with the inverse negative Hessian there as its covariance (docs/derivation.md, 7).
 
-Columns.  h = softmax(eta), and q is Gaussian in eta.  With G = E[W'W], b = E[W]'x, A = sum_k alpha0_k, the expected
-log joint as a density of eta (whose Jacobian turns the Dirichlet's alpha0 - 1 into alpha0) is
+Columns.  h = softmax(eta), and q is Gaussian in eta.  With G = E[W'W], b = E[W]'x, A = sum_k
+alpha0_k, the expected log joint as a density of eta (whose Jacobian turns the Dirichlet's alpha0 -
+1 into alpha0) is
 
     f(eta) = (b'h - h'Gh / 2) / s2 + sum_k alpha0_k ln h_k.
 
-It is concave in h, so its one mode is that of the interior-point solver with alpha = s2 alpha0, and there
+It is concave in h, so its one mode is that of the interior-point solver with alpha = s2 alpha0, and
+there
 
     Lambda = J G J / s2 + diag(alpha0) + A hh' - h alpha0' - alpha0 h',     J = diag(h) - hh',
 
-positive definite but for the direction 1, along which the softmax is constant.  Lambda + 11' is inverted instead:
-J removes what that adds, and det(Lambda + 11') is K times the determinant off that direction.  The moments linearise
-the softmax and expand ln h to second order:
+positive definite but for the direction 1, along which the softmax is constant.  Lambda + 11' is
+inverted instead: J removes what that adds, and det(Lambda + 11') is K times the determinant off
+that direction.  The moments linearise the softmax and expand ln h to second order:
 
     E[h] = h,   Cov[h] = V = J Lambda^-1 J,   E[sum_k alpha0_k ln h_k] = sum_k alpha0_k ln h_k - A tr(Lambda^-1 J) / 2.
 
-Rows.  |w| is smoothed to r(w) = sqrt(w^2 + eps^2), eps = smoothing * lambda.  With P = sum_c E[H H'] / s2_c and
-y = sum_c x_i E[H]' / s2_c,
+Rows.  |w| is smoothed to r(w) = sqrt(w^2 + eps^2), eps = smoothing * lambda.  With P = sum_c E[H
+H'] / s2_c and y = sum_c x_i E[H]' / s2_c,
 
     f(w) = y'w - w'Pw / 2 - sum_k r(w_k) / lambda,     S^-1 = P + diag(eps^2 / r(w)^3) / lambda,
 
     E[sum_k r(w_k)] = sum_k r(w_k) + S_kk eps^2 / r(w_k)^3 / 2.
 
-Noise.  s2_c = E||X - WH||^2 / (M N_c), where E||X - WH||^2 = ||X||^2 - 2 <E[W]'X, E[H]> + <G, E[HH']>.
+Noise.  s2_c = E||X - WH||^2 / (M N_c), where E||X - WH||^2 = ||X||^2 - 2 <E[W]'X, E[H]> + <G,
+E[HH']>.
 
-The objective is the negative ELBO with these moments.  It is an approximation, so it may rise between sweeps, and
-where it turns it hardly changes: hence the stopping rule asks for two small changes in a row.
+The objective is the negative ELBO with these moments.  It is an approximation, so it may rise
+between sweeps, and where it turns it hardly changes: hence the stopping rule asks for two small
+changes in a row.
 
-Sweeps creep, so they have momentum in ln h as long as the objective falls (bjmd/fits/momentum.py).  Where a plain sweep
-raises it, or momentum gains little, plain sweeps go on from there until the stopping rule holds for them.
+Sweeps creep, so they have momentum in ln h as long as the objective falls
+(bjmd/inference/momentum.py).  Where a plain sweep raises it, or momentum gains little, plain sweeps
+go on from there until the stopping rule holds for them.
 """
 
 from collections.abc import Sequence
@@ -45,19 +50,22 @@ from bjmd.checks import positive_number
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
-from bjmd.fits.momentum import exponentials, logarithms
-from bjmd.fits.posterior import Normal, Posterior
+from bjmd.inference import loop
+from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, residual_sum_of_squares
-from bjmd_numerics import simplex
-from bjmd_numerics.lanes import LANES, cholesky, compiled, invert_factor, load, solve, store
+from bjmd.numerics import simplex
+from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, solve, store
+from bjmd.results.decomposition import Decomposition
+from bjmd.results.posterior import Normal, Posterior
 
 NOISE_FLOOR = 1e-12
-"""The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit is perfect."""
+"""The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit
+is perfect.
+"""
 ROW_TOLERANCE = 1e-12
-"""A row is at its mode when the Newton step promises to raise f by less than this share of 1 + y'w."""
+"""A row is at its mode when the Newton step promises to raise f by less than this share of 1 + y'w.
+"""
 FAIR_PART = 0.1
 """The part of its promise, the slope of f along it, that a step must keep, or it is halved."""
 MAX_ROW_STEPS = 100
@@ -65,24 +73,46 @@ MAX_HALVINGS = 30
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float = Priors.lambda_, smoothing: float = 0.1, tol: float = 1e-5, max_sweeps: int = 1000,
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    alpha0: float | Sequence[float] = Priors.alpha0,
+    lambda_: float = Priors.lambda_,
+    smoothing: float = 0.1,
+    tol: float = 1e-5,
+    max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
-) -> Decomposition:  # fmt: skip
-    """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself twice in a row."""
+) -> Decomposition:
+    """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself
+    twice in a row.
+    """
     positive_number("smoothing", smoothing)
-    algorithm = LaplaceApproximation(sources, Priors(alpha0, lambda_), n_components, smoothing, seed)
+    algorithm = LaplaceApproximation(
+        sources, Priors(alpha0, lambda_), n_components, smoothing, seed
+    )
     sweep_on = partial(
-        loop.run, algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="approximate ELBO", patience=2
+        loop.run,
+        algorithm,
+        tol=tol,
+        max_sweeps=max_sweeps,
+        watch=watch,
+        objective="approximate ELBO",
+        patience=2,
     )
     course = loop.Course()
     approach = sweep_on(momentum_from=1, course=course)
     if len(approach.trace) == max_sweeps:
         return approach
-    n = len(approach.trace) - bool(course.end)  # the rise that ended it is the first of the plain sweeps
+    n = len(approach.trace) - bool(
+        course.end
+    )  # the rise that ended it is the first of the plain sweeps
     course = loop.Course(course.best, course.best, trace=course.trace[:n], undone=course.undone[:n])
     result = sweep_on(course=course, monotone=False)
-    watched = {name: np.concatenate([approach.history[name][:n], later]) for name, later in result.history.items()}
+    watched = {
+        name: np.concatenate([approach.history[name][:n], later])
+        for name, later in result.history.items()
+    }
     result.history = watched | {"undone": np.array(course.undone)}
     return result
 
@@ -114,13 +144,16 @@ class LaplaceApproximation:
     """Rows, columns and noise in turn (loop.Algorithm)."""
 
     def __init__(self, sources, priors, n_components, smoothing, seed):
-        self.sources, self.lambda_, self.seed = sources, priors.lambda_, seed
+        self.sources = sources
+        self.lambda_ = priors.lambda_
+        self.seed = seed
         self.alpha0 = priors.dirichlet(n_components)
         self.eps = smoothing * priors.lambda_
         self.mean_squares = _mean_squares(sources)
 
     def start(self):
-        n_components, rng = len(self.alpha0), np.random.default_rng(self.seed)
+        n_components = len(self.alpha0)
+        rng = np.random.default_rng(self.seed)
         return State(
             memberships=[random_memberships(n_components, n, rng) for n in self.sources.n_samples],
             spreads=[np.zeros((n_components, n_components)) for _ in self.sources.n_samples],
@@ -131,19 +164,30 @@ class LaplaceApproximation:
         )
 
     def sweep(self, state):
-        sources, s2 = self.sources, state.noise_variances
-        precision = sum((h @ h.T + v) / s for h, v, s in zip(state.memberships, state.spreads, s2, strict=True))
+        sources = self.sources
+        s2 = state.noise_variances
+        precision = sum(
+            (h @ h.T + v) / s for h, v, s in zip(state.memberships, state.spreads, s2, strict=True)
+        )
         linear = sum(
-            data_times_memberships(x, h) / s for x, h, s in zip(sources.matrices, state.memberships, s2, strict=True)
+            data_times_memberships(x, h) / s
+            for x, h, s in zip(sources.matrices, state.memberships, s2, strict=True)
         )
         wt = state.wt.copy()
-        row_spread, deviation, objective = approximate_rows(precision, linear, wt, self.lambda_, self.eps)
+        row_spread, deviation, objective = approximate_rows(
+            precision, linear, wt, self.lambda_, self.eps
+        )
 
         gram = wt @ wt.T + row_spread
-        columns, spreads, deviations, variances = [], [], [deviation], np.empty(len(sources))
+        columns = []
+        spreads = []
+        deviations = [deviation]
+        variances = np.empty(len(sources))
         for c, x in enumerate(sources.matrices):
             projection = components_times_data(wt, x)
-            solution = simplex.minimise(gram, projection, s2[c] * self.alpha0, start=state.columns[c])
+            solution = simplex.minimise(
+                gram, projection, s2[c] * self.alpha0, start=state.columns[c]
+            )
             spread, deviation, terms = approximate_columns(gram / s2[c], self.alpha0, solution.h)
             rss = residual_sum_of_squares(sources.squared_norms[c], gram, projection, solution.h)
             rss += np.vdot(gram, spread)
@@ -164,24 +208,31 @@ class LaplaceApproximation:
         components = np.ascontiguousarray(state.wt.T)
         posterior = Posterior(
             components=Normal(components, np.ascontiguousarray(of_components.T)),
-            memberships=[Normal(h, sd) for h, sd in zip(state.memberships, of_memberships, strict=True)],
+            memberships=[
+                Normal(h, sd) for h, sd in zip(state.memberships, of_memberships, strict=True)
+            ],
             noise=None,
         )
         return loop.Found(components, state.memberships, np.sqrt(state.noise_variances), posterior)
 
 
 def _mean_squares(sources):
-    mean_squares = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
+    mean_squares = np.array(sources.squared_norms) / (
+        sources.n_features * np.array(sources.n_samples)
+    )
     for name, value in zip(sources.names, mean_squares, strict=True):
         if value == 0:
-            raise InputError(f"source {name!r} is zero everywhere, so its noise cannot be estimated; leave it out")
+            raise InputError(
+                f"source {name!r} is zero everywhere, so its noise cannot be estimated; leave it out"
+            )
     return mean_squares
 
 
 def approximate_rows(precision, linear, wt, lambda_, eps):
     """q(w_i) for every row: overwrites wt (K x M), where the search starts, by the modes.
 
-    Returns sum_i S_i, the standard deviations (K x M), and what the rows put into the negative ELBO.
+    Returns sum_i S_i, the standard deviations (K x M), and what the rows put into the negative
+    ELBO.
     """
     spread, deviation, terms, failed = _approximate_rows(precision, linear, wt, lambda_, eps)
     if failed:
@@ -194,9 +245,12 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
 
 @compiled
 def _approximate_rows(precision, linear, wt, lambda_, eps):
-    """Newton's method in every row, a lane each, then the moments at the mode; also counts rows that missed it."""
+    """Newton's method in every row, a lane each, then the moments at the mode; also counts rows
+    that missed it.
+    """
     size, n_rows = linear.shape
-    spread, deviation = np.zeros_like(precision), np.empty_like(wt)
+    spread = np.zeros_like(precision)
+    deviation = np.empty_like(wt)
     lanes = min(LANES, n_rows)
     w = np.empty((size, lanes))
     y = np.empty((size, lanes))
@@ -236,8 +290,8 @@ def _climb_rows(precision, y, w, lambda_, eps, matrix):
 
         (P + diag(1 - u w/r) / (lambda r)) dw = gradient of f,      du = w/r - u + (1 - u w/r) dw / r,
 
-    which is Newton's step on f once u has settled, and leads uphill before.  f is strictly concave, so halving dw until
-    it raises f by a fair part of what it promises is safeguard enough.
+    which is Newton's step on f once u has settled, and leads uphill before.  f is strictly concave,
+    so halving dw until it raises f by a fair part of what it promises is safeguard enough.
     """
     size, lanes = w.shape
     u = w / np.sqrt(w * w + eps * eps)
@@ -285,7 +339,9 @@ def _climb_rows(precision, y, w, lambda_, eps, matrix):
 
 @compiled
 def _gain(precision, gradient, w, step, lambda_, eps, out):
-    """f(w + step) - f(w) in every lane, through differences so that it keeps its sign near the mode."""
+    """f(w + step) - f(w) in every lane, through differences so that it keeps its sign near the
+    mode.
+    """
     size, lanes = w.shape
     out[:] = 0.0
     for k in range(size):
@@ -313,17 +369,20 @@ def _add_to_diagonal(shared, diagonal, out):
 def approximate_columns(scaled_gram, alpha0, h):
     """q(h_j) for every column, a lane each, given its mode h (K x N) and G / s2.
 
-    Returns sum_j V_j, the standard deviations (K x N), and what the columns' prior and entropy put into the negative
-    ELBO; their likelihood is part of the source's E||X - WH||^2.
+    Returns sum_j V_j, the standard deviations (K x N), and what the columns' prior and entropy put
+    into the negative ELBO; their likelihood is part of the source's E||X - WH||^2.
     """
     size, n_columns = h.shape
-    spread, deviation = np.zeros_like(scaled_gram), np.empty_like(h)
+    spread = np.zeros_like(scaled_gram)
+    deviation = np.empty_like(h)
     lanes = min(LANES, n_columns)
     total = alpha0.sum()
     block = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
-    gram_h, through = np.empty((size, lanes)), np.empty((size, lanes))
-    inner, moved = np.empty(lanes), np.empty(lanes)
+    gram_h = np.empty((size, lanes))
+    through = np.empty((size, lanes))
+    inner = np.empty(lanes)
+    moved = np.empty(lanes)
     terms = 0.0
     for first in range(0, n_columns, lanes):
         n_block = load(h, first, block)
@@ -339,7 +398,9 @@ def approximate_columns(scaled_gram, alpha0, h):
             for p in range(k + 1):
                 for lane in range(lanes):
                     # (J G J)_kp = h_k h_p (G_kp - (Gh)_k - (Gh)_p + h'Gh)
-                    bend = scaled_gram[k, p] - gram_h[k, lane] - gram_h[p, lane] + inner[lane] + total
+                    bend = (
+                        scaled_gram[k, p] - gram_h[k, lane] - gram_h[p, lane] + inner[lane] + total
+                    )
                     matrix[k, p, lane] = (
                         block[k, lane] * block[p, lane] * bend
                         - block[k, lane] * alpha0[p]
@@ -352,12 +413,14 @@ def approximate_columns(scaled_gram, alpha0, h):
             for lane in range(n_block):
                 terms -= alpha0[k] * np.log(block[k, lane]) + np.log(matrix[k, k, lane])
         _invert(matrix)
-        # With S the inverse and t = Sh:  V_kp = h_k h_p (S_kp - t_k - t_p + h't),  tr(S J) = sum_k h_k (S_kk - t_k)
+        # With S the inverse and t = Sh:  V_kp = h_k h_p (S_kp - t_k - t_p + h't),  tr(S J) = sum_k
+        # h_k (S_kk - t_k)
         inner[:] = 0.0
         for k in range(size):
             through[k] = 0.0
             for p in range(size):
-                row, column = max(k, p), min(k, p)
+                row = max(k, p)
+                column = min(k, p)
                 for lane in range(lanes):
                     through[k, lane] += matrix[row, column, lane] * block[p, lane]
             for lane in range(lanes):
@@ -379,7 +442,8 @@ def approximate_columns(scaled_gram, alpha0, h):
 @compiled
 def _invert(factor):
     """Overwrite the lower triangle that `cholesky` left by that of the inverse matrix."""
-    size, lanes = factor.shape[0], factor.shape[2]
+    size = factor.shape[0]
+    lanes = factor.shape[2]
     invert_factor(factor)
     entry = np.empty(lanes)
     for k in range(size):

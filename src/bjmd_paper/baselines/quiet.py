@@ -1,7 +1,8 @@
 """scikit-learn without its ConvergenceWarning, in threads too.
 
-Python's warning filters belong to the whole process, so `warnings.catch_warnings` in two threads at once may leave them
-changed.  Here the first thread to enter sets the filter and the last one to leave restores what was there.
+Python's warning filters belong to the whole process, so `warnings.catch_warnings` in two threads at
+once may leave them changed.  Here the first thread to enter sets the filter and the last one to
+leave restores what was there.
 """
 
 import threading

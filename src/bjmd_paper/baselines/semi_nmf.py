@@ -7,8 +7,9 @@ One sweep, with A+ = (|A| + A)/2 and A- = (|A| - A)/2 the positive and negative 
     W = X H' (HH')^+                                        least squares; ^+ is the pseudo-inverse
     H = H * sqrt( (B+ + Q- H) / (B- + Q+ H) )               elementwise, B = W'X, Q = W'W
 
-Neither raises the error.  The start is theirs too: the 0/1 memberships of K-means, plus 0.2 so that nothing is stuck
-at zero.  The updates are slow near the end, so from sweep 10 on they have momentum in ln H (momentum.py).
+Neither raises the error.  The start is theirs too: the 0/1 memberships of K-means, plus 0.2 so that
+nothing is stuck at zero.  The updates are slow near the end, so from sweep 10 on they have momentum
+in ln H (momentum.py).
 """
 
 from dataclasses import dataclass, replace
@@ -17,28 +18,43 @@ import numpy as np
 
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
-from bjmd.fits import loop
-from bjmd.fits.decomposition import Decomposition
+from bjmd.inference import loop
 from bjmd.model import residual_sum_of_squares
-from bjmd_numerics.lanes import compiled
+from bjmd.numerics.lanes import compiled
+from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import kmeans
 
 START_OFFSET = 0.2
-MOMENTUM_FROM, PATIENCE = 10, 3
-"""Small changes in a row that end a fit: after momentum was undone a sweep or two gain little, and then more again."""
+MOMENTUM_FROM = 10
+PATIENCE = 3
+"""Small changes in a row that end a fit: after momentum was undone a sweep or two gain little, and
+then more again.
+"""
 
 
 def fit(
-    sources: Sources, n_components: int, *, seed: int, tol: float = 1e-5, max_sweeps: int = 1000,
+    sources: Sources,
+    n_components: int,
+    *,
+    seed: int,
+    tol: float = 1e-5,
+    max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
-) -> Decomposition:  # fmt: skip
-    """Fit from one K-means start; stop when the error's relative change is at most `tol` three times in a row."""
+) -> Decomposition:
+    """Fit from one K-means start; stop when the error's relative change is at most `tol` three
+    times in a row.
+    """
     (h,) = kmeans.fit(sources, n_components, seed=seed).memberships
     algorithm = SemiNMF(sources, h + START_OFFSET)
     return loop.run(
-        algorithm, tol=tol, max_sweeps=max_sweeps, watch=watch, objective="error", patience=PATIENCE,
+        algorithm,
+        tol=tol,
+        max_sweeps=max_sweeps,
+        watch=watch,
+        objective="error",
+        patience=PATIENCE,
         momentum_from=MOMENTUM_FROM,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Every sentence of the paper's result sections, as a test that could fail.
 
-The sentences are in sentences.toml, in the order of the paper.  Each module judges those of a section: its CLAIMS are
-functions of the `Evidence` that give an `Outcome`.
+The sentences are in sentences.toml, in the order of the paper.  Each module judges those of a
+section: its CLAIMS are functions of the `Evidence` that give an `Outcome`.
 """
 
 import tomllib
@@ -28,7 +28,17 @@ from bjmd_paper.claims import (
 from bjmd_paper.claims.evidence import Evidence
 from bjmd_paper.claims.rules import FAILS, HOLDS, SMALLER, UNTESTABLE
 
-MODULES = (convergence, noise, objectives, heterogeneity, speed, sweeps, real_data, features, conclusions)
+MODULES = (
+    convergence,
+    noise,
+    objectives,
+    heterogeneity,
+    speed,
+    sweeps,
+    real_data,
+    features,
+    conclusions,
+)
 COLUMNS = ["section", "id", "claim", "paper", "ours", "verdict", "own_table", "numbers"]
 SHORT = {"claim": "Claim", "paper": "Paper", "ours": "Ours", "verdict": "Verdict"}
 MORE = {"id": "No.", "own_table": "Paper's tables agree"}
@@ -90,15 +100,24 @@ def judge(evidence):
     """The verdict table: one row for each claim."""
     return pd.DataFrame(
         [
-            {"section": claim.section, "id": claim.id, "claim": claim.sentence, **asdict(claim(evidence))}
+            {
+                "section": claim.section,
+                "id": claim.id,
+                "claim": claim.sentence,
+                **asdict(claim(evidence)),
+            }
             for claim in claims()
         ]
     )[COLUMNS]
 
 
 def table(runs, draws, advi, features, feature_auc, families):
-    """The verdicts on a run; `runs` are the scores of its `families`, the others frames or lists of frames."""
-    evidence = Evidence(dict(zip(families, runs, strict=True)), *map(_joined, (draws, advi, features, feature_auc)))
+    """The verdicts on a run; `runs` are the scores of its `families`, the others frames or lists of
+    frames.
+    """
+    evidence = Evidence(
+        dict(zip(families, runs, strict=True)), *map(_joined, (draws, advi, features, feature_auc))
+    )
     verdicts = judge(evidence)
     return tables.Table(verdicts, shown(verdicts))
 
@@ -110,13 +129,18 @@ def _joined(frames):
 
 
 def shown(verdicts):
-    """What people read: the main claims on one screen, then all claims by section, then the numbers behind them."""
+    """What people read: the main claims on one screen, then all claims by section, then the numbers
+    behind them.
+    """
     main = verdicts["id"].isin([claim.id for claim in claims() if claim.main])
     named = verdicts.rename(columns=SHORT)
     parts = [_counts("All sentences", verdicts), _counts("The main claims", verdicts[main])]
     parts += [_marked(named[main][list(SHORT.values())]), " ".join(_text()["how_to_read"].split())]
     for title, rows in named.groupby("section", sort=False):
-        parts += [f"{title}:", _marked(rows.rename(columns=MORE)[[MORE["id"], *SHORT.values(), MORE["own_table"]]])]
+        parts += [
+            f"{title}:",
+            _marked(rows.rename(columns=MORE)[[MORE["id"], *SHORT.values(), MORE["own_table"]]]),
+        ]
     details = verdicts[verdicts["numbers"] != ""].rename(columns={**MORE, "numbers": "Numbers"})
     parts += ["The numbers behind the verdicts:", details[[MORE["id"], "Numbers"]]]
     return parts

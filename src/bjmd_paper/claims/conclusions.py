@@ -14,7 +14,9 @@ def advi_is_worse_on_real_data(evidence):
         both = (evidence.score(family, fit).mean() for fit in ("cavi-bjmd", "advi-bjmd"))
         return restart_effects(family, np.subtract, *both)
 
-    effects, lacking = found([lambda family=family: cell(family) for family in evidence.real_families()])
+    effects, lacking = found(
+        [lambda family=family: cell(family) for family in evidence.real_families()]
+    )
     return beats(effects).noting(lacking)
 
 

@@ -9,7 +9,8 @@ from bjmd_paper.claims import statistics
 from bjmd_paper.claims.rules import Claims, all_of, beats, fact, within
 from bjmd_paper.claims.statistics import Effect
 
-ELBO_FLAT, CHANGE_FLAT = 20_000, 80_000
+ELBO_FLAT = 20_000
+CHANGE_FLAT = 80_000
 """Where the text says that the ELBO and the relative change of H become stable."""
 FACTOR = 2
 """The paper says "around", and reads its numbers off a curve."""
@@ -23,7 +24,9 @@ def _elbo_flat(trace):
 
 
 def _change_flat(trace):
-    return statistics.settles(trace["iteration"], np.log(trace["change"].clip(lower=np.finfo(float).tiny)))
+    return statistics.settles(
+        trace["iteration"], np.log(trace["change"].clip(lower=np.finfo(float).tiny))
+    )
 
 
 def _stops(trace):
@@ -35,7 +38,11 @@ def _stops(trace):
 def _auc(trace, iteration):
     """The AUC in every source at the last look up to an iteration."""
     rows = trace[trace["iteration"] <= iteration]
-    return (rows if len(rows) else trace).iloc[-1 if len(rows) else 0][[f"auc_{c}" for c in SOURCES]].to_numpy(float)
+    return (
+        (rows if len(rows) else trace)
+        .iloc[-1 if len(rows) else 0][[f"auc_{c}" for c in SOURCES]]
+        .to_numpy(float)
+    )
 
 
 def final_auc(evidence):
@@ -47,7 +54,9 @@ def final_auc(evidence):
 def _gains(evidence, start, end=lambda trace: np.inf):
     """How much the AUC rises between two iterations that a function of the trace gives."""
     traces = evidence.traces()
-    rises = {draw: _auc(trace, end(trace)) - _auc(trace, start(trace)) for draw, trace in traces.items()}
+    rises = {
+        draw: _auc(trace, end(trace)) - _auc(trace, start(trace)) for draw, trace in traces.items()
+    }
     table = pd.DataFrame.from_dict(rises, orient="index")
     return [Effect(f"source {c}", table[c - 1]) for c in SOURCES]
 
@@ -67,7 +76,9 @@ def _noisier_is_worse(evidence, auc):
     printed = evidence.print_of("small", "cavi-bjmd")
     return beats(
         [
-            Effect(f"source {c} over {c + 1}", auc[c] - auc[c + 1], float(printed[c - 1] - printed[c]))
+            Effect(
+                f"source {c} over {c + 1}", auc[c] - auc[c + 1], float(printed[c - 1] - printed[c])
+            )
             for c in SOURCES[:-1]
         ]
     )
@@ -76,11 +87,14 @@ def _noisier_is_worse(evidence, auc):
 def auc_rises_after_the_elbo(evidence):
     after = beats(_gains(evidence, _elbo_flat))
     printed = beats(_gains(evidence, lambda trace: ELBO_FLAT)).ours
-    return replace(after, ours=f"{after.ours} once our ELBO is stable, {printed} from {ELBO_FLAT:,} on")
+    return replace(
+        after, ours=f"{after.ours} once our ELBO is stable, {printed} from {ELBO_FLAT:,} on"
+    )
 
 
 def change_stays_above_zero(evidence):
-    last, slopes = [], []
+    last = []
+    slopes = []
     for trace in evidence.traces().values():
         half = trace.iloc[len(trace) // 2 :]
         last.append(trace["change"].tail(20).median())

@@ -61,11 +61,18 @@ class Resampled:
 
     def mean(self):
         """The mean over the sources, as if it were one."""
-        return Resampled(self.point.mean(keepdims=True), self.samples.mean(axis=1, keepdims=True), ("",), self.chosen)
+        return Resampled(
+            self.point.mean(keepdims=True),
+            self.samples.mean(axis=1, keepdims=True),
+            ("",),
+            self.chosen,
+        )
 
 
 def best_of(several):
-    """The largest in each source, chosen again in every resample, so that chance helps the others and not us."""
+    """The largest in each source, chosen again in every resample, so that chance helps the others
+    and not us.
+    """
     return _picked(np.max, several)
 
 
@@ -74,7 +81,9 @@ def worst_of(several):
 
 
 def _picked(extreme, several):
-    point, samples = (extreme([getattr(one, name) for one in several], axis=0) for name in ("point", "samples"))
+    point, samples = (
+        extreme([getattr(one, name) for one in several], axis=0) for name in ("point", "samples")
+    )
     return Resampled(point, samples, several[0].names, several[0].chosen)
 
 
@@ -97,8 +106,11 @@ def restart_effects(label, function, *resampled, printed=None, form=points):
 
 
 def found(cells):
-    """Effects of all cells that the run has, and what it lacks; `cells` are functions, each of which may be missing."""
-    effects, lacking = [], []
+    """Effects of all cells that the run has, and what it lacks; `cells` are functions, each of
+    which may be missing.
+    """
+    effects = []
+    lacking = []
     for cell in cells:
         try:
             effects += cell()
@@ -111,7 +123,9 @@ def found(cells):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Restarts by family, draws of the synthetic data, traces of ADVI, the feature test, and the printed numbers."""
+    """Restarts by family, draws of the synthetic data, traces of ADVI, the feature test, and the
+    printed numbers.
+    """
 
     runs: dict[str, pd.DataFrame] = field(default_factory=dict)
     draws: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -142,8 +156,11 @@ class Evidence:
         return self._prints.get((family, ROWS.get(fit), column))
 
     def print_gap(self, family, one, other, column="auc"):
-        """The printed difference of two fits by source, or None; of times, the difference of the logarithms."""
-        first, second = self.print_of(family, one, column), self.print_of(family, other, column)
+        """The printed difference of two fits by source, or None; of times, the difference of the
+        logarithms.
+        """
+        first = self.print_of(family, one, column)
+        second = self.print_of(family, other, column)
         if first is None or second is None:
             return None
         return np.log(first / second) if column == "seconds" else first - second
@@ -164,7 +181,9 @@ class Evidence:
     def _curves(self, scale, fit, column):
         if (scale, fit) not in self._draws:
             raise Missing(f"draws of {fit} on the {scale} data")
-        wide = self._draws[scale, fit].pivot(index="draw", columns=["sigma3", "source"], values=column)
+        wide = self._draws[scale, fit].pivot(
+            index="draw", columns=["sigma3", "source"], values=column
+        )
         wide = wide.dropna().sort_index(axis=1)
         if len(wide) < 2:
             raise Missing(f"two draws of {fit} on the {scale} data")
@@ -175,7 +194,11 @@ class Evidence:
         wide = self.curves(scale, fit, column)
         if wide.columns.get_level_values("sigma3").nunique() < 4:
             raise Missing(f"a sweep over sigma3 of {fit} on the {scale} data")
-        return wide.T.groupby(level="sigma3").mean().T if source is None else wide.xs(source, axis=1, level="source")
+        return (
+            wide.T.groupby(level="sigma3").mean().T
+            if source is None
+            else wide.xs(source, axis=1, level="source")
+        )
 
     def at_table(self, scale, fit, column="auc"):
         """A row for each draw and a column for each source, at the sigma3 of the paper's tables."""
@@ -189,13 +212,19 @@ class Evidence:
         gap = (self.at_table(scale, one, column) - self.at_table(scale, other, column)).dropna()
         printed = self.print_gap(scale, one, other)
         return [
-            Effect(f"{label} source {c}".strip(), gap[c], None if printed is None else float(printed[i]))
+            Effect(
+                f"{label} source {c}".strip(),
+                gap[c],
+                None if printed is None else float(printed[i]),
+            )
             for i, c in enumerate(gap.columns)
         ]
 
     def time_ratios(self, scale, slow, fast):
         """The logarithm of the ratio of times, draw by draw, at the sigma3 of the tables."""
-        ratio = np.log(self.at_table(scale, slow, "seconds")[1] / self.at_table(scale, fast, "seconds")[1]).dropna()
+        ratio = np.log(
+            self.at_table(scale, slow, "seconds")[1] / self.at_table(scale, fast, "seconds")[1]
+        ).dropna()
         printed = self.print_gap(scale, slow, fast, "seconds")
         label = f"{slow} / {fast} on {scale}"
         return [Effect(label, ratio, None if printed is None else float(printed[0]), times)]
@@ -213,7 +242,9 @@ class Evidence:
         return table[table["fit"] == fit]
 
     def restarts(self, family, fit, column="auc"):
-        """The mean of a column over the best restarts in each source, and its resamples over the restarts."""
+        """The mean of a column over the best restarts in each source, and its resamples over the
+        restarts.
+        """
         key = family, fit, column
         if key not in self._kept:
             self._kept[key] = self._resampled(*key)
@@ -228,11 +259,15 @@ class Evidence:
         seed = [statistics.SEED, zlib.crc32(f"{family} {fit}".encode())]
         chosen = wide[first["chosen"].astype(bool)].to_numpy()
         samples = statistics.resample_best(first["objective"], wide, len(chosen), seed)
-        names = tuple(table.drop_duplicates("source").sort_values("source")["source_name"].astype(str))
+        names = tuple(
+            table.drop_duplicates("source").sort_values("source")["source_name"].astype(str)
+        )
         return Resampled(chosen.mean(axis=0), samples, names, chosen)
 
     def score(self, family, fit, *, matched=False):
-        """AUC of the memberships as they are or scaled to sum to one, whichever is better in the mean."""
+        """AUC of the memberships as they are or scaled to sum to one, whichever is better in the
+        mean.
+        """
         name = "matched" if matched else "auc"
         raw, scaled = (self.restarts(family, fit, name + end) for end in ("", "_scaled"))
         return scaled if scaled.point.mean() > raw.point.mean() else raw
@@ -267,4 +302,6 @@ class Evidence:
         """The trace of every draw, with rows in the order of the iterations."""
         if self.advi.empty or self.advi["draw"].nunique() < 2:
             raise Missing("traces of ADVI on two draws")
-        return {f"small {draw}": one.sort_values("iteration") for draw, one in self.advi.groupby("draw")}
+        return {
+            f"small {draw}": one.sort_values("iteration") for draw, one in self.advi.groupby("draw")
+        }

@@ -1,10 +1,23 @@
-"""What a noise level for each source is worth at the sigma3 of the paper's tables, and the tables themselves."""
+"""What a noise level for each source is worth at the sigma3 of the paper's tables, and the tables
+themselves.
+"""
 
 from functools import partial
 
 from bjmd_paper.claims.convergence import final_auc
 from bjmd_paper.claims.evidence import COMPETITORS, MODES, PAIRS, found, restart_effects
-from bjmd_paper.claims.rules import FAILS, UNTESTABLE, Claims, Missing, all_of, beats, fact, outcome, reached, within
+from bjmd_paper.claims.rules import (
+    FAILS,
+    UNTESTABLE,
+    Claims,
+    Missing,
+    all_of,
+    beats,
+    fact,
+    outcome,
+    reached,
+    within,
+)
 from bjmd_paper.claims.statistics import Effect
 from bjmd_paper.datasets import catalogue
 
@@ -14,7 +27,10 @@ TO_THE_END = ("JMD", "VI", "MAP")
 def _over(evidence, scale, pairs):
     """Beats for pairs of fits, {label: (one, other)}, in every source."""
     effects, lacking = found(
-        [lambda label=label, pair=pair: evidence.gaps(scale, *pair, label) for label, pair in pairs.items()]
+        [
+            lambda label=label, pair=pair: evidence.gaps(scale, *pair, label)
+            for label, pair in pairs.items()
+        ]
     )
     return beats(effects).noting(lacking)
 
@@ -25,7 +41,9 @@ def _aware(names):
 
 def every_aware_beats_every_blind(evidence):
     pairs = {
-        f"{one} over blind {other}": (PAIRS[one][0], PAIRS[other][1]) for one in TO_THE_END for other in TO_THE_END
+        f"{one} over blind {other}": (PAIRS[one][0], PAIRS[other][1])
+        for one in TO_THE_END
+        for other in TO_THE_END
     }
     return _over(evidence, "small", pairs)
 
@@ -35,7 +53,12 @@ def large_agrees_with_small(evidence):
     if UNTESTABLE in (small.verdict, large.verdict):
         raise Missing("both scales")
     same = (small.verdict == FAILS) == (large.verdict == FAILS)
-    return fact(same, "consistent", f"small: {small.verdict}; large: {large.verdict}", "the verdicts of H1a and L3")
+    return fact(
+        same,
+        "consistent",
+        f"small: {small.verdict}; large: {large.verdict}",
+        "the verdicts of H1a and L3",
+    )
 
 
 # the tables themselves
@@ -54,7 +77,9 @@ def _against_print(evidence, family, fit):
 
 
 def _drawn(evidence, scale, fit):
-    """AUCs by draw.  ADVI is slow and has few draws; on the large data it has one, with the closed form's spread."""
+    """AUCs by draw.  ADVI is slow and has few draws; on the large data it has one, with the closed
+    form's spread.
+    """
     try:
         return evidence.at_table(scale, fit)
     except Missing:
@@ -69,7 +94,12 @@ def _drawn(evidence, scale, fit):
 
 def _all_prints(evidence, fits, families=None):
     families = dict.fromkeys(evidence.printed["data"]) if families is None else families
-    cells = [(family, fit) for fit in fits for family in families if evidence.print_of(family, fit) is not None]
+    cells = [
+        (family, fit)
+        for fit in fits
+        for family in families
+        if evidence.print_of(family, fit) is not None
+    ]
     return found([lambda cell=cell: _against_print(evidence, *cell) for cell in cells])
 
 
@@ -94,34 +124,51 @@ def printed_rows_are_draws(evidence):
     fits = ("jmd", "glad", "cavi-bjmd", "cavi-catbjmd", "map-bjmd-printed", "map-catbjmd-printed")
     effects, lacking = _all_prints(evidence, fits, ("small", "large"))
     ends = [effect.interval(len(effects)) for effect in effects]
-    apart = [effect.label for effect, (low, high) in zip(effects, ends, strict=True) if low > 0 or high < 0]
+    apart = [
+        effect.label
+        for effect, (low, high) in zip(effects, ends, strict=True)
+        if low > 0 or high < 0
+    ]
     inside = len(effects) - len(apart)
-    numbers = ", ".join(f"{effect.label} {-effect.mean / effect.values.std():+.1f} sd" for effect in effects)
+    numbers = ", ".join(
+        f"{effect.label} {-effect.mean / effect.values.std():+.1f} sd" for effect in effects
+    )
     return fact(
-        not apart, "one draw", f"{inside} of {len(effects)} cells", f"print minus our mean, in sds of a draw: {numbers}"
+        not apart,
+        "one draw",
+        f"{inside} of {len(effects)} cells",
+        f"print minus our mean, in sds of a draw: {numbers}",
     ).noting(lacking)
 
 
 CLAIMS: Claims = {
     "H1a": lambda evidence: _over(evidence, "small", _aware(TO_THE_END)),
     "H1b": every_aware_beats_every_blind,
-    "H2a": lambda evidence: _over(evidence, "small", {"MAP": ("map-bjmd", "glad"), "VI": ("cavi-bjmd", "glad")}),
+    "H2a": lambda evidence: _over(
+        evidence, "small", {"MAP": ("map-bjmd", "glad"), "VI": ("cavi-bjmd", "glad")}
+    ),
     "H2b": lambda evidence: _over(evidence, "small", {"": ("map-bjmd", "jmd")}),
     "H2b-printed": lambda evidence: _over(evidence, "small", {"": ("map-bjmd-printed", "jmd")}),
     "H2c": lambda evidence: _over(evidence, "small", {"": ("cavi-bjmd", "jmd")}),
-    "H3": lambda evidence: within(evidence.gaps("small", "cavi-bjmd", "map-bjmd"), evidence.margins.about_the_same),
+    "H3": lambda evidence: within(
+        evidence.gaps("small", "cavi-bjmd", "map-bjmd"), evidence.margins.about_the_same
+    ),
     "H3-printed": lambda evidence: within(
         evidence.gaps("small", "cavi-bjmd", "map-bjmd-printed"), evidence.margins.about_the_same
     ),
     "L3": lambda evidence: _over(evidence, "large", _aware(("VI", "MAP"))),
     "L3-printed": lambda evidence: _over(evidence, "large", _aware(("MAP as printed",))),
     "L4": lambda evidence: _over(evidence, "large", {"": ("cavi-bjmd", "map-bjmd")}),
-    "L4-printed": lambda evidence: _over(evidence, "large", {"": ("cavi-bjmd", "map-bjmd-printed")}),
+    "L4-printed": lambda evidence: _over(
+        evidence, "large", {"": ("cavi-bjmd", "map-bjmd-printed")}
+    ),
     "L0": large_agrees_with_small,
     "P": _map_and_vi_are_reached,
     **{f"P-{fit}": partial(_reached, fit=fit) for fit in _PRINTED_FITS},
     **{
-        f"H1a-{name.replace(' ', '-')}": lambda evidence, name=name: _over(evidence, "small", _aware([name]))
+        f"H1a-{name.replace(' ', '-')}": lambda evidence, name=name: _over(
+            evidence, "small", _aware([name])
+        )
         for name in PAIRS
     },
     "P-draw": printed_rows_are_draws,

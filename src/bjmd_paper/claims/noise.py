@@ -11,7 +11,8 @@ from bjmd_paper.claims.statistics import Effect, percent
 
 def _errors(evidence, scale, fit):
     """The relative error of the noise sd in per cent, draw by draw."""
-    noise, truth = evidence.at_table(scale, fit, "noise"), evidence.at_table(scale, fit, "true_noise")
+    noise = evidence.at_table(scale, fit, "noise")
+    truth = evidence.at_table(scale, fit, "true_noise")
     error = 100 * (noise / truth - 1)
     return [Effect(f"{fit} source {c}", error[c], form=percent) for c in error.columns]
 
@@ -34,13 +35,16 @@ def _gap(evidence, family, one, other, label):
 
 
 def _printed_ratio(evidence, family, one, other):
-    first, second = evidence.print_of(family, one, "noise"), evidence.print_of(family, other, "noise")
+    first = evidence.print_of(family, one, "noise")
+    second = evidence.print_of(family, other, "noise")
     return None if first is None or second is None else 100 * (first / second - 1)
 
 
 def _consistent(evidence, vi, mode):
     families = evidence.real_families()
-    effects, lacking = found([lambda name=name: _gap(evidence, name, vi, mode, name) for name in families])
+    effects, lacking = found(
+        [lambda name=name: _gap(evidence, name, vi, mode, name) for name in families]
+    )
     return within(effects, evidence.margins.noise).noting(lacking)
 
 
@@ -48,11 +52,18 @@ def _table_is_reached(evidence, fit):
     inside = []
 
     def cells(family):
-        printed, ours = evidence.print_of(family, fit, "noise"), evidence.restarts(family, fit, "noise")
+        printed = evidence.print_of(family, fit, "noise")
+        ours = evidence.restarts(family, fit, "noise")
         inside.extend((ours.chosen.min(axis=0) <= printed) & (printed <= ours.chosen.max(axis=0)))
-        return restart_effects(family, lambda noise: 100 * (noise / printed - 1), ours, form=percent)
+        return restart_effects(
+            family, lambda noise: 100 * (noise / printed - 1), ours, form=percent
+        )
 
-    families = [name for name in evidence.real_families() if evidence.print_of(name, fit, "noise") is not None]
+    families = [
+        name
+        for name in evidence.real_families()
+        if evidence.print_of(name, fit, "noise") is not None
+    ]
     effects, lacking = found([lambda name=name: cells(name) for name in families])
     number = f"the printed digits lie in the range of our chosen runs in {int(np.sum(inside))} of {len(inside)} cells"
     return within(effects, evidence.margins.noise).noting(number).noting(lacking)
@@ -62,12 +73,17 @@ def side_is_noisier(evidence):
     def cell(fit):
         printed = evidence.print_of("yale-b", fit, "noise")
         noise = evidence.restarts("yale-b", fit, "noise")
-        values, point = (100 * (both[..., 1] / both[..., 0] - 1) for both in (noise.samples, noise.point))
+        values, point = (
+            100 * (both[..., 1] / both[..., 0] - 1) for both in (noise.samples, noise.point)
+        )
         print_ = None if printed is None else float(100 * (printed[1] / printed[0] - 1))
         return [Effect(fit, values, print_, percent, "restarts", float(point))]
 
     effects, lacking = found(
-        [lambda fit=fit: cell(fit) for fit in ("map-bjmd", "map-bjmd-printed", "cavi-bjmd", "advi-bjmd", "jmd")]
+        [
+            lambda fit=fit: cell(fit)
+            for fit in ("map-bjmd", "map-bjmd-printed", "cavi-bjmd", "advi-bjmd", "jmd")
+        ]
     )
     return beats(effects).noting(lacking)
 

@@ -7,7 +7,9 @@ from bjmd_paper.claims.rules import Claims, Missing, beats, fact
 from bjmd_paper.claims.statistics import Effect, nats
 from bjmd_paper.datasets.synthetic import SCALES
 
-THOUSANDS, FEW, LESS_THAN_TEN = 1000, 100, 10
+THOUSANDS = 1000
+FEW = 100
+LESS_THAN_TEN = 10
 """The orders of magnitude that the words "thousands", "a few" and "less than ten" stand for."""
 READING = (
     "ADVI's tolerance of 0.01 is read as per cent, as in the paper's figure; read as a fraction it stops after a few "
@@ -16,12 +18,18 @@ READING = (
 
 
 def _gain(evidence, scale, name):
-    """How much better the aware version's objective is at every sigma3, in nats for each entry of the data."""
+    """How much better the aware version's objective is at every sigma3, in nats for each entry of
+    the data.
+    """
     aware, blind = PAIRS[name]
     size = SCALES[scale]
     entries = 3 * size.n_features * size.samples_per_source
-    gain = (evidence.sweep(scale, blind, "objective") - evidence.sweep(scale, aware, "objective")).dropna() / entries
-    return [Effect(f"{name} on {scale} at sigma3 {level:g}", gain[level], form=nats) for level in gain]
+    gain = (
+        evidence.sweep(scale, blind, "objective") - evidence.sweep(scale, aware, "objective")
+    ).dropna() / entries
+    return [
+        Effect(f"{name} on {scale} at sigma3 {level:g}", gain[level], form=nats) for level in gain
+    ]
 
 
 def aware_objectives_are_better(evidence):
@@ -33,7 +41,10 @@ def aware_objectives_are_better(evidence):
 
 def few_sweeps(evidence):
     advi = evidence.fit_runs("small", "advi-bjmd")["iterations"]
-    most = {fit: evidence.at_table("small", fit, "most_iterations").to_numpy().max() for fit in ("jmd", "map-bjmd")}
+    most = {
+        fit: evidence.at_table("small", fit, "most_iterations").to_numpy().max()
+        for fit in ("jmd", "map-bjmd")
+    }
     return fact(
         advi.min() > THOUSANDS and max(most.values()) < FEW,
         "",
@@ -43,8 +54,13 @@ def few_sweeps(evidence):
 
 def _seconds_an_iteration(evidence, family, fits):
     rows = {fit: evidence.fit_runs(family, fit) for fit in fits}
-    each = {fit: 1000 * (table["seconds"] / table["iterations"]).mean() for fit, table in rows.items()}
-    return ", ".join(f"{fit} {value:.2g} ms" for fit, value in each.items()) + " for an iteration on the processor"
+    each = {
+        fit: 1000 * (table["seconds"] / table["iterations"]).mean() for fit, table in rows.items()
+    }
+    return (
+        ", ".join(f"{fit} {value:.2g} ms" for fit, value in each.items())
+        + " for an iteration on the processor"
+    )
 
 
 def vi_cat_runs_into_its_maximum(evidence):
@@ -63,7 +79,9 @@ def _steps(evidence, fits):
     return fact(
         all((one < LESS_THAN_TEN).all() for one in most.values()),
         "less than 10",
-        ", ".join(f"{fit} {one.median():.0f} (at most {one.max():.0f})" for fit, one in most.items()),
+        ", ".join(
+            f"{fit} {one.median():.0f} (at most {one.max():.0f})" for fit, one in most.items()
+        ),
         "median and maximum over draws of the most sweeps of a chosen run",
     )
 
@@ -89,7 +107,9 @@ def advi_runs_into_its_maximum(evidence):
 CLAIMS: Claims = {
     "O1": aware_objectives_are_better,
     "O2": few_sweeps,
-    "O3": lambda evidence: _seconds_an_iteration(evidence, "small", ("advi-bjmd", "jmd", "map-bjmd")),
+    "O3": lambda evidence: _seconds_an_iteration(
+        evidence, "small", ("advi-bjmd", "jmd", "map-bjmd")
+    ),
     "L1": vi_cat_runs_into_its_maximum,
     "L2": lambda evidence: _steps(evidence, ("map-bjmd-printed", "map-catbjmd-printed")),
     "L2-end": lambda evidence: _steps(evidence, ("map-bjmd", "map-catbjmd")),

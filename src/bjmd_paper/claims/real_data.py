@@ -1,6 +1,7 @@
 """The three real data sets, and what we add to them.
 
-Nothing but the start varies on real data, so intervals over restarts say nothing about other samples.
+Nothing but the start varies on real data, so intervals over restarts say nothing about other
+samples.
 """
 
 from functools import partial
@@ -8,7 +9,15 @@ from functools import partial
 import numpy as np
 
 from bjmd_paper.claims import heterogeneity, sweeps
-from bjmd_paper.claims.evidence import COMPETITORS, MORE_COMPETITORS, PAIRS, best_of, found, restart_effects, worst_of
+from bjmd_paper.claims.evidence import (
+    COMPETITORS,
+    MORE_COMPETITORS,
+    PAIRS,
+    best_of,
+    found,
+    restart_effects,
+    worst_of,
+)
 from bjmd_paper.claims.rules import (
     FAILS,
     HOLDS,
@@ -26,11 +35,14 @@ from bjmd_paper.claims.rules import (
 
 SINGULAR = 1 / np.sqrt(np.finfo(float).eps)
 """The condition number from which an inverse loses half of its digits."""
-BAYESIAN, OTHERS = ("bnmf", "cavi-bjmd", "map-bjmd"), ("kmeans", "jnmf", "semi-nmf")
+BAYESIAN = ("bnmf", "cavi-bjmd", "map-bjmd")
+OTHERS = ("kmeans", "jnmf", "semi-nmf")
 
 
 def _printed_over_best(evidence, family, fit, *, by_source):
-    """What the paper prints for one fit over the best of the others: in each source, or in the mean over them."""
+    """What the paper prints for one fit over the best of the others: in each source, or in the mean
+    over them.
+    """
     ours = evidence.print_of(family, fit)
     theirs = [evidence.print_of(family, other) for other in COMPETITORS]
     if ours is None or any(each is None for each in theirs):
@@ -40,7 +52,9 @@ def _printed_over_best(evidence, family, fit, *, by_source):
     return np.array([ours.mean() - np.max([each.mean() for each in theirs])])
 
 
-def over_best(evidence, family, fit, names=COMPETITORS, *, matched=False, by_source=False, label=None):
+def over_best(
+    evidence, family, fit, names=COMPETITORS, *, matched=False, by_source=False, label=None
+):
     """One fit over the best of the others, each in the score that is better for it."""
     ours = evidence.score(family, fit, matched=matched)
     best, theirs = evidence.best_competitor(family, names, matched=matched, by_source=by_source)
@@ -60,27 +74,48 @@ def _similar_or_better(evidence, fit, names=COMPETITORS, *, matched=False):
         by_source.append(f"{family} {' '.join(effect.form(effect.mean) for effect in each)}")
         return effects
 
-    effects, lacking = found([lambda family=family: cell(family) for family in evidence.real_families()])
+    effects, lacking = found(
+        [lambda family=family: cell(family) for family in evidence.real_families()]
+    )
     judged = at_least(effects, evidence.margins.similar)
-    return judged.noting(f"over the best other in each source: {', '.join(by_source)}").noting(lacking)
+    return judged.noting(f"over the best other in each source: {', '.join(by_source)}").noting(
+        lacking
+    )
 
 
 def vi_beats_semi_nmf_on_faces(evidence):
     pair = [evidence.score("yale-b", fit) for fit in ("cavi-bjmd", "semi-nmf")]
-    return beats(restart_effects("", np.subtract, *pair, printed=evidence.print_gap("yale-b", "cavi-bjmd", "semi-nmf")))
+    return beats(
+        restart_effects(
+            "", np.subtract, *pair, printed=evidence.print_gap("yale-b", "cavi-bjmd", "semi-nmf")
+        )
+    )
 
 
 def semi_nmf_is_not_robust(evidence):
-    ours, semi = evidence.score("3sources", "map-bjmd"), evidence.score("3sources", "semi-nmf")
+    ours = evidence.score("3sources", "map-bjmd")
+    semi = evidence.score("3sources", "semi-nmf")
     printed = evidence.print_gap("3sources", "map-bjmd", "semi-nmf")
     below = beats(
         restart_effects(
-            "", np.subtract, ours.mean(), semi.mean(), printed=None if printed is None else [printed.mean()]
+            "",
+            np.subtract,
+            ours.mean(),
+            semi.mean(),
+            printed=None if printed is None else [printed.mean()],
         )
     )
     condition = float(np.median(evidence.restarts("3sources", "semi-nmf", "condition").chosen))
-    raw, scaled = (evidence.restarts("3sources", "semi-nmf", name).point.mean() for name in ("auc", "auc_scaled"))
-    cause = fact(condition > SINGULAR, "", f"condition number {condition:.2g}", f"singular from {SINGULAR:.1e} on")
+    raw, scaled = (
+        evidence.restarts("3sources", "semi-nmf", name).point.mean()
+        for name in ("auc", "auc_scaled")
+    )
+    cause = fact(
+        condition > SINGULAR,
+        "",
+        f"condition number {condition:.2g}",
+        f"singular from {SINGULAR:.1e} on",
+    )
     return all_of(evidence, MAP_over_it=lambda _: below, the_inverse=lambda _: cause).noting(
         f"mean AUC of its memberships as they are {raw:.1f}, scaled to sum to one {scaled:.1f}"
     )
@@ -94,7 +129,8 @@ def _bayesian_over_others(evidence, family, *, matched=False):
     printed = None
     if not matched and all(each is not None for each in prints):
         printed = np.min(prints[: len(BAYESIAN)], axis=0) - np.max(prints[len(BAYESIAN) :], axis=0)
-    worst, best = worst_of([score(fit) for fit in BAYESIAN]), best_of([score(fit) for fit in OTHERS])
+    worst = worst_of([score(fit) for fit in BAYESIAN])
+    best = best_of([score(fit) for fit in OTHERS])
     means = ", ".join(f"{fit} {score(fit).point.mean():.1f}" for fit in (*BAYESIAN, *OTHERS))
     return beats(restart_effects("", np.subtract, worst, best, printed=printed)).noting(
         f"the worst Bayesian method over the best other; means {means}"
@@ -102,7 +138,9 @@ def _bayesian_over_others(evidence, family, *, matched=False):
 
 
 def vi_is_not_always_better(evidence):
-    synthetic = [outcome(claim, evidence) for claim in (sweeps.CLAIMS["E5"], heterogeneity.CLAIMS["L4"])]
+    synthetic = [
+        outcome(claim, evidence) for claim in (sweeps.CLAIMS["E5"], heterogeneity.CLAIMS["L4"])
+    ]
     if any(one.verdict == UNTESTABLE for one in synthetic):
         raise Missing("VI and MAP on synthetic data")
     effects, lacking = found(
@@ -123,14 +161,21 @@ def vi_is_not_always_better(evidence):
         _lower_in(effects),
         f"lower in {', '.join(below) or 'no source'}",
         "; ".join(
-            [f"synthetic: {', '.join(one.verdict for one in synthetic)}", *(effect.text() for effect in effects)]
+            [
+                f"synthetic: {', '.join(one.verdict for one in synthetic)}",
+                *(effect.text() for effect in effects),
+            ]
         ),
     ).noting(lacking)
 
 
 def _lower_in(effects):
     prints = [effect.printed for effect in effects if effect.printed is not None]
-    return f"lower in {sum(printed < 0 for printed in prints)} of {len(prints)} sources" if prints else ""
+    return (
+        f"lower in {sum(printed < 0 for printed in prints)} of {len(prints)} sources"
+        if prints
+        else ""
+    )
 
 
 def noise_by_source_matters(evidence):
@@ -140,7 +185,9 @@ def noise_by_source_matters(evidence):
         one, other = (evidence.score(family, fit) for fit in PAIRS[name])
         ratio = evidence.restarts(family, PAIRS[name][0], "noise").point
         gaps = " ".join(f"{gap:+.2f}" for gap in one.point - other.point)
-        by_source.append(f"{name} on {family} {gaps} (noise differs {ratio.max() / ratio.min():.2f} times)")
+        by_source.append(
+            f"{name} on {family} {gaps} (noise differs {ratio.max() / ratio.min():.2f} times)"
+        )
         return restart_effects(f"{name} on {family}", np.subtract, one.mean(), other.mean())
 
     cells = [(family, name) for family in evidence.real_families() for name in ("JMD", "VI", "MAP")]
@@ -162,8 +209,12 @@ CLAIMS: Claims = {
     "R4a": lambda evidence: _bayesian_over_others(evidence, "3sources"),
     "R4a-matched": lambda evidence: _bayesian_over_others(evidence, "3sources", matched=True),
     "R4-dense": lambda evidence: _bayesian_over_others(evidence, "yale-b"),
-    "R6": lambda evidence: beats(over_best(evidence, "metabric", "map-bjmd-printed", by_source=True, label="")),
-    "R6-489": lambda evidence: beats(over_best(evidence, "metabric-489", "map-bjmd", by_source=True, label="")),
+    "R6": lambda evidence: beats(
+        over_best(evidence, "metabric", "map-bjmd-printed", by_source=True, label="")
+    ),
+    "R6-489": lambda evidence: beats(
+        over_best(evidence, "metabric-489", "map-bjmd", by_source=True, label="")
+    ),
     "R7": lambda evidence: all_of(evidence, R6=CLAIMS["R6"]),
     "R9": vi_is_not_always_better,
     "X1": noise_by_source_matters,

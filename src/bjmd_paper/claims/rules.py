@@ -1,8 +1,9 @@
 """How an effect becomes one of four verdicts.
 
-A claim over several cells (sources, noise levels, data sets) has to hold in each of them, and its intervals are
-Bonferroni's.  "Much smaller than printed" is a convention: the whole interval of the mean effect lies below half of the
-printed one.  Margins come from the paper's own tables (`Margins`): what it calls the same there is the same here.
+A claim over several cells (sources, noise levels, data sets) has to hold in each of them, and its
+intervals are Bonferroni's.  "Much smaller than printed" is a convention: the whole interval of the
+mean effect lies below half of the printed one.  Margins come from the paper's own tables
+(`Margins`): what it calls the same there is the same here.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,9 @@ class Outcome:
     ours: str = ""
     numbers: str = ""
     own_table: str = ""
-    """Whether the paper's own tables support the sentence: yes, no, or empty if they do not speak of it."""
+    """Whether the paper's own tables support the sentence: yes, no, or empty if they do not speak
+    of it.
+    """
 
     def noting(self, text):
         return replace(self, numbers="; ".join(filter(None, [self.numbers, text])))
@@ -59,16 +62,24 @@ def beats(effects, least=0.0):
 
 def at_least(effects, margin):
     """No effect is below zero by more than the margin: similar or better."""
-    outcome = _judge(effects, lambda low, high: low >= -margin, lambda printed: printed >= -margin, -margin)
+    outcome = _judge(
+        effects, lambda low, high: low >= -margin, lambda printed: printed >= -margin, -margin
+    )
     better = "yes" if all(effect.interval(len(effects))[0] > 0 for effect in effects) else "no"
-    return outcome.noting(f"margin {effects[0].form(margin)}, without it (strictly better): {better}")
+    return outcome.noting(
+        f"margin {effects[0].form(margin)}, without it (strictly better): {better}"
+    )
 
 
 def within(effects, margin):
     """Every effect lies between minus and plus the margin: the same."""
     ends = [effect.interval(len(effects)) for effect in effects]
     inside = [-margin <= low and high <= margin for low, high in ends]
-    apart = [effect.label for effect, (low, high) in zip(effects, ends, strict=True) if low > 0 or high < 0]
+    apart = [
+        effect.label
+        for effect, (low, high) in zip(effects, ends, strict=True)
+        if low > 0 or high < 0
+    ]
     prints = [effect.printed for effect in effects if effect.printed is not None]
     largest = max(effects, key=lambda effect: abs(effect.mean))
     form = largest.form
@@ -106,8 +117,12 @@ def outcome(function, evidence):
 
 
 def all_of(evidence, **functions):
-    """A sentence of several parts: the worst of their verdicts, leaving out those that are not tested."""
-    parts = {name.replace("_", " "): outcome(function, evidence) for name, function in functions.items()}
+    """A sentence of several parts: the worst of their verdicts, leaving out those that are not
+    tested.
+    """
+    parts = {
+        name.replace("_", " "): outcome(function, evidence) for name, function in functions.items()
+    }
     tested = {name: part for name, part in parts.items() if part.verdict != UNTESTABLE}
     if not tested:
         return untestable("; ".join(dict.fromkeys(part.numbers for part in parts.values())))
@@ -123,7 +138,11 @@ def all_of(evidence, **functions):
 def _judge(effects, holds, print_holds, least):
     cells = len(effects)
     ends = [effect.interval(cells) for effect in effects]
-    missed = [(effect, high) for effect, (low, high) in zip(effects, ends, strict=True) if not holds(low, high)]
+    missed = [
+        (effect, high)
+        for effect, (low, high) in zip(effects, ends, strict=True)
+        if not holds(low, high)
+    ]
     prints = [effect for effect in effects if effect.printed is not None]
     mean = average(prints or effects)
     printed = mean.printed if mean else None
@@ -134,7 +153,9 @@ def _judge(effects, holds, print_holds, least):
         verdict = SMALLER
     else:
         verdict = HOLDS
-    low, high = mean.interval() if mean else (min(e.mean for e in effects), max(e.mean for e in effects))
+    low, high = (
+        mean.interval() if mean else (min(e.mean for e in effects), max(e.mean for e in effects))
+    )
     ours = between(form, low, high)
     if mean:
         ours = f"{form(mean.mean)} ({ours})"
@@ -184,21 +205,32 @@ class Margins:
 
     @cached_property
     def similar(self):
-        """The largest deficit of MAP or VI to a competitor in a source of real data, which it calls similar."""
+        """The largest deficit of MAP or VI to a competitor in a source of real data, which it calls
+        similar.
+        """
         real = self._auc.drop(index=["small", "large"], level="data")
-        deficit = real[list(self.competitors)].max(axis=1).to_numpy()[:, None] - real[["MAP-BJMD", "VI-BJMD"]]
+        deficit = (
+            real[list(self.competitors)].max(axis=1).to_numpy()[:, None]
+            - real[["MAP-BJMD", "VI-BJMD"]]
+        )
         return float(deficit.max().max())
 
     @cached_property
     def noise(self):
-        """The largest gap in per cent between the noise of VI and MAP, which it calls very consistent."""
-        noise = self.printed.dropna(subset="noise").pivot(index=["data", "source"], columns="row", values="noise")
+        """The largest gap in per cent between the noise of VI and MAP, which it calls very
+        consistent.
+        """
+        noise = self.printed.dropna(subset="noise").pivot(
+            index=["data", "source"], columns="row", values="noise"
+        )
         return float(100 * (noise["VI-BJMD"] / noise["MAP-BJMD"] - 1).abs().max())
 
     @cached_property
     def comparable_time(self):
-        """The logarithm of the largest ratio of times, MAP to the slowest method that is not Bayesian, on Yale B, where
-        the paper calls the speed comparable.
+        """The logarithm of the largest ratio of times, MAP to the slowest method that is not
+        Bayesian, on Yale B, where the paper calls the speed comparable.
         """
         seconds = self.printed[self.printed["data"] == "yale-b"].groupby("row")["seconds"].first()
-        return float(np.log(seconds["MAP-BJMD"] / seconds[["K-means", "Joint-NMF", "Semi-NMF"]].max()))
+        return float(
+            np.log(seconds["MAP-BJMD"] / seconds[["K-means", "Joint-NMF", "Semi-NMF"]].max())
+        )

@@ -1,4 +1,6 @@
-"""Time: ratios within one run, judged by their logarithms, for the paper's seconds are those of another machine."""
+"""Time: ratios within one run, judged by their logarithms, for the paper's seconds are those of
+another machine.
+"""
 
 import numpy as np
 
@@ -21,14 +23,18 @@ def _much_slower(evidence, cells):
     effects, lacking = found([lambda cell=cell: ratio(*cell) for cell in cells])
     comparable = evidence.margins.comparable_time
     outcome = beats(effects, least=comparable)
-    return outcome.noting(f"up to {times(comparable)} is what the paper calls comparable").noting(lacking)
+    return outcome.noting(f"up to {times(comparable)} is what the paper calls comparable").noting(
+        lacking
+    )
 
 
 def _total_and_each(family):
     def ratios(evidence):
         cat, apart = (evidence.fit_runs(family, fit) for fit in ("advi-catbjmd", "advi-bjmd"))
         total = cat["seconds"].mean() / apart["seconds"].mean()
-        each = (cat["seconds"] / cat["iterations"]).mean() / (apart["seconds"] / apart["iterations"]).mean()
+        each = (cat["seconds"] / cat["iterations"]).mean() / (
+            apart["seconds"] / apart["iterations"]
+        ).mean()
         return f"on the processor VI-cat takes {total:.2f} of the time of VI, {each:.2f} for an iteration ({family})"
 
     return ratios
@@ -46,12 +52,18 @@ def _advi_seconds(evidence):
 
 
 def _log_time_over(evidence, family, one, *, turned=False):
-    """The logarithm of the time of one fit over the slowest that is not Bayesian; turned, of theirs over its."""
+    """The logarithm of the time of one fit over the slowest that is not Bayesian; turned, of theirs
+    over its.
+    """
     ours = evidence.restarts(family, one, "seconds").mean()
-    slowest = best_of([evidence.restarts(family, other, "seconds").mean() for other in NOT_BAYESIAN])
+    slowest = best_of(
+        [evidence.restarts(family, other, "seconds").mean() for other in NOT_BAYESIAN]
+    )
     prints = [evidence.print_of(family, fit, "seconds") for fit in (one, *NOT_BAYESIAN)]
     printed = (
-        None if any(each is None for each in prints) else np.log(prints[0][:1] / max(each[0] for each in prints[1:]))
+        None
+        if any(each is None for each in prints)
+        else np.log(prints[0][:1] / max(each[0] for each in prints[1:]))
     )
     sign = -1 if turned else 1
     return restart_effects(
@@ -77,7 +89,11 @@ def _not_slower(evidence, fit):
             for family in evidence.real_families()
         ]
     )
-    return beats(effects).noting("the slowest of K-means, joint NMF and semi-NMF over MAP").noting(lacking)
+    return (
+        beats(effects)
+        .noting("the slowest of K-means, joint NMF and semi-NMF over MAP")
+        .noting(lacking)
+    )
 
 
 CLAIMS: Claims = {
@@ -85,15 +101,25 @@ CLAIMS: Claims = {
     "T2": _total_and_each("small"),
     "T3": _total_and_each("large"),
     "T4": lambda evidence: _much_slower(
-        evidence, [("small", "advi-bjmd", "map-bjmd-printed"), ("small", "advi-catbjmd", "map-catbjmd-printed")]
+        evidence,
+        [
+            ("small", "advi-bjmd", "map-bjmd-printed"),
+            ("small", "advi-catbjmd", "map-catbjmd-printed"),
+        ],
     ),
     "T4-closed": lambda evidence: _much_slower(
         evidence, [("small", "cavi-bjmd", "map-bjmd"), ("small", "cavi-catbjmd", "map-catbjmd")]
     ),
-    "T4-jmd": lambda evidence: _much_slower(evidence, [("small", "jmd", "map-bjmd"), ("small", "glad", "map-catbjmd")]),
+    "T4-jmd": lambda evidence: _much_slower(
+        evidence, [("small", "jmd", "map-bjmd"), ("small", "glad", "map-catbjmd")]
+    ),
     "L6": _advi_seconds,
     "L7": lambda evidence: _much_slower(
-        evidence, [("large", "advi-bjmd", "map-bjmd-printed"), ("large", "advi-catbjmd", "map-catbjmd-printed")]
+        evidence,
+        [
+            ("large", "advi-bjmd", "map-bjmd-printed"),
+            ("large", "advi-catbjmd", "map-catbjmd-printed"),
+        ],
     ),
     "L7-closed": lambda evidence: _much_slower(
         evidence, [("large", "cavi-bjmd", "map-bjmd"), ("large", "cavi-catbjmd", "map-catbjmd")]

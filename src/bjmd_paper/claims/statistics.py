@@ -43,7 +43,9 @@ def between(form, low, high):
 
 @dataclass(frozen=True)
 class Effect:
-    """A difference that a claim is about: one value a draw of the data, or one for each resample of the restarts."""
+    """A difference that a claim is about: one value a draw of the data, or one for each resample of
+    the restarts.
+    """
 
     label: str
     values: pd.Series | np.ndarray
@@ -51,7 +53,9 @@ class Effect:
     """The same difference in the paper's tables."""
     form: Callable[[float], str] = points
     over: str = "draws"
-    """draws: the interval of the mean; one draw: of the next draw; restarts: percentiles of the resamples."""
+    """draws: the interval of the mean; one draw: of the next draw; restarts: percentiles of the
+    resamples.
+    """
     point: float | None = None
     """The estimate, where it is not the mean of the values."""
 
@@ -72,21 +76,27 @@ class Effect:
         low, high = self.interval(cells)
         details = [between(self.form, low, high)]
         if self.over != "restarts":
-            details.append(f"above 0 in {100 * np.mean(np.asarray(self.values) > 0):.0f} % of draws")
+            details.append(
+                f"above 0 in {100 * np.mean(np.asarray(self.values) > 0):.0f} % of draws"
+            )
         if self.printed is not None:
             details.append(f"printed {self.form(self.printed)}")
         return f"{self.label} {self.form(self.mean)} ({'; '.join(details)})"
 
 
 def half_width(values, outside, *, next_one=False):
-    """Half the width of Student's interval for the mean of independent values, or for one more such value."""
+    """Half the width of Student's interval for the mean of independent values, or for one more such
+    value.
+    """
     n = len(values)
     spread = np.std(values, ddof=1) * np.sqrt(1 / n + (1 if next_one else 0))
     return float(-stdtrit(n - 1, outside / 2) * spread)
 
 
 def average(effects, label="mean"):
-    """The mean of effects on the same draws, or of resampled ones; None if they are on different draws."""
+    """The mean of effects on the same draws, or of resampled ones; None if they are on different
+    draws.
+    """
     first = effects[0]
     if any(effect.over != first.over for effect in effects):
         return None
@@ -96,13 +106,18 @@ def average(effects, label="mean"):
         return None
     prints = [effect.printed for effect in effects]
     printed = None if None in prints else float(np.mean(prints))
-    point = float(np.mean([effect.mean for effect in effects])) if first.over == "restarts" else None
+    point = (
+        float(np.mean([effect.mean for effect in effects])) if first.over == "restarts" else None
+    )
     return Effect(label, values, printed, first.form, first.over, point)
 
 
 def resample_best(objective, values, n_best, seed):
-    """The mean of `values` (restarts, sources) over the n_best of lowest objective, for resamples of the restarts."""
-    objective, values = np.asarray(objective, dtype=float), np.asarray(values, dtype=float)
+    """The mean of `values` (restarts, sources) over the n_best of lowest objective, for resamples
+    of the restarts.
+    """
+    objective = np.asarray(objective, dtype=float)
+    values = np.asarray(values, dtype=float)
     drawn = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
     order = np.argsort(objective[drawn], axis=1, kind="stable")[:, :n_best]
     return values[np.take_along_axis(drawn, order, axis=1)].mean(axis=1)
@@ -110,16 +125,20 @@ def resample_best(objective, values, n_best, seed):
 
 def ratio_of_means(over, under):
     """The resampled ratios of two means of the same draws."""
-    over, under = np.asarray(over), np.asarray(under)
+    over = np.asarray(over)
+    under = np.asarray(under)
     drawn = np.random.default_rng(SEED).integers(len(over), size=(RESAMPLES, len(over)))
     return over[drawn].mean(axis=1) / under[drawn].mean(axis=1)
 
 
 def welch(one, other):
-    """How much larger the mean of `one` is than that of `other`, and its 95 % interval, for independent samples."""
+    """How much larger the mean of `one` is than that of `other`, and its 95 % interval, for
+    independent samples.
+    """
     errors = np.array([np.var(values, ddof=1) / len(values) for values in (one, other)])
     freedom = errors.sum() ** 2 / (errors**2 / np.array([len(one) - 1, len(other) - 1])).sum()
-    more, half = np.mean(one) - np.mean(other), -stdtrit(freedom, (1 - LEVEL) / 2) * np.sqrt(errors.sum())
+    more = np.mean(one) - np.mean(other)
+    half = -stdtrit(freedom, (1 - LEVEL) / 2) * np.sqrt(errors.sum())
     return float(more), float(more - half), float(more + half)
 
 
@@ -134,7 +153,11 @@ def share_interval(successes, n):
 def slopes(curves):
     """The least-squares slope of every row against the columns' names."""
     x = np.asarray(curves.columns, dtype=float)
-    return (curves - curves.mean(axis=1).to_numpy()[:, None]) @ (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    return (
+        (curves - curves.mean(axis=1).to_numpy()[:, None])
+        @ (x - x.mean())
+        / ((x - x.mean()) ** 2).sum()
+    )
 
 
 def roughness(curves):
@@ -145,13 +168,23 @@ def roughness(curves):
 
 
 def knee(x, y):
-    """Where the best line of two joined pieces bends (at one of the inner x), and its slopes before and after."""
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    """Where the best line of two joined pieces bends (at one of the inner x), and its slopes before
+    and after.
+    """
+    x = np.asarray(x, dtype=float)
+    y = np.asarray(y, dtype=float)
     found = []
     for bend in x[1:-1]:
         terms = np.column_stack([np.ones_like(x), x, np.maximum(x - bend, 0)])
         weights = np.linalg.lstsq(terms, y, rcond=None)[0]
-        found.append((float(((terms @ weights - y) ** 2).sum()), float(bend), weights[1], weights[1] + weights[2]))
+        found.append(
+            (
+                float(((terms @ weights - y) ** 2).sum()),
+                float(bend),
+                weights[1],
+                weights[1] + weights[2],
+            )
+        )
     return min(found)[1:]
 
 
@@ -163,8 +196,12 @@ def median_interval(values):
 
 
 def settles(iterations, values, last=20):
-    """The iteration from which the values stay within three sds of their mean, both of the `last` values."""
+    """The iteration from which the values stay within three sds of their mean, both of the `last`
+    values.
+    """
     values = np.asarray(values, dtype=float)
     final = values[-last:]
     outside = np.flatnonzero(np.abs(values - final.mean()) > 3 * final.std(ddof=1))
-    return float(np.asarray(iterations)[0 if not len(outside) else min(outside[-1] + 1, len(values) - 1)])
+    return float(
+        np.asarray(iterations)[0 if not len(outside) else min(outside[-1] + 1, len(values) - 1)]
+    )

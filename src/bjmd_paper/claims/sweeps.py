@@ -13,12 +13,16 @@ from bjmd_paper.claims.statistics import Effect, count, points
 TO_THE_END = ("JMD", "VI", "MAP")
 CLEAN = (1, 2)
 PROTECTED = 0.95
-"""The share of the blind version's loss that has to be avoided: all but what an interval at 95 % leaves out."""
+"""The share of the blind version's loss that has to be avoided: all but what an interval at 95 %
+leaves out.
+"""
 
 
 def _gap(evidence, scale, one, other, source=None):
     """One fit over another: a row for each draw, a column for each sigma3."""
-    return (evidence.sweep(scale, one, source=source) - evidence.sweep(scale, other, source=source)).dropna()
+    return (
+        evidence.sweep(scale, one, source=source) - evidence.sweep(scale, other, source=source)
+    ).dropna()
 
 
 def _printed_mean(evidence, scale, one, other):
@@ -30,10 +34,14 @@ def _always_better(evidence, scale, names):
     def cells(name):
         gap = _gap(evidence, scale, *PAIRS[name])
         printed = _printed_mean(evidence, scale, *PAIRS[name])
-        return [Effect(f"{name} at {level:g}", gap[level], printed if level == TABLE_SIGMA3 else None) for level in gap]
+        return [
+            Effect(f"{name} at {level:g}", gap[level], printed if level == TABLE_SIGMA3 else None)
+            for level in gap
+        ]
 
     effects, lacking = found([lambda name=name: cells(name) for name in names])
-    judged, least = beats(effects).noting("mean over the sources").noting(lacking), min(effects, key=lambda e: e.mean)
+    judged = beats(effects).noting("mean over the sources").noting(lacking)
+    least = min(effects, key=lambda e: e.mean)
     return replace(judged, ours=f"{judged.ours}; smallest gap {points(least.mean)} ({least.label})")
 
 
@@ -51,8 +59,11 @@ def the_gap_grows(evidence):
 
 
 def _protected(evidence, scale, names):
-    """The share of the blind version's loss in the clean sources, from the least to the most noise, that is avoided."""
-    shares, strict = [], []
+    """The share of the blind version's loss in the clean sources, from the least to the most noise,
+    that is avoided.
+    """
+    shares = []
+    strict = []
 
     def loss(fit, source):
         line = evidence.sweep(scale, fit, source=source)
@@ -61,7 +72,8 @@ def _protected(evidence, scale, names):
     for name in names:
         for source in CLEAN:
             try:
-                ours, blind = loss(PAIRS[name][0], source), loss(PAIRS[name][1], source)
+                ours = loss(PAIRS[name][0], source)
+                blind = loss(PAIRS[name][1], source)
             except Missing:
                 continue
             both = ours.index.intersection(blind.index)
@@ -73,20 +85,24 @@ def _protected(evidence, scale, names):
                 strict.append(f"blind {name} loses nothing in source {source}")
                 continue
             kept = 1 - statistics.ratio_of_means(ours[both], blind[both])
-            shares.append((label, 1 - ours[both].mean() / blind[both].mean(), float(np.quantile(kept, 0.025))))
+            shares.append(
+                (label, 1 - ours[both].mean() / blind[both].mean(), float(np.quantile(kept, 0.025)))
+            )
     if not shares:
         raise Missing(f"sweeps over sigma3 on the {scale} data")
     return fact(
         min(low for *_, low in shares) >= PROTECTED,
         "not influenced",
-        ", ".join(f"{label} {100 * share:.1f} %" for label, share, _ in shares) + " of the loss avoided",
+        ", ".join(f"{label} {100 * share:.1f} %" for label, share, _ in shares)
+        + " of the loss avoided",
         f"lower ends {', '.join(f'{100 * low:.1f} %' for *_, low in shares)}; {'; '.join(strict)}",
     )
 
 
 def _falls_from(evidence, scale, printed, fit="cavi-catbjmd"):
     """Whether the curves of the clean sources bend at the printed sigma3, and fall faster after it."""
-    texts, holds = [], []
+    texts = []
+    holds = []
     for source in CLEAN:
         line = evidence.sweep(scale, fit, source=source)
         levels = np.asarray(line.columns, dtype=float)
@@ -98,10 +114,16 @@ def _falls_from(evidence, scale, printed, fit="cavi-catbjmd"):
         holds.append(low - half <= printed <= high + half and faster)
         steps = " ".join(f"{step:+.2f}" for step in line.mean().diff().dropna())
         texts.append(
-            (f"source {source} from {middle:g}", f"source {source} bends at {low:.2f} to {high:.2f}, by step {steps}")
+            (
+                f"source {source} from {middle:g}",
+                f"source {source} bends at {low:.2f} to {high:.2f}, by step {steps}",
+            )
         )
     return fact(
-        all(holds), f"above {printed:g}", ", ".join(text for text, _ in texts), "; ".join(text for _, text in texts)
+        all(holds),
+        f"above {printed:g}",
+        ", ".join(text for text, _ in texts),
+        "; ".join(text for _, text in texts),
     )
 
 
@@ -110,28 +132,42 @@ def blind_noise_is_too_high(evidence):
     for source in CLEAN:
         noise = evidence.sweep("small", "cavi-catbjmd", "noise", source)
         excess = noise - evidence.sweep("small", "cavi-catbjmd", "true_noise", source)
-        effects += [Effect(f"source {source} at {level:g}", excess[level]) for level in excess if level > 2.5]
-    return beats(effects).noting("noise sd above the true one; the pooled sd passes that of source 2 at sigma3 = 3.4")
+        effects += [
+            Effect(f"source {source} at {level:g}", excess[level])
+            for level in excess
+            if level > 2.5
+        ]
+    return beats(effects).noting(
+        "noise sd above the true one; the pooled sd passes that of source 2 at sigma3 = 3.4"
+    )
 
 
 def blind_vi_takes_longer(evidence):
-    blind, aware = (evidence.sweep("small", fit, "iterations") for fit in ("cavi-catbjmd", "cavi-bjmd"))
-    ratio = (blind / aware).dropna()
-    return beats([Effect("slope of the ratio of sweeps", statistics.slopes(ratio), form=count)]).noting(
-        f"VI-cat / VI by sigma3: {' '.join(f'{value:.1f}' for value in ratio.mean())}"
+    blind, aware = (
+        evidence.sweep("small", fit, "iterations") for fit in ("cavi-catbjmd", "cavi-bjmd")
     )
+    ratio = (blind / aware).dropna()
+    return beats(
+        [Effect("slope of the ratio of sweeps", statistics.slopes(ratio), form=count)]
+    ).noting(f"VI-cat / VI by sigma3: {' '.join(f'{value:.1f}' for value in ratio.mean())}")
 
 
 def _vi_over_map(evidence, scale, mode):
     gap = _gap(evidence, scale, "cavi-bjmd", mode)
-    effect = Effect("mean over sources and sigma3", gap.mean(axis=1), _printed_mean(evidence, scale, "cavi-bjmd", mode))
+    effect = Effect(
+        "mean over sources and sigma3",
+        gap.mean(axis=1),
+        _printed_mean(evidence, scale, "cavi-bjmd", mode),
+    )
     return beats([effect]).noting("by sigma3 " + " ".join(f"{value:+.2f}" for value in gap.mean()))
 
 
 def _blind_vi_over_map(evidence, mode):
     gap = _gap(evidence, "small", "cavi-catbjmd", mode)
     low = beats([Effect(f"at {level:g}", gap[level]) for level in gap if level < 3])
-    return low.noting("from 3.0 on " + " ".join(f"{gap[level].mean():+.2f}" for level in gap if level >= 3))
+    return low.noting(
+        "from 3.0 on " + " ".join(f"{gap[level].mean():+.2f}" for level in gap if level >= 3)
+    )
 
 
 def _better_in_all_sources(evidence, mode):
@@ -149,11 +185,18 @@ def _better_in_all_sources(evidence, mode):
 
 
 def _more_than_on_small(evidence, mode):
-    large, small = (_gap(evidence, scale, "cavi-bjmd", mode).mean(axis=1) for scale in ("large", "small"))
+    large, small = (
+        _gap(evidence, scale, "cavi-bjmd", mode).mean(axis=1) for scale in ("large", "small")
+    )
     more, low, high = statistics.welch(large, small)
     prints = [_printed_mean(evidence, scale, "cavi-bjmd", mode) for scale in ("large", "small")]
     paper = "" if None in prints else f"{prints[0] - prints[1]:+.2f}"
-    return fact(low > 0, paper, f"{more:+.2f} ({low:+.2f} to {high:+.2f})", "VI over MAP, large minus small data")
+    return fact(
+        low > 0,
+        paper,
+        f"{more:+.2f} ({low:+.2f} to {high:+.2f})",
+        "VI over MAP, large minus small data",
+    )
 
 
 def _rougher(evidence, mode):
@@ -161,7 +204,14 @@ def _rougher(evidence, mode):
         return statistics.roughness(evidence.sweep("large", fit, source=source))
 
     return beats(
-        [Effect(f"source {c}", (rough(mode, c) - rough("cavi-bjmd", c)).dropna(), form="{:+.3f}".format) for c in CLEAN]
+        [
+            Effect(
+                f"source {c}",
+                (rough(mode, c) - rough("cavi-bjmd", c)).dropna(),
+                form="{:+.3f}".format,
+            )
+            for c in CLEAN
+        ]
     ).noting("sd of a curve about its straight line, MAP minus VI")
 
 

@@ -1,4 +1,6 @@
-"""The card of a prepared data set: what it holds, beside the numbers in the paper, and why the two differ."""
+"""The card of a prepared data set: what it holds, beside the numbers in the paper, and why the two
+differ.
+"""
 
 import pandas as pd
 
@@ -7,7 +9,9 @@ from bjmd_paper.tables import Table, text_cells
 
 
 def card(sources, family):
-    """The whole card: where the data come from, how they compare with the paper's, and the size of every class."""
+    """The whole card: where the data come from, how they compare with the paper's, and the size of
+    every class.
+    """
     dataset = catalogue.get(family)
     facts = {
         "data": dataset.title,
@@ -45,7 +49,9 @@ def comparison(name, sources):
         rows[f"samples of {group}"] = n, paper and paper.groups[group]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["prepared", "paper"])
     table["difference"] = [
-        "" if paper is None or ours == theirs else paper.differences.get(row, "Not explained: check the files.")
+        ""
+        if paper is None or ours == theirs
+        else paper.differences.get(row, "Not explained: check the files.")
         for row, (ours, theirs) in rows.items()
     ]
     return table
@@ -74,8 +80,13 @@ def summary(data, families):
 
 
 def class_counts(sources):
-    """Samples of each class (rows) in each source; a sample of several classes counts in each of them."""
-    counts = {group: labels.sum(axis=1) for group, labels in zip(sources.names, sources.labels, strict=True)}
+    """Samples of each class (rows) in each source; a sample of several classes counts in each of
+    them.
+    """
+    counts = {
+        group: labels.sum(axis=1)
+        for group, labels in zip(sources.names, sources.labels, strict=True)
+    }
     table = pd.DataFrame(counts, index=sources.class_names)
     table["all"] = table.sum(axis=1)
     return table

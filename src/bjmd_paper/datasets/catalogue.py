@@ -1,7 +1,8 @@
 """What is known about the data sets, each of which says it in its own file.
 
-A real data set is a module in `real/`, a file or a folder, that defines DATASET, an instance of the class `Dataset`
-below.  The catalogue finds it there; the command, the config, the tables, the card and the report ask the catalogue.
+A real data set is a module in `real/`, a file or a folder, that defines DATASET, an instance of the
+class `Dataset` below.  The catalogue finds it there; the command, the config, the tables, the card
+and the report ask the catalogue.
 """
 
 import difflib
@@ -21,7 +22,9 @@ class Member:
     """A file that a data set needs, known by its content."""
 
     names: tuple[str, ...]
-    """What it is called, without folders; several where releases differ.  A pattern stands for many files."""
+    """What it is called, without folders; several where releases differ.  A pattern stands for many
+    files.
+    """
     most_bytes: int
     """The largest known size; more is never unpacked."""
     sha256: tuple[str, ...] = ()
@@ -34,7 +37,9 @@ class Member:
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of the paper's tables: AUC (in percent) and noise sd in each source, and the seconds of one run."""
+    """A row of the paper's tables: AUC (in percent) and noise sd in each source, and the seconds of
+    one run.
+    """
 
     auc: tuple[float, ...]
     seconds: float
@@ -85,9 +90,12 @@ class Dataset:
     draw: Callable | None = None
     """A picture of the prepared data: sources and title -> matplotlib figure."""
     nonnegative: str = "as-is"
-    """How it is made non-negative for the methods that need that: "clip", "shift", or "as-is" if it is so already."""
+    """How it is made non-negative for the methods that need that: "clip", "shift", or "as-is" if it
+    is so already.
+    """
     feature_test: bool = False
-    """Whether it is also run with only the features that pass the feature test, as <name>-filtered."""
+    """Whether it is also run with only the features that pass the feature test, as <name>-filtered.
+    """
     filtered: bool = False
     """Whether this is the data set after the feature test."""
     paper: Paper | None = None
@@ -110,7 +118,9 @@ class Dataset:
 
 
 def described_beside(file, **functions):
-    """The data set that the file dataset.toml in the folder of `file` describes, with its reader and its picture."""
+    """The data set that the file dataset.toml in the folder of `file` describes, with its reader
+    and its picture.
+    """
     fields = tomllib.loads((Path(file).parent / "dataset.toml").read_text(encoding="utf-8"))
     members = tuple(Member(**_frozen(member)) for member in fields.pop("members"))
     paper = fields.pop("paper")
@@ -125,7 +135,9 @@ def printed_rows(rows):
 
 
 def _frozen(fields):
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+    }
 
 
 def names():
@@ -139,7 +151,9 @@ def get(name):
 
 
 def families():
-    """Name -> entry of everything that can be fitted: the synthetic scales, the real data sets, and those filtered."""
+    """Name -> entry of everything that can be fitted: the synthetic scales, the real data sets, and
+    those filtered.
+    """
     from bjmd_paper.datasets.synthetic import SCALES
 
     filtered = map(_filtered, _table().values())
@@ -147,7 +161,12 @@ def families():
 
 
 def _filtered(entry):
-    return replace(entry, name=f"{entry.name}-filtered", title=f"{entry.title}, after the feature test", filtered=True)
+    return replace(
+        entry,
+        name=f"{entry.name}-filtered",
+        title=f"{entry.title}, after the feature test",
+        filtered=True,
+    )
 
 
 def family(name):

@@ -1,7 +1,8 @@
-"""Get the files of a data set: from a mirror directory, from the cache, or from the network; always verified.
+"""Get the files of a data set: from a mirror directory, from the cache, or from the network; always
+verified.
 
-A mirror and the cache have the same layout: <root>/<folder of the data set>/<archive, or the files themselves>.  So a
-cache that was filled on one machine is a mirror for another one without network.
+A mirror and the cache have the same layout: <root>/<folder of the data set>/<archive, or the files
+themselves>.  So a cache that was filled on one machine is a mirror for another one without network.
 """
 
 import hashlib
@@ -32,14 +33,16 @@ _CHUNK = 2**16
 def fetch(name, *, mirror=None, cache=None):
     """The path of the verified archive, or of the folder with the files, of one data set.
 
-    The mirror (default: the environment variable BJMD_DATA) is looked at first, then the cache (default: the user's
-    cache directory), then the addresses of the catalogue.
+    The mirror (default: the environment variable BJMD_DATA) is looked at first, then the cache
+    (default: the user's cache directory), then the addresses of the catalogue.
     """
     dataset = catalogue.get(name)
     mirror, cache = _roots(mirror, cache)
     if mirror:
         if not Path(mirror).is_dir():
-            raise InputError(f"the mirror {mirror} is not a folder; check its path (in the config or in BJMD_DATA)")
+            raise InputError(
+                f"the mirror {mirror} is not a folder; check its path (in the config or in BJMD_DATA)"
+            )
         if found := _find(Path(mirror), dataset):
             unpack.verify(found, dataset)
             return found
@@ -64,7 +67,9 @@ def fetch_and_read(name, folder, *, mirror=None, cache=None):
 
 
 def at_hand(name, *, mirror=None, cache=None):
-    """Whether the mirror or the cache has the files of a data set; nothing is downloaded or verified."""
+    """Whether the mirror or the cache has the files of a data set; nothing is downloaded or
+    verified.
+    """
     return any(root and _find(Path(root), catalogue.get(name)) for root in _roots(mirror, cache))
 
 
@@ -78,7 +83,9 @@ def _find(root, dataset):
     for archive in (folder / dataset.archive, root / dataset.archive):
         if archive.is_file():
             return archive
-    if all(any(next(folder.glob(name), None) for name in member.names) for member in dataset.members):
+    if all(
+        any(next(folder.glob(name), None) for name in member.names) for member in dataset.members
+    ):
         return folder
     return None
 
@@ -104,17 +111,25 @@ def _download(dataset, folder):
 
 
 def _download_from(address, dataset, folder):
-    """Try one address again and again, with growing pauses; pooch moves what arrived and is verified into the cache."""
+    """Try one address again and again, with growing pauses; pooch moves what arrived and is
+    verified into the cache.
+    """
     pooch.get_logger().setLevel("WARNING")  # it would print checksums that we know
     for wait in (*WAITS, None):
         try:
             return Path(
                 pooch.retrieve(
-                    address, known_hash=None, fname=dataset.archive, path=folder, downloader=_Resuming(dataset)
+                    address,
+                    known_hash=None,
+                    fname=dataset.archive,
+                    path=folder,
+                    downloader=_Resuming(dataset),
                 )
             )
         except requests.RequestException as error:
-            if wait is None or (error.response is not None and error.response.status_code not in _WORTH_RETRYING):
+            if wait is None or (
+                error.response is not None and error.response.status_code not in _WORTH_RETRYING
+            ):
                 raise
             log.info("%s: %s; trying again in %d s", address, _in_short(error), wait)
             time.sleep(wait)
@@ -135,7 +150,9 @@ class _Resuming:
             unpack.verify(part, self.dataset)
         except InputError as error:
             part.unlink()
-            if resumed:  # perhaps the file changed on the server in between: once more, from the beginning
+            if (
+                resumed
+            ):  # perhaps the file changed on the server in between: once more, from the beginning
                 raise requests.ConnectionError(str(error)) from None
             raise
         os.replace(part, output_file)

@@ -1,4 +1,6 @@
-"""The paper's synthetic data: overlapping blocks as components, Bernoulli memberships, one source of varying noise."""
+"""The paper's synthetic data: overlapping blocks as components, Bernoulli memberships, one source
+of varying noise.
+"""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
-from bjmd.fits.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition
 from bjmd_paper.datasets.catalogue import Printed, printed_rows
 
 SIGMA3 = tuple(np.arange(1.5, 6.0, 0.5).tolist())
@@ -40,7 +42,9 @@ class Scale:
 
 SCALES = {
     name: Scale(**{**fields, "printed": printed_rows(fields["printed"])})
-    for name, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+    for name, fields in tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    ).items()
 }
 
 
@@ -70,9 +74,9 @@ class Synthetic:
 def generate(scale, sigma3, seed, *, extra_features=0):
     """Draw the data of one scale ("small" or "large") with noise sd (1, 2.5, sigma3).
 
-    For one seed, memberships and standardised noise are the same at every sigma3, so that a sweep over sigma3 changes
-    nothing but the noise of source 3.  Extra features, which are noise alone, come below the others, and those stay as
-    they are without them.
+    For one seed, memberships and standardised noise are the same at every sigma3, so that a sweep
+    over sigma3 changes nothing but the noise of source 3.  Extra features, which are noise alone,
+    come below the others, and those stay as they are without them.
     """
     one_of("scale", scale, SCALES)
     positive_number("sigma3", sigma3)
@@ -102,7 +106,9 @@ def generate(scale, sigma3, seed, *, extra_features=0):
 
 
 def _blocks(size):
-    """W: column k is a on L rows, shifted by L - coh from column to column; the last column is zero."""
+    """W: column k is a on L rows, shifted by L - coh from column to column; the last column is
+    zero.
+    """
     components = np.zeros((size.n_features, size.n_components))
     for k in range(size.n_components - 1):
         first = k * (size.L - size.coh)
@@ -111,7 +117,9 @@ def _blocks(size):
 
 
 def _memberships(size, rng):
-    """H: each sample is in each of the first K-1 components with chance p, or else in the last; columns sum to 1."""
+    """H: each sample is in each of the first K-1 components with chance p, or else in the last;
+    columns sum to 1.
+    """
     h = np.zeros((size.n_components, size.samples_per_source))
     h[:-1] = rng.random((size.n_components - 1, size.samples_per_source)) < size.p
     h[-1] = h[:-1].sum(axis=0) == 0

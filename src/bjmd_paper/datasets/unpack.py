@@ -1,7 +1,9 @@
-"""Archives from elsewhere: only listed files come out, within their sizes, with known content, or nothing does.
+"""Archives from elsewhere: only listed files come out, within their sizes, with known content, or
+nothing does.
 
-An archive is a .zip, a .tar.gz, or a folder that holds the files as they are.  One with a path that leaves its folder,
-with a link, with more bytes than announced, or with other content than the catalogue knows is refused as a whole.
+An archive is a .zip, a .tar.gz, or a folder that holds the files as they are.  One with a path that
+leaves its folder, with a link, with more bytes than announced, or with other content than the
+catalogue knows is refused as a whole.
 """
 
 import errno
@@ -60,12 +62,20 @@ def _read(archive, members, folder=None):
                     f"{archive} unpacks to more than {MOST_UNPACKED_BYTES} bytes; it is not the archive it should be"
                 )
             name = PurePosixPath(path).name
-            member = next((m for m in members if any(fnmatch.fnmatchcase(name, known) for known in m.names)), None)
+            member = next(
+                (m for m in members if any(fnmatch.fnmatchcase(name, known) for known in m.names)),
+                None,
+            )
             if member is None:
                 continue
             if name in found[member]:
-                raise InputError(f"{archive} holds {name} twice; it is not the archive it should be")
-            with open_file() as source, open(folder / name if folder else os.devnull, "wb") as target:
+                raise InputError(
+                    f"{archive} holds {name} twice; it is not the archive it should be"
+                )
+            with (
+                open_file() as source,
+                open(folder / name if folder else os.devnull, "wb") as target,
+            ):
                 found[member][name] = _copy(source, target, size, member, f"{name} in {archive}")
     for member, digests in found.items():
         _check(archive, member, digests)
@@ -77,12 +87,15 @@ def _copy(source, target, size, member, what):
         raise InputError(
             f"{what} has {size} bytes, more than the {member.most_bytes} it may have; nothing was unpacked"
         )
-    sha256, git_blob = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    sha256 = hashlib.sha256()
+    git_blob = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     copied = 0
     while chunk := source.read(_CHUNK):
         copied += len(chunk)
         if copied > size:
-            raise InputError(f"{what} has more than the {size} bytes it announces; nothing was unpacked")
+            raise InputError(
+                f"{what} has more than the {size} bytes it announces; nothing was unpacked"
+            )
         sha256.update(chunk)
         git_blob.update(chunk)
         target.write(chunk)
@@ -92,19 +105,27 @@ def _copy(source, target, size, member, what):
 def _check(archive, member, digests):
     """Every file has known content, and none is missing."""
     if not digests:
-        raise InputError(f"{archive} does not hold {' or '.join(member.names)}; it is not the archive it should be")
+        raise InputError(
+            f"{archive} does not hold {' or '.join(member.names)}; it is not the archive it should be"
+        )
     if member.list_sha256:
         listing = "".join(f"{digests[name][0]}  {name}\n" for name in sorted(digests))
         if hashlib.sha256(listing.encode()).hexdigest() != member.list_sha256:
-            raise InputError(f"{archive} does not hold the known files {member.names[0]}; some are missing or differ")
+            raise InputError(
+                f"{archive} does not hold the known files {member.names[0]}; some are missing or differ"
+            )
         return
     for name, (sha256, git_blob) in digests.items():
         if sha256 not in member.sha256 and git_blob not in member.git_blob:
-            raise InputError(f"{name} in {archive} is not a known version (its sha256 is {sha256}); fetch it again")
+            raise InputError(
+                f"{name} in {archive} is not a known version (its sha256 is {sha256}); fetch it again"
+            )
 
 
 def _files(archive):
-    """Each file's path, size and a function that opens it; refuses what is neither a file nor a folder."""
+    """Each file's path, size and a function that opens it; refuses what is neither a file nor a
+    folder.
+    """
     if archive.is_dir():
         for path in sorted(archive.iterdir()):
             if path.is_file():
@@ -127,9 +148,13 @@ def _files(archive):
 def _refuse_escape(archive, path, is_link):
     parsed = PureWindowsPath(path)  # knows both kinds of slash, and drives
     if parsed.anchor or ".." in parsed.parts:
-        raise InputError(f"{archive} holds the path {path!r}, which leaves its folder; nothing was unpacked")
+        raise InputError(
+            f"{archive} holds the path {path!r}, which leaves its folder; nothing was unpacked"
+        )
     if is_link:
-        raise InputError(f"{archive} holds {path!r}, which is a link or a device; nothing was unpacked")
+        raise InputError(
+            f"{archive} holds {path!r}, which is a link or a device; nothing was unpacked"
+        )
 
 
 @contextmanager
@@ -138,10 +163,19 @@ def _errors_as_sentences(archive):
         raise InputError(f"{archive} does not exist; fetch it, or check the path")
     try:
         yield
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError, OSError) as error:
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        EOFError,
+        RuntimeError,
+        OSError,
+    ) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise  # a full disk, say; damage shows as an impossible position or has no number
-        raise InputError(f"{archive} is not a complete .zip or .tar.gz archive ({error}); fetch it again") from None
+        raise InputError(
+            f"{archive} is not a complete .zip or .tar.gz archive ({error}); fetch it again"
+        ) from None
 
 
 def _sha256(path):

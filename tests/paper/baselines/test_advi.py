@@ -1,6 +1,7 @@
 """The PyMC model against the plain one, the fit's manners, and its agreement with the closed form.
 
-A fit compiles for seconds (for a minute when PyTensor's cache is empty), so tests share fits where they can.
+A fit compiles for seconds (for a minute when PyTensor's cache is empty), so tests share fits where
+they can.
 """
 
 import os
@@ -16,7 +17,7 @@ from scipy.stats import norm
 
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd.model import Priors
 from bjmd_paper.baselines import advi
 from bjmd_paper.datasets import synthetic
@@ -36,7 +37,8 @@ def tiny(seed=0):
     rng = np.random.default_rng(seed)
     components = rng.laplace(size=(12, 3))
     data = [
-        components @ rng.dirichlet(np.ones(3), n).T + sd * rng.standard_normal((12, n)) for n, sd in ((9, 0.3), (7, 1))
+        components @ rng.dirichlet(np.ones(3), n).T + sd * rng.standard_normal((12, n))
+        for n, sd in ((9, 0.3), (7, 1))
     ]
     return Sources(data, labels=[rng.random((2, n)) < 0.5 for n in (9, 7)])
 
@@ -56,7 +58,11 @@ def short():
     compiled = []
     original = ObjectiveFunction.step_function
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ObjectiveFunction, "step_function", lambda *a, **b: compiled.append(1) or original(*a, **b))
+        patch.setattr(
+            ObjectiveFunction,
+            "step_function",
+            lambda *a, **b: compiled.append(1) or original(*a, **b),
+        )
         result = fit(tiny(), seed=3, watch=auc_watch(tiny().labels), **SHORT)
     return result, len(compiled)
 
@@ -80,7 +86,9 @@ def test_log_density_is_that_of_the_plain_model(pymc, make):
     rng = np.random.default_rng(0)
     for spread in (0.1, 1.0, 3.0):
         for _ in range(5):
-            at = {name: spread * rng.standard_normal(np.shape(value)) for name, value in point.items()}
+            at = {
+                name: spread * rng.standard_normal(np.shape(value)) for name, value in point.items()
+            }
             np.testing.assert_allclose(densities[0](at), densities[1](at), rtol=1e-9)
 
 
@@ -123,7 +131,11 @@ def test_a_fresh_process_says_nothing_either():
         "bjmd.fit('advi-bjmd', bjmd.Sources([x, x]), 2, max_iterations=20, check_every=10)"
     )
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=os.environ, check=False
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
@@ -190,31 +202,40 @@ def test_bad_options(options, message):
 
 @pytest.fixture(scope="module")
 def both():
-    """ADVI after 40,000 iterations, and the best of a few closed-form fits, on the small data with sigma3 = 1.5."""
+    """ADVI after 40,000 iterations, and the best of a few closed-form fits, on the small data with
+    sigma3 = 1.5.
+    """
     sources = synthetic.generate("small", 1.5, 4).sources
-    closed = min((registry.fit("cavi-bjmd", sources, 5, seed=s) for s in range(5)), key=lambda r: r.objective)
+    closed = min(
+        (registry.fit("cavi-bjmd", sources, 5, seed=s) for s in range(5)), key=lambda r: r.objective
+    )
     return fit(sources, 5, max_iterations=40_000, tol=1e-12), closed
 
 
 def test_agrees_with_the_closed_form(both):
     """Noise to 1 % on average and to 1.5 % in every source; memberships correlated above 0.99.
 
-    The gap is of the families and not of too few iterations: after 100,000 iterations the three sources are 1.0, 0.6
-    and 0.8 % above the closed form, because the spread of q(H) adds to the expected error.
+    The gap is of the families and not of too few iterations: after 100,000 iterations the three
+    sources are 1.0, 0.6 and 0.8 % above the closed form, because the spread of q(H) adds to the
+    expected error.
     """
     by_advi, closed = both
     off = np.abs(by_advi.noise / closed.noise - 1)
     assert off.mean() < 0.01
     assert off.max() < 0.015
-    a, b = np.hstack(by_advi.memberships), np.hstack(closed.memberships)
+    a = np.hstack(by_advi.memberships)
+    b = np.hstack(closed.memberships)
     match = linear_sum_assignment(-np.corrcoef(b, a)[:5, 5:])[1]
     assert np.corrcoef(a[match].ravel(), b.ravel())[0, 1] > 0.99
 
 
 def test_the_closed_form_has_the_higher_elbo(both):
-    """On the same footing: ADVI's ELBO has the Laplace prior itself, so the closed form's gets E|w| for its bound."""
+    """On the same footing: ADVI's ELBO has the Laplace prior itself, so the closed form's gets E|w|
+    for its bound.
+    """
     by_advi, closed = both
-    mean, sd = closed.posterior.components.mean, closed.posterior.components.sd
+    mean = closed.posterior.components.mean
+    sd = closed.posterior.components.sd
     absolute = 2 * sd * norm.pdf(mean / sd) + mean * (1 - 2 * norm.cdf(-mean / sd))
     exact = -closed.objective + (np.sqrt(mean**2 + sd**2) - absolute).sum()
     assert exact >= -closed.objective

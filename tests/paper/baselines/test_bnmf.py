@@ -1,4 +1,6 @@
-"""BNMF: conditionals by hand, draws against scipy's distributions, the sampler against a posterior by quadrature."""
+"""BNMF: conditionals by hand, draws against scipy's distributions, the sampler against a posterior
+by quadrature.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from scipy import stats
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry, restarts
+from bjmd.inference import registry, restarts
 from bjmd.model import Priors
 from bjmd_paper.baselines import bnmf
 from bjmd_paper.baselines import factor_updates as conditionals
@@ -25,10 +27,13 @@ def objective(x, w, h, s2, rate_w=1.0, rate_h=1.0, a0=0.01, b0=0.01):
 
 
 @pytest.mark.parametrize(
-    ("p", "q"), [(1.0, 3.0), (2.0, 0.0), (4.0, -0.4), (4.0, -0.6), (0.5, -4.0), (1e-4, -2.0), (9.0, 300.0)]
+    ("p", "q"),
+    [(1.0, 3.0), (2.0, 0.0), (4.0, -0.4), (4.0, -0.6), (0.5, -4.0), (1e-4, -2.0), (9.0, 300.0)],
 )
 def test_draws_from_a_rectified_gaussian(p, q):
-    """Either side of the switch at low = 1/4 (p = 4, q = -1/2), far in both tails, and nearly exponential."""
+    """Either side of the switch at low = 1/4 (p = 4, q = -1/2), far in both tails, and nearly
+    exponential.
+    """
     rng = np.random.default_rng(7)
     draws = np.array([conditionals.rectified_gaussian(p, q, rng) for _ in range(20_000)])
     sd = 1 / np.sqrt(p)
@@ -41,24 +46,39 @@ def test_draws_from_a_rectified_gaussian(p, q):
 
 def test_without_data_the_draws_are_the_exponential_prior():
     rng = np.random.default_rng(8)
-    draws = np.array([conditionals.rectified_gaussian(conditionals.NEARLY_FLAT, -0.5, rng) for _ in range(20_000)])
+    draws = np.array(
+        [
+            conditionals.rectified_gaussian(conditionals.NEARLY_FLAT, -0.5, rng)
+            for _ in range(20_000)
+        ]
+    )
     assert stats.kstest(draws, stats.expon(scale=2).cdf).pvalue > 1e-3
 
 
 def test_a_sweep_of_modes_leaves_the_one_before_as_it_was(nonnegative, rng):
     """The loop goes back to it where rounding raised the objective."""
-    modes = bnmf.ConditionalModes(bnmf.Chain(nonnegative.concatenated(), 3, rng, Priors(), 1.0, 1.0))
+    modes = bnmf.ConditionalModes(
+        bnmf.Chain(nonnegative.concatenated(), 3, rng, Priors(), 1.0, 1.0)
+    )
     before, _ = modes.sweep(modes.start())
     kept = before.wt.copy(), before.h.copy(), before.s2
     after, _ = modes.sweep(before)
-    assert np.array_equal(before.wt, kept[0]) and np.array_equal(before.h, kept[1]) and before.s2 == kept[2]
+    assert (
+        np.array_equal(before.wt, kept[0])
+        and np.array_equal(before.h, kept[1])
+        and before.s2 == kept[2]
+    )
     assert not np.array_equal(after.wt, before.wt)
 
 
 def test_modes_against_the_literal_loop(rng):
-    """Entries in turn, each at the maximum of its conditional given the newest of the others; 70 fill two blocks."""
+    """Entries in turn, each at the maximum of its conditional given the newest of the others; 70
+    fill two blocks.
+    """
     half = rng.random((3, 10))
-    precision, linear, a = half @ half.T, 3 * rng.standard_normal((3, 70)), rng.random((3, 70))
+    precision = half @ half.T
+    linear = 3 * rng.standard_normal((3, 70))
+    a = rng.random((3, 70))
     expected = a.copy()
     for j in range(70):
         for k in range(3):
@@ -73,21 +93,32 @@ def test_modes_against_the_literal_loop(rng):
 def test_an_icm_sweep_by_hand():
     """X = 6, K = 1, W = 1, H = 2, s2 = 1, rates 1, a0 = b0 = 1.
 
-    W: p = 4, q = 12 - 1, so 11/4.  H: p = 121/16, q = 33/2 - 1, so 248/121.  s2 = (1 + RSS/2) / (1 + 1/2 + 1).
+    W: p = 4, q = 12 - 1, so 11/4.  H: p = 121/16, q = 33/2 - 1, so 248/121.  s2 = (1 + RSS/2) / (1
+    + 1/2 + 1).
     """
-    state = bnmf.Chain(Sources([[[6.0]]]), 1, np.random.default_rng(0), Priors(a0=1.0, b0=1.0), 1.0, 1.0)
-    state.wt[:], state.h[:], state.s2 = 1.0, 2.0, 1.0
+    state = bnmf.Chain(
+        Sources([[[6.0]]]), 1, np.random.default_rng(0), Priors(a0=1.0, b0=1.0), 1.0, 1.0
+    )
+    state.wt[:] = 1.0
+    state.h[:] = 2.0
+    state.s2 = 1.0
     value = state.sweep(draw=False)
     rss = (6 - 11 / 4 * 248 / 121) ** 2
     np.testing.assert_allclose([state.wt[0, 0], state.h[0, 0]], [11 / 4, 248 / 121])
     np.testing.assert_allclose(state.s2, (1 + rss / 2) / 2.5)
-    np.testing.assert_allclose(value, (rss / 2 + 1) / state.s2 + 2.5 * np.log(state.s2) + 11 / 4 + 248 / 121)
+    np.testing.assert_allclose(
+        value, (rss / 2 + 1) / state.s2 + 2.5 * np.log(state.s2) + 11 / 4 + 248 / 121
+    )
 
 
 def test_icm_never_rises_and_reports_the_negative_log_joint(make_sources):
     for trial in range(30):
-        sources = Sources([np.abs(x) for x in make_sources(trial, n_samples=(20, 15)).matrices]).concatenated()
-        result = registry.fit("bnmf", sources, 1 + trial % 5, seed=trial, mode="icm", rate_w=0.3, tol=1e-7)
+        sources = Sources(
+            [np.abs(x) for x in make_sources(trial, n_samples=(20, 15)).matrices]
+        ).concatenated()
+        result = registry.fit(
+            "bnmf", sources, 1 + trial % 5, seed=trial, mode="icm", rate_w=0.3, tol=1e-7
+        )
         assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace[:-1])).all(), f"trial {trial}"
         (x,), (h,) = sources.matrices, result.memberships
         by_hand = objective(x, result.components, h, result.noise[0] ** 2, rate_w=0.3)
@@ -95,14 +126,16 @@ def test_icm_never_rises_and_reports_the_negative_log_joint(make_sources):
 
 
 def posterior_by_quadrature(x, n_components, a0, b0, n_nodes):
-    """Moments of W, H, WH and s2 for one entry x and unit rates, by Gauss-Laguerre over all of W and H.
+    """Moments of W, H, WH and s2 for one entry x and unit rates, by Gauss-Laguerre over all of W
+    and H.
 
     s2 integrates out: the weight of (W, H) is their prior times (b0 + RSS/2)^-(a0 + 1/2).
     """
     nodes, weights = np.polynomial.laguerre.laggauss(n_nodes)
     axes = np.meshgrid(*[nodes] * 2 * n_components, indexing="ij", sparse=True)
     product = sum(axes[k] * axes[n_components + k] for k in range(n_components))
-    shape, rate = a0 + 0.5, b0 + 0.5 * (x - product) ** 2
+    shape = a0 + 0.5
+    rate = b0 + 0.5 * (x - product) ** 2
     density = rate**-shape
     for axis, w in enumerate(axes):
         density = density * weights.reshape([-1 if a == axis else 1 for a in range(len(axes))])
@@ -123,8 +156,11 @@ def posterior_by_quadrature(x, n_components, a0, b0, n_nodes):
 
 @pytest.mark.parametrize(("n_components", "n_nodes"), [(1, 120), (2, 32)])
 def test_the_gibbs_sampler_recovers_a_known_posterior(n_components, n_nodes):
-    """Means and spreads within four standard errors (batch means), which themselves are a few percent of the spread."""
-    x, priors = 3.0, Priors(a0=4.0, b0=3.0)
+    """Means and spreads within four standard errors (batch means), which themselves are a few
+    percent of the spread.
+    """
+    x = 3.0
+    priors = Priors(a0=4.0, b0=3.0)
     state = bnmf.Chain(Sources([[[x]]]), n_components, np.random.default_rng(3), priors, 1.0, 1.0)
     draws = {"w": [], "h": [], "product": [], "s2": []}
     for _ in range(40_000):
@@ -142,11 +178,16 @@ def test_the_gibbs_sampler_recovers_a_known_posterior(n_components, n_nodes):
             assert abs(batches.mean() - truth) < 4 * error, name
 
 
-@pytest.mark.parametrize(("power", "a", "b"), [(2, 2.0, 1.0), (-6, 0.5, 4.0), (0, 0.1, 0.2), (1, 3.0, 0.05)])
+@pytest.mark.parametrize(
+    ("power", "a", "b"), [(2, 2.0, 1.0), (-6, 0.5, 4.0), (0, 0.1, 0.2), (1, 3.0, 0.05)]
+)
 def test_the_draw_of_the_scales_leaves_their_conditional_as_it_is(power, a, b):
-    """s has the density s^(M-N-1) exp(-a s - b/s), a generalised inverse Gaussian.  Steps from s = 1 lead there, and a
-    step from there stays there: the step is a chain in s, of which w_k and h_k carry the state."""
-    rng, n = np.random.default_rng(5), 20_000
+    """s has the density s^(M-N-1) exp(-a s - b/s), a generalised inverse Gaussian.  Steps from s =
+    1 lead there, and a step from there stays there: the step is a chain in s, of which w_k and h_k
+    carry the state.
+    """
+    rng = np.random.default_rng(5)
+    n = 20_000
     truth = stats.geninvgauss(power, 2 * np.sqrt(a * b), scale=np.sqrt(b / a))
     for start, n_steps in ((np.ones(n), 60), (truth.rvs(n, random_state=1), 1)):
         s = start
@@ -158,7 +199,10 @@ def test_the_draw_of_the_scales_leaves_their_conditional_as_it_is(power, a, b):
 
 def test_chains_with_and_without_the_draw_of_the_scales_agree(rng, monkeypatch):
     """Noise, product and W of one component, within four standard errors of the difference."""
-    x = np.abs(np.outer(rng.exponential(size=6), rng.exponential(size=9)) + 0.3 * rng.standard_normal((6, 9)))
+    x = np.abs(
+        np.outer(rng.exponential(size=6), rng.exponential(size=9))
+        + 0.3 * rng.standard_normal((6, 9))
+    )
 
     def batches(n_draws):
         chain = bnmf.Chain(Sources([x]), 1, np.random.default_rng(2), Priors(), 1.0, 1.0)
@@ -179,7 +223,9 @@ def test_chains_with_and_without_the_draw_of_the_scales_agree(rng, monkeypatch):
 
 def test_gibbs_starts_at_joint_nmf(nonnegative, monkeypatch):
     seen = []
-    monkeypatch.setattr(bnmf.Chain, "sweep", lambda chain, draw: seen.append((chain.wt.T, chain.h, chain.s2)) or 0.0)
+    monkeypatch.setattr(
+        bnmf.Chain, "sweep", lambda chain, draw: seen.append((chain.wt.T, chain.h, chain.s2)) or 0.0
+    )
     registry.fit("bnmf", nonnegative, 3, seed=2, burn_in=0, n_draws=4)
     start = registry.fit("jnmf", nonnegative, 3, seed=2, tol=bnmf.START_TOLERANCE)
     np.testing.assert_array_equal(seen[0][0], start.components)
@@ -190,13 +236,20 @@ def test_gibbs_starts_at_joint_nmf(nonnegative, monkeypatch):
 def test_gibbs_returns_posterior_means():
     """The whole fit on one entry, whose posterior means are known."""
     truth = posterior_by_quadrature(3.0, 1, 4.0, 3.0, 120)
-    result = registry.fit("bnmf", Sources([[[3.0]]]), 1, seed=1, a0=4.0, b0=3.0, burn_in=100, n_draws=20_000)
+    result = registry.fit(
+        "bnmf", Sources([[[3.0]]]), 1, seed=1, a0=4.0, b0=3.0, burn_in=100, n_draws=20_000
+    )
     np.testing.assert_allclose(result.components[0, 0], truth["w"][0], rtol=0.05)
     np.testing.assert_allclose(result.memberships[0][0, 0], truth["h"][0], rtol=0.05)
     np.testing.assert_allclose(result.noise[0] ** 2, truth["s2"][0], rtol=0.05)
     assert result.converged
     by_hand = objective(
-        np.array([[3.0]]), result.components, result.memberships[0], result.noise[0] ** 2, a0=4.0, b0=3.0
+        np.array([[3.0]]),
+        result.components,
+        result.memberships[0],
+        result.noise[0] ** 2,
+        a0=4.0,
+        b0=3.0,
     )
     np.testing.assert_allclose(result.objective, by_hand, rtol=1e-9)
     assert len(result.trace) == 20_101
@@ -204,7 +257,8 @@ def test_gibbs_returns_posterior_means():
 
 
 def test_noise_and_product_of_larger_data_are_recovered(rng):
-    w, h = rng.exponential(size=(40, 2)), rng.exponential(size=(2, 60))
+    w = rng.exponential(size=(40, 2))
+    h = rng.exponential(size=(2, 60))
     x = np.abs(w @ h + 0.3 * rng.standard_normal((40, 60)))
     result = registry.fit("bnmf", Sources([x]), 2, burn_in=200, n_draws=200)
     np.testing.assert_allclose(result.noise, 0.3, rtol=0.05)
@@ -219,7 +273,9 @@ def test_split_r_hat_by_hand():
 
 def test_a_chain_whose_noise_still_drifts_is_not_converged(nonnegative):
     sources = nonnegative.concatenated()
-    chain = bnmf.Chain(sources, 3, np.random.default_rng(0), Priors(), 1.0, 1.0)  # far from any solution
+    chain = bnmf.Chain(
+        sources, 3, np.random.default_rng(0), Priors(), 1.0, 1.0
+    )  # far from any solution
     drifting = bnmf.gibbs(chain, 0, 10)
     assert not drifting.converged
     assert drifting.reason.startswith("took 0 + 10 sweeps; split R-hat of the noise")
@@ -239,7 +295,9 @@ def test_the_bits_depend_on_the_seed_alone(nonnegative):
 
 @pytest.mark.parametrize("mode", ["icm", "gibbs"])
 def test_sparse_equals_dense(nonnegative, mode):
-    """Few Gibbs sweeps, so that the last bits of the products have no time to change a decision of the sampler."""
+    """Few Gibbs sweeps, so that the last bits of the products have no time to change a decision of
+    the sampler.
+    """
     cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
     dense, sparse = (
         registry.fit("bnmf", Sources([make(x) for x in cut]), 3, mode=mode, burn_in=2, n_draws=4)

@@ -1,7 +1,7 @@
 import numpy as np
 
 from bjmd.data.sources import Sources
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source
 
@@ -14,7 +14,9 @@ def test_memberships_are_on_the_simplex_and_blind_to_the_data(make_sources):
         np.testing.assert_array_equal(h, again)
         np.testing.assert_allclose(h.sum(axis=0), 1)
         assert h.min() >= 0
-    assert (registry.fit("random", sources, 3, seed=2).memberships[0] != result.memberships[0]).all()
+    assert (
+        registry.fit("random", sources, 3, seed=2).memberships[0] != result.memberships[0]
+    ).all()
 
 
 def test_they_are_uniform_on_the_simplex():
@@ -27,12 +29,16 @@ def test_they_are_uniform_on_the_simplex():
 def test_the_components_is_least_squares(make_sources):
     sources = make_sources()
     result = registry.fit("random", sources, 3)
-    x, h = np.hstack(sources.matrices), np.hstack(result.memberships)
+    x = np.hstack(sources.matrices)
+    h = np.hstack(result.memberships)
     np.testing.assert_allclose(result.components, np.linalg.lstsq(h.T, x.T)[0].T, atol=1e-10)
     np.testing.assert_allclose(result.objective, ((x - result.components @ h) ** 2).sum())
 
 
 def test_it_scores_little_above_chance():
     data = synthetic.generate("small", 4.0, 4).sources
-    scores = [auc_per_source(registry.fit("random", data, 5, seed=s).memberships, data.labels) for s in range(20)]
+    scores = [
+        auc_per_source(registry.fit("random", data, 5, seed=s).memberships, data.labels)
+        for s in range(20)
+    ]
     assert (np.abs(np.mean(scores, axis=0) - 0.58) < 0.03).all()

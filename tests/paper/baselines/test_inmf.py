@@ -4,7 +4,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd_paper.baselines import joint_nmf
 from bjmd_paper.baselines.inmf import IntegrativeNMF
 
@@ -30,7 +30,9 @@ def test_the_error_is_what_the_formula_says(nonnegative):
         for x, v, h in zip(nonnegative.matrices, vs, hs, strict=True)
     )
     np.testing.assert_allclose(error, literal, rtol=1e-10)
-    assert max(v.max() for v in vs) > 0.01 * w.max(), "the sources differ, so that V has something to say"
+    assert max(v.max() for v in vs) > 0.01 * w.max(), (
+        "the sources differ, so that V has something to say"
+    )
 
 
 def test_the_error_never_rises(make_sources):
@@ -75,7 +77,8 @@ def test_private_versions_explain_what_one_version_cannot(rng):
 def test_sparse_equals_dense(nonnegative):
     cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
     dense, sparse = (
-        registry.fit("inmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("inmf", Sources([make(x) for x in cut]), 3)
+        for make in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(dense.components, sparse.components, atol=1e-6)
     np.testing.assert_allclose(dense.objective, sparse.objective, rtol=1e-8)

@@ -4,7 +4,7 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 
 
 @pytest.fixture
@@ -13,7 +13,10 @@ def nonnegative(make_sources):
 
 
 def squared_errors(sources, result):
-    return [((x - result.components @ h) ** 2).sum() for x, h in zip(sources.matrices, result.memberships, strict=True)]
+    return [
+        ((x - result.components @ h) ** 2).sum()
+        for x, h in zip(sources.matrices, result.memberships, strict=True)
+    ]
 
 
 def test_equal_weights_are_joint_nmf(nonnegative):
@@ -26,7 +29,9 @@ def test_equal_weights_are_joint_nmf(nonnegative):
 
 def test_the_objective_is_the_weighted_error(nonnegative):
     result = registry.fit("intnmf", nonnegative, 3, weights=[0.5, 3.0])
-    np.testing.assert_allclose(result.objective, np.dot([0.5, 3.0], squared_errors(nonnegative, result)), rtol=1e-8)
+    np.testing.assert_allclose(
+        result.objective, np.dot([0.5, 3.0], squared_errors(nonnegative, result)), rtol=1e-8
+    )
 
 
 def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
@@ -34,7 +39,9 @@ def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
     result = registry.fit("intnmf", nonnegative, 3, weights=theta, tol=1e-14, max_sweeps=100_000)
     w = result.components
     blocks = list(zip(theta, nonnegative.matrices, result.memberships, strict=True))
-    slopes = [(w, sum(t * (w @ h - x) @ h.T for t, x, h in blocks))] + [(h, w.T @ (w @ h - x)) for _, x, h in blocks]
+    slopes = [(w, sum(t * (w @ h - x) @ h.T for t, x, h in blocks))] + [
+        (h, w.T @ (w @ h - x)) for _, x, h in blocks
+    ]
     for factor, slope in slopes:
         assert np.abs(slope[factor > 0]).max() <= 1e-4
         assert slope[factor == 0].min(initial=0) >= -1e-4
@@ -42,7 +49,8 @@ def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
 
 def test_a_heavier_source_is_fitted_better(nonnegative):
     light, heavy = (
-        squared_errors(nonnegative, registry.fit("intnmf", nonnegative, 2, weights=[1, theta])) for theta in (0.01, 100)
+        squared_errors(nonnegative, registry.fit("intnmf", nonnegative, 2, weights=[1, theta]))
+        for theta in (0.01, 100)
     )
     assert heavy[1] < light[1]
     assert heavy[0] > light[0]
@@ -53,19 +61,24 @@ def test_the_weight_undoes_a_change_of_units(nonnegative):
     scaled = Sources([nonnegative.matrices[0], 1000 * nonnegative.matrices[1]])
     one, other = (registry.fit("intnmf", sources, 3, seed=3) for sources in (nonnegative, scaled))
     np.testing.assert_allclose(one.components, other.components, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(1000 * one.memberships[1], other.memberships[1], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        1000 * one.memberships[1], other.memberships[1], rtol=1e-6, atol=1e-6
+    )
 
 
 def test_the_default_weights_are_one_over_the_variance(nonnegative):
     by_hand = [1 / np.var(x) for x in nonnegative.matrices]
-    one, other = (registry.fit("intnmf", nonnegative, 3, weights=weights) for weights in ("variance", by_hand))
+    one, other = (
+        registry.fit("intnmf", nonnegative, 3, weights=weights) for weights in ("variance", by_hand)
+    )
     np.testing.assert_allclose(one.components, other.components, rtol=1e-8, atol=1e-10)
 
 
 def test_sparse_equals_dense(nonnegative):
     cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
     dense, sparse = (
-        registry.fit("intnmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("intnmf", Sources([make(x) for x in cut]), 3)
+        for make in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(dense.components, sparse.components, atol=1e-6)
 
@@ -75,7 +88,10 @@ def test_sparse_equals_dense(nonnegative):
     [
         ("noise", "weights is 'noise'; it must be \"variance\" or a list of one number per source"),
         ([1.0], r"weights is \[1.0\]; it must hold one number for each of the 2 sources"),
-        ([1.0, 0.0], r"weights is \[1.0, 0.0\]; every weight must be a finite number greater than 0"),
+        (
+            [1.0, 0.0],
+            r"weights is \[1.0, 0.0\]; every weight must be a finite number greater than 0",
+        ),
         ([1.0, np.inf], "every weight must be a finite number"),
         (["a", "b"], "every weight must be a finite number"),
     ],
@@ -87,5 +103,8 @@ def test_refusals(nonnegative, weights, message):
 
 def test_a_constant_source_has_no_weight_of_its_own(nonnegative):
     sources = Sources([nonnegative.matrices[0], np.full((12, 4), 0.1)])
-    with pytest.raises(InputError, match="all entries of source 'source 2' are equal, so it has no weight 1/variance"):
+    with pytest.raises(
+        InputError,
+        match="all entries of source 'source 2' are equal, so it has no weight 1/variance",
+    ):
         registry.fit("intnmf", sources, 3)

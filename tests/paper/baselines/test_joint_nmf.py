@@ -5,7 +5,7 @@ from sklearn.decomposition import non_negative_factorization
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry, restarts
+from bjmd.inference import registry, restarts
 
 
 @pytest.fixture
@@ -56,7 +56,9 @@ def test_sparse_data_stay_sparse(rng):
 def test_the_solution_is_stationary(nonnegative):
     """Slopes are zero where the factor is positive and not negative where it is zero."""
     result = registry.fit("jnmf", nonnegative, 3, tol=1e-14, max_sweeps=100_000)
-    x, w, h = np.hstack(nonnegative.matrices), result.components, np.hstack(result.memberships)
+    x = np.hstack(nonnegative.matrices)
+    w = result.components
+    h = np.hstack(result.memberships)
     for factor, slope in ((w, (w @ h - x) @ h.T), (h, w.T @ (w @ h - x))):
         assert np.abs(slope[factor > 0]).max() <= 1e-5
         assert slope[factor == 0].min(initial=0) >= -1e-5
@@ -71,7 +73,8 @@ def test_rank_one_data_are_found_exactly(rng):
 def test_sparse_equals_dense(nonnegative):
     cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
     dense, sparse = (
-        registry.fit("jnmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("jnmf", Sources([make(x) for x in cut]), 3)
+        for make in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(dense.components, sparse.components, atol=1e-6)
     np.testing.assert_allclose(dense.objective, sparse.objective, rtol=1e-8)

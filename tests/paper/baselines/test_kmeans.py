@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 
 
 def test_two_clusters_by_hand():
@@ -28,7 +28,8 @@ def test_two_clusters_by_hand():
 def test_samples_are_with_their_nearest_centre_and_centres_are_means(make_sources):
     sources = make_sources(n_samples=(60, 40))
     result = registry.fit("kmeans", sources, 4, seed=1, tol=0.0)
-    x, h = np.hstack(sources.matrices), np.hstack(result.memberships)
+    x = np.hstack(sources.matrices)
+    h = np.hstack(result.memberships)
     distances = ((x[:, None, :] - result.components[:, :, None]) ** 2).sum(axis=0)
     np.testing.assert_array_equal(h, distances == distances.min(axis=0))
     np.testing.assert_allclose(result.components, x @ h.T / h.sum(axis=1))
@@ -73,12 +74,12 @@ def test_a_seed_may_be_larger_than_scikit_learn_allows(make_sources):
 
 
 def test_a_number_of_sweeps_below_one_is_refused(make_sources):
-    with pytest.raises(InputError, match="max_sweeps is -1; it must be a whole number of at least 1"):
+    with pytest.raises(
+        InputError, match="max_sweeps is -1; it must be a whole number of at least 1"
+    ):
         registry.fit("kmeans", make_sources(), 2, max_sweeps=-1)
 
 
 def test_methods_that_do_without_scikit_learn_do_not_import_it():
-    code = (
-        "from bjmd_paper.baselines import bnmf, controls, inmf, intnmf; import sys; assert 'sklearn' not in sys.modules"
-    )
+    code = "from bjmd_paper.baselines import bnmf, controls, inmf, intnmf; import sys; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,6 @@
-"""JMD and GLAD against slow references: modes by a general optimiser, Hessians by finite differences."""
+"""JMD and GLAD against slow references: modes by a general optimiser, Hessians by finite
+differences.
+"""
 
 import numpy as np
 import pytest
@@ -7,10 +9,10 @@ from scipy.optimize import minimize
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import loop, registry, restarts
+from bjmd.inference import loop, registry, restarts
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
-from bjmd_numerics.simplex import minimise
+from bjmd.numerics.simplex import minimise
 from bjmd_paper.baselines import laplace
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source
@@ -29,8 +31,11 @@ def hessian(f, at, step=1e-3):
         out = np.empty((n, n))
         for i in range(n):
             for j in range(n):
-                a, b = d * np.eye(n)[i], d * np.eye(n)[j]
-                out[i, j] = (f(at + a + b) - f(at + a - b) - f(at - a + b) + f(at - a - b)) / (4 * d * d)
+                a = d * np.eye(n)[i]
+                b = d * np.eye(n)[j]
+                out[i, j] = (f(at + a + b) - f(at + a - b) - f(at - a + b) + f(at - a - b)) / (
+                    4 * d * d
+                )
         return out
 
     return (4 * plain(step) - plain(2 * step)) / 3
@@ -42,7 +47,9 @@ def off_the_ones(size):
 
 
 def column_reference(gram, b, s2, alpha0):
-    """Mode, covariance and negative ELBO terms of one column, in orthonormal coordinates off the direction 1."""
+    """Mode, covariance and negative ELBO terms of one column, in orthonormal coordinates off the
+    direction 1.
+    """
     axes = off_the_ones(len(b))
 
     def f(z):
@@ -66,8 +73,13 @@ def row_reference(precision, y, lambda_, eps):
     def slope(w):
         return y - precision @ w - w / np.sqrt(w**2 + eps**2) / lambda_
 
-    best = minimize(lambda w: -f(w), np.linalg.solve(precision, y), jac=lambda w: -slope(w), method="BFGS",
-                    options={"gtol": 1e-9, "maxiter": 10_000})  # fmt: skip
+    best = minimize(
+        lambda w: -f(w),
+        np.linalg.solve(precision, y),
+        jac=lambda w: -slope(w),
+        method="BFGS",
+        options={"gtol": 1e-9, "maxiter": 10_000},
+    )
     bend = eps**2 / (best.x**2 + eps**2) ** 1.5 / lambda_
     covariance = np.linalg.inv(precision + np.diag(bend))
     expected = np.sqrt(best.x**2 + eps**2).sum() / lambda_ + 0.5 * np.diag(covariance) @ bend
@@ -81,7 +93,9 @@ def random_gram(rng, size):
 
 def test_columns_against_an_optimiser_and_finite_differences(rng):
     """70 columns, so that the last block of lanes is not full."""
-    size, s2, alpha0 = 4, 0.7, np.array([1.1, 1.0, 2.0, 1.5])
+    size = 4
+    s2 = 0.7
+    alpha0 = np.array([1.1, 1.0, 2.0, 1.5])
     gram = random_gram(rng, size)
     projection = gram @ rng.dirichlet(np.ones(size), 70).T + rng.standard_normal((size, 70))
     h = minimise(gram, projection, s2 * alpha0).h
@@ -95,7 +109,9 @@ def test_columns_against_an_optimiser_and_finite_differences(rng):
 
 
 def test_a_column_without_data_by_hand():
-    """f = sum alpha0 ln h has its mode at alpha0/A, Lambda = A J there, so V = J/A: here 1/4 / 2 on the diagonal."""
+    """f = sum alpha0 ln h has its mode at alpha0/A, Lambda = A J there, so V = J/A: here 1/4 / 2 on
+    the diagonal.
+    """
     h = minimise(np.zeros((2, 2)), np.zeros((2, 1)), np.ones(2)).h
     spread, deviation, _ = laplace.approximate_columns(np.zeros((2, 2)), np.ones(2), h)
     np.testing.assert_allclose(spread, [[0.125, -0.125], [-0.125, 0.125]], rtol=1e-9)
@@ -111,12 +127,16 @@ def test_rows_against_an_optimiser(rng, lambda_, eps):
     expected = [row_reference(precision, linear[:, i], lambda_, eps) for i in range(70)]
     np.testing.assert_allclose(wt.T, [e[0] for e in expected], atol=1e-6)
     np.testing.assert_allclose(spread, sum(e[1] for e in expected), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(deviation.T, [np.sqrt(np.diag(e[1])) for e in expected], rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(
+        deviation.T, [np.sqrt(np.diag(e[1])) for e in expected], rtol=1e-4, atol=1e-7
+    )
     np.testing.assert_allclose(terms, sum(e[2] for e in expected), rtol=1e-6)
 
 
 def test_rows_reach_their_mode_from_anywhere(rng):
-    """Scales of many orders, sharp corners, equal components: the slope of f at the end is nil next to its parts."""
+    """Scales of many orders, sharp corners, equal components: the slope of f at the end is nil next
+    to its parts.
+    """
     for trial in range(200):
         size = int(rng.integers(1, 7))
         h = rng.dirichlet(np.ones(size), 30).T * 10 ** rng.uniform(-2, 3)
@@ -124,7 +144,8 @@ def test_rows_reach_their_mode_from_anywhere(rng):
             h[-1] = h[0]
         lambda_ = 10 ** rng.uniform(-2, 2)
         eps = lambda_ * 10 ** rng.uniform(-3, 0)
-        precision, linear = h @ h.T, h @ (rng.standard_normal((30, 40)) * 10 ** rng.uniform(-2, 3))
+        precision = h @ h.T
+        linear = h @ (rng.standard_normal((30, 40)) * 10 ** rng.uniform(-2, 3))
         wt = rng.standard_normal((size, 40)) * 10 ** rng.uniform(-3, 3)
         laplace.approximate_rows(precision, linear, wt, lambda_, eps)
         slope = linear - precision @ wt - wt / np.sqrt(wt**2 + eps**2) / lambda_
@@ -133,9 +154,13 @@ def test_rows_reach_their_mode_from_anywhere(rng):
 
 
 def test_a_row_by_hand():
-    """K = 1, lambda = 1, P = 2: y = 3 gives w = (3 - 1)/2 = 1 with S = 1/2, and y = 1/2 is below the threshold of 1."""
+    """K = 1, lambda = 1, P = 2: y = 3 gives w = (3 - 1)/2 = 1 with S = 1/2, and y = 1/2 is below
+    the threshold of 1.
+    """
     wt = np.zeros((1, 2))
-    _, deviation, _ = laplace.approximate_rows(np.array([[2.0]]), np.array([[3.0, 0.5]]), wt, 1.0, 1e-5)
+    _, deviation, _ = laplace.approximate_rows(
+        np.array([[2.0]]), np.array([[3.0, 0.5]]), wt, 1.0, 1e-5
+    )
     np.testing.assert_allclose(wt[0], [1.0, 0.0], atol=1e-5)
     np.testing.assert_allclose(deviation[0, 0] ** 2, 0.5, rtol=1e-6)
 
@@ -155,7 +180,9 @@ def reference_fit(sources, n_components, seed, n_sweeps, alpha0, lambda_, eps):
         total = sum(row[2] for row in rows)
         gram = w.T @ w + sum(row[1] for row in rows)
         for c, x in enumerate(sources.matrices):
-            columns = [column_reference(gram, w.T @ x[:, j], s2[c], alpha0) for j in range(x.shape[1])]
+            columns = [
+                column_reference(gram, w.T @ x[:, j], s2[c], alpha0) for j in range(x.shape[1])
+            ]
             h[c] = np.array([column[0] for column in columns]).T
             spread[c] = sum(column[1] for column in columns)
             second = h[c] @ h[c].T + spread[c]
@@ -181,10 +208,14 @@ def test_three_sweeps_against_the_literal_algorithm(make_sources):
 
 
 def test_plain_sweeps_have_the_last_word(make_sources):
-    """Momentum makes the way shorter; the stopping rule is that of plain sweeps, and is met by one from the end on."""
+    """Momentum makes the way shorter; the stopping rule is that of plain sweeps, and is met by one
+    from the end on.
+    """
     data = synthetic.generate("small", 4.0, 4).sources.concatenated()
     given = {"alpha0": 1.1, "lambda_": 1.0}
-    result = registry.fit("jmd", data, 5, seed=2, tol=1e-6, watch=lambda hs: {"first": hs[0][0, 0]}, **given)
+    result = registry.fit(
+        "jmd", data, 5, seed=2, tol=1e-6, watch=lambda hs: {"first": hs[0][0, 0]}, **given
+    )
     algorithm = laplace.LaplaceApproximation(data, Priors(**given), 5, 0.1, 2)
     plain = loop.run(algorithm, tol=1e-6, max_sweeps=1000, patience=2)
     assert result.converged and len(result.trace) < 0.7 * len(plain.trace)
@@ -194,7 +225,11 @@ def test_plain_sweeps_have_the_last_word(make_sources):
     assert np.isfinite(undone).any() and np.isnan(undone[-2:]).all()
     assert (np.abs(np.diff(result.trace[-3:])) <= 1e-6 * np.abs(result.trace[-3:-1])).all()
     short = registry.fit("jmd", make_sources(), 3, max_sweeps=3, tol=1e-300)
-    assert (len(short.trace), short.converged, short.reason) == (3, False, "stopped at max_sweeps = 3")
+    assert (len(short.trace), short.converged, short.reason) == (
+        3,
+        False,
+        "stopped at max_sweeps = 3",
+    )
 
 
 def test_glad_is_jmd_of_one_source(make_sources):
@@ -210,7 +245,8 @@ def test_glad_is_jmd_of_one_source(make_sources):
 def test_sparse_equals_dense(make_sources):
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources().matrices]
     dense, sparse = (
-        registry.fit("jmd", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("jmd", Sources([make(x) for x in cut]), 3)
+        for make in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(dense.trace, sparse.trace, rtol=1e-10)
     np.testing.assert_allclose(dense.components, sparse.components, atol=1e-8)
@@ -235,7 +271,9 @@ def test_small_synthetic_data_in_the_order_of_the_paper():
         runs = restarts.run(name, data.sources, 5, n_restarts=20)
         assert all(run.converged for run in runs)
         best = restarts.best(runs, 5)
-        scores[name] = 100 * np.mean([auc_per_source(run.memberships, data.sources.labels) for run in best], axis=0)
+        scores[name] = 100 * np.mean(
+            [auc_per_source(run.memberships, data.sources.labels) for run in best], axis=0
+        )
         if name == "jmd":
             np.testing.assert_allclose(best[0].noise, data.noise, rtol=0.02)
     assert (scores["jmd"] > scores["glad"]).all()
@@ -268,5 +306,7 @@ def test_refusals(make_sources, options, message):
 
 def test_a_source_of_zeros_is_refused(make_sources):
     sources = Sources([make_sources().matrices[0], np.zeros((12, 4))])
-    with pytest.raises(InputError, match="source 'source 2' is zero everywhere, so its noise cannot be estimated"):
+    with pytest.raises(
+        InputError, match="source 'source 2' is zero everywhere, so its noise cannot be estimated"
+    ):
         registry.fit("jmd", sources, 3)

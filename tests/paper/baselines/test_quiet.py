@@ -21,9 +21,13 @@ def test_only_convergence_warnings_are_silent_and_only_inside():
 
 
 def test_threads_that_overlap_leave_the_filters_as_they_were():
-    """The first to enter leaves first: with `catch_warnings` the second would warn, then restore the first's filter."""
+    """The first to enter leaves first: with `catch_warnings` the second would warn, then restore
+    the first's filter.
+    """
     before = list(warnings.filters)
-    first_inside, second_inside, first_left = threading.Event(), threading.Event(), threading.Event()
+    first_inside = threading.Event()
+    second_inside = threading.Event()
+    first_left = threading.Event()
     failures = []
 
     def first():

@@ -4,14 +4,15 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.fits import registry
+from bjmd.inference import registry
 from bjmd_paper.baselines import semi_nmf
 
 
 def literal_sweep(x, h):
     """Ding, Li and Jordan's two updates, entry by entry, with G = H'."""
     w = x @ h.T @ np.linalg.inv(h @ h.T)
-    b, q = w.T @ x, w.T @ w
+    b = w.T @ x
+    q = w.T @ w
     out = np.empty_like(h)
     for k in range(h.shape[0]):
         for j in range(h.shape[1]):
@@ -22,7 +23,8 @@ def literal_sweep(x, h):
 
 
 def test_a_sweep_against_the_literal_update(rng):
-    x, h = rng.standard_normal((7, 9)), rng.random((3, 9))
+    x = rng.standard_normal((7, 9))
+    h = rng.random((3, 9))
     w, expected = literal_sweep(x, h)
     wt, error = semi_nmf.improve(x, (x**2).sum(), h)
     np.testing.assert_allclose(wt.T, w, rtol=1e-10)
@@ -31,7 +33,9 @@ def test_a_sweep_against_the_literal_update(rng):
 
 
 def test_a_sweep_by_hand():
-    """X = [4 -1], H = [1 1]: W = 3/2, B = [6 -3/2], Q = 9/4, so H = [sqrt(6 / (9/4)), sqrt(0 / (3/2 + 9/4))]."""
+    """X = [4 -1], H = [1 1]: W = 3/2, B = [6 -3/2], Q = 9/4, so H = [sqrt(6 / (9/4)), sqrt(0 / (3/2
+    + 9/4))].
+    """
     h = np.ones((1, 2))
     wt, error = semi_nmf.improve(np.array([[4.0, -1.0]]), 17.0, h)
     np.testing.assert_allclose(wt, [[1.5]])
@@ -42,7 +46,9 @@ def test_a_sweep_by_hand():
 def test_the_error_never_rises(make_sources):
     for trial in range(50):
         sources = make_sources(trial, n_samples=(20, 15))
-        result = registry.fit("semi-nmf", sources, 1 + trial % 5, seed=trial, tol=1e-300, max_sweeps=60)
+        result = registry.fit(
+            "semi-nmf", sources, 1 + trial % 5, seed=trial, tol=1e-300, max_sweeps=60
+        )
         assert (np.diff(result.trace) <= 1e-9 * result.trace[:-1]).all(), f"trial {trial}"
         assert min(h.min() for h in result.memberships) >= 0
 
@@ -50,7 +56,9 @@ def test_the_error_never_rises(make_sources):
 def test_the_solution_is_stationary(make_sources):
     sources = make_sources(n_samples=(20, 15))
     result = registry.fit("semi-nmf", sources, 2, tol=1e-300, max_sweeps=20_000)
-    x, w, h = np.hstack(sources.matrices), result.components, np.hstack(result.memberships)
+    x = np.hstack(sources.matrices)
+    w = result.components
+    h = np.hstack(result.memberships)
     slope = w.T @ (w @ h - x)
     scale = np.abs(w.T @ x).max()
     assert np.abs(h * slope).max() <= 1e-4 * scale
@@ -80,7 +88,8 @@ def test_the_start_is_k_means_plus_an_offset(make_sources):
 
 def test_equal_components_do_not_break_the_least_squares(rng):
     """HH' is singular: the pseudo-inverse shares W between the two equal components."""
-    x, row = rng.standard_normal((5, 8)), rng.random(8)
+    x = rng.standard_normal((5, 8))
+    row = rng.random(8)
     wt = semi_nmf.least_squares_components(x, np.array([row, row]))
     np.testing.assert_allclose(wt[0], x @ row / (row @ row) / 2, rtol=1e-10)
     np.testing.assert_allclose(wt[0], wt[1], rtol=1e-10)
@@ -88,7 +97,8 @@ def test_equal_components_do_not_break_the_least_squares(rng):
 
 def test_data_with_empty_rows_and_columns(make_sources):
     x = make_sources().matrices[0].copy()
-    x[3], x[:, 2] = 0, 0
+    x[3] = 0
+    x[:, 2] = 0
     result = registry.fit("semi-nmf", Sources([scipy.sparse.csr_array(x)]), 3)
     assert np.isfinite(result.components).all()
     assert np.abs(result.components[3]).max() < 1e-12
@@ -97,7 +107,8 @@ def test_data_with_empty_rows_and_columns(make_sources):
 def test_sparse_equals_dense(make_sources):
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources(n_samples=(20, 15)).matrices]
     dense, sparse = (
-        registry.fit("semi-nmf", Sources([make(x) for x in cut]), 3) for make in (np.asarray, scipy.sparse.csr_array)
+        registry.fit("semi-nmf", Sources([make(x) for x in cut]), 3)
+        for make in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(dense.trace, sparse.trace, rtol=1e-9)
     np.testing.assert_allclose(dense.components, sparse.components, atol=1e-8)

@@ -1,4 +1,6 @@
-"""What the tests of the data sets share: the real data, where there are any, and a small made-up data set."""
+"""What the tests of the data sets share: the real data, where there are any, and a small made-up
+data set.
+"""
 
 import hashlib
 import io
@@ -31,7 +33,8 @@ def made_up(content):
 
     def describe(*addresses, **changes):
         members = tuple(
-            Member((name,), len(text), (hashlib.sha256(text).hexdigest(),)) for name, text in content.items()
+            Member((name,), len(text), (hashlib.sha256(text).hexdigest(),))
+            for name, text in content.items()
         )
         fields = dict(
             name="made-up",

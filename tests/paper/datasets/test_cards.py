@@ -41,13 +41,16 @@ def test_difference_without_a_known_reason_says_so(metabric):
 
 def test_samples_of_several_classes_count_in_each():
     labels = [np.array([[1, 1, 0], [0, 1, 1]]), np.array([[1, 0], [1, 1]])]
-    sources = Sources([np.ones((2, 3)), np.ones((2, 2))], names=["a", "b"], labels=labels, class_names=["x", "y"])
+    sources = Sources(
+        [np.ones((2, 3)), np.ones((2, 2))], names=["a", "b"], labels=labels, class_names=["x", "y"]
+    )
     assert cards.class_counts(sources).to_dict("list") == {"a": [2, 2], "b": [1, 2], "all": [3, 4]}
 
 
 def test_text(metabric):
     facts, *texts = (
-        part if isinstance(part, str) else markdown(part) for part in cards.card(metabric, "metabric").shown
+        part if isinstance(part, str) else markdown(part)
+        for part in cards.card(metabric, "metabric").shown
     )
     dataset = catalogue.get("metabric")
     for part in (dataset.title, dataset.page, dataset.terms, dataset.citation):

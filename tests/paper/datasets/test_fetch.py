@@ -44,7 +44,11 @@ class Handler(BaseHTTPRequestHandler):
         if first >= len(content):
             self.answer(416, b"", {"Content-Range": f"bytes */{len(content)}"})
         else:
-            self.answer(206, content[first:], {"Content-Range": f"bytes {first}-{len(content) - 1}/{len(content)}"})
+            self.answer(
+                206,
+                content[first:],
+                {"Content-Range": f"bytes {first}-{len(content) - 1}/{len(content)}"},
+            )
 
     def play_no_range(self, content):
         self.answer(200, content)
@@ -264,7 +268,9 @@ def test_mirror_may_hold_the_files_themselves(get, content, tmp_path):
 
 def test_data_set_that_only_a_person_can_fetch(monkeypatch, made_up, tmp_path):
     monkeypatch.setattr(catalogue, "get", lambda name: made_up(archive=""))
-    with pytest.raises(InputError, match=r"small\.txt by hand from http://example.org/made-up and put it into"):
+    with pytest.raises(
+        InputError, match=r"small\.txt by hand from http://example.org/made-up and put it into"
+    ):
         fetch.fetch("made-up", cache=tmp_path)
 
 

@@ -5,7 +5,8 @@ import pytest
 from bjmd.errors import InputError
 from bjmd_paper.datasets.real import metabric, metabric_489
 
-# Patients 1 and 2 are low, 3 moderate, 4 and 5 high; the others lack a cellularity or one of the five classes.
+# Patients 1 and 2 are low, 3 moderate, 4 and 5 high; the others lack a cellularity or one of the
+# five classes.
 RECENT = """\
 #Patient Identifier\tCellularity\tOther\tPam50 + Claudin-low subtype
 #Identifier\tTumor Content\t"Text, quoted"\tSubtype
@@ -57,11 +58,14 @@ def test_groups_classes_and_mean_of_rows(folder, caplog):
     assert sources.class_names == ["Basal", "Her2", "LumA", "LumB", "Normal"]
     # in the order of the expression file
     assert sources.sample_names == [["MB-0001", "MB-0002"], ["MB-0003"], ["MB-0005", "MB-0004"]]
-    # a gene without symbol has its number; a missing value counts only where a patient of ours lacks it
+    # a gene without symbol has its number; a missing value counts only where a patient of ours
+    # lacks it
     assert sources.feature_names == ["ESR1", "BIRC5", "7157", "HALF", "NaN"]
     np.testing.assert_array_equal(sources.matrices[0], [[2, 4], [21, 41], [1, 1], [7, 7], [6, 6]])
     np.testing.assert_array_equal(sources.matrices[1], [[3], [31], [1], [7], [6]])
-    np.testing.assert_array_equal(sources.matrices[2], [[1, 5], [11, 51], [1, 1], [7, 7], [6.123456789012345, 6]])
+    np.testing.assert_array_equal(
+        sources.matrices[2], [[1, 5], [11, 51], [1, 1], [7, 7], [6.123456789012345, 6]]
+    )
     np.testing.assert_array_equal(sources.labels[0].T, [[0, 0, 1, 0, 0], [1, 0, 0, 0, 0]])
     np.testing.assert_array_equal(sources.labels[2].T, [[0, 0, 0, 1, 0], [0, 1, 0, 0, 0]])
     assert "2 rows lack a value" in caplog.text
@@ -69,7 +73,9 @@ def test_groups_classes_and_mean_of_rows(folder, caplog):
 
 def older_release(text):
     """Other column order, lower case, `null`, bare carriage returns."""
-    rows = [[*line.split("\t"), "", ""][:4] for line in text.splitlines() if not line.startswith("#")]
+    rows = [
+        [*line.split("\t"), "", ""][:4] for line in text.splitlines() if not line.startswith("#")
+    ]
     header, *patients = ["\t".join(cell or "null" for cell in reversed(row)) for row in rows]
     patients = [line.replace("Low", "low").replace("High", "high") for line in patients]
     return "\r".join(["#STRING", header, *patients, ""])
@@ -82,7 +88,9 @@ def older_release(text):
         lambda text: text.replace("\n", "\r\n"),
         lambda text: "\ufeff" + text.upper(),
         lambda text: text.replace("\t\t", "\tNA\t").rstrip("\n"),
-        lambda text: text.replace("PATIENT_ID", "SAMPLE_ID").replace("CLAUDIN_SUBTYPE", "Pam50_Subtype"),
+        lambda text: text.replace("PATIENT_ID", "SAMPLE_ID").replace(
+            "CLAUDIN_SUBTYPE", "Pam50_Subtype"
+        ),
         lambda text: text.replace("Low", '"Low"'),
     ],
 )
@@ -99,7 +107,11 @@ def test_five_class_column_is_preferred(folder):
     lines = RECENT.splitlines()[4:-1]
     calls = ["Pam50_SUBTYPE"] + ["LumA"] * (len(lines) - 1)
     path.write_text("\n".join(f"{line}\t{call}" for line, call in zip(lines, calls, strict=True)))
-    assert set(metabric.read_patients(path).values()) == {("low", "LumA"), ("moderate", "LumA"), ("high", "LumA")}
+    assert set(metabric.read_patients(path).values()) == {
+        ("low", "LumA"),
+        ("moderate", "LumA"),
+        ("high", "LumA"),
+    }
     assert len(metabric.read_patients(path)) == 7
 
 
@@ -143,7 +155,10 @@ def test_expression_file_variants(folder, name):
     [
         (lambda text: text[:-30], "number of columns in line 9"),
         (lambda text: text.replace("\t52\t", "\tfifty\t"), "not a number in lines 2 to 9"),
-        (lambda text: text.replace("Hugo_Symbol\tEntrez_Gene_Id", "A\tB"), "does not begin with Hugo_Symbol"),
+        (
+            lambda text: text.replace("Hugo_Symbol\tEntrez_Gene_Id", "A\tB"),
+            "does not begin with Hugo_Symbol",
+        ),
         (lambda text: text.split("\n")[0], "no row with a value for every patient"),
         (lambda text: text.replace("MB-", "XX-"), "no patient of group 'low'"),
     ],
@@ -168,7 +183,9 @@ def test_generated_study_equals_a_reader_in_one_go(tmp_path, rng, monkeypatch):
     values = rng.normal(7, 1, (100, 40))
     genes = [f"G{i % 80}" for i in range(100)]
     with (tmp_path / "data_expression.txt").open("w") as file:
-        file.write("\t".join(["Hugo_Symbol", "Entrez_Gene_Id", *(f"MB-{j:04d}" for j in range(40))]) + "\n")
+        file.write(
+            "\t".join(["Hugo_Symbol", "Entrez_Gene_Id", *(f"MB-{j:04d}" for j in range(40))]) + "\n"
+        )
         for gene, row in zip(genes, values.tolist(), strict=True):
             file.write("\t".join([gene, "1", *map(repr, row)]) + "\n")
     sources = metabric.read_expression(tmp_path / "data_expression.txt", patients)
@@ -179,7 +196,8 @@ def test_generated_study_equals_a_reader_in_one_go(tmp_path, rng, monkeypatch):
 
 
 def test_public_table_in_both_forms(tmp_path):
-    csv, npz = tmp_path / "csv", tmp_path / "npz"
+    csv = tmp_path / "csv"
+    npz = tmp_path / "npz"
     csv.mkdir()
     npz.mkdir()
     (csv / "METABRIC_RNA_Mutation.csv").write_text(

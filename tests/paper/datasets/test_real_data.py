@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from bjmd.fits import restarts, storage
+from bjmd.inference import restarts
+from bjmd.results import storage
 from bjmd_paper.datasets import cards, fetch
 from bjmd_paper.datasets.real import metabric, metabric_489, three_sources
 from bjmd_paper.metric import auc_per_source
@@ -35,7 +36,14 @@ def test_three_sources(prepared):
     assert all(scipy.sparse.issparse(x) for x in sources.matrices)
     assert [x.nnz for x in sources.matrices] == [48226, 47055, 36744]
     assert [x.sum() for x in sources.matrices] == [74487, 71364, 55258]
-    assert sources.class_names == ["business", "entertainment", "health", "politics", "sport", "tech"]
+    assert sources.class_names == [
+        "business",
+        "entertainment",
+        "health",
+        "politics",
+        "sport",
+        "tech",
+    ]
     assert list(cards.class_counts(sources)["all"]) == [302, 156, 102, 140, 231, 134]
     assert sum((labels.sum(axis=0) > 1).sum() for labels in sources.labels) == 115
     assert (cards.comparison("3sources", sources)["difference"] == "").all()
@@ -57,7 +65,9 @@ def test_yale_b(prepared):
     assert sources.n_features == 2016 and sources.n_samples == [567, 677]
     assert len(sources.class_names) == 38
     np.testing.assert_allclose([x.mean() for x in sources.matrices], 1)
-    assert all((labels.sum(axis=0) == 1).all() and labels.any(axis=1).all() for labels in sources.labels)
+    assert all(
+        (labels.sum(axis=0) == 1).all() and labels.any(axis=1).all() for labels in sources.labels
+    )
     assert (cards.comparison("yale-b", sources)["difference"] == "").all()
 
 
@@ -67,12 +77,20 @@ def test_metabric_489(prepared, data, tmp_path):
     assert sum(sources.n_samples) == 1660
     table = cards.comparison("metabric-489", sources)
     assert not table["difference"].str.contains("Not explained").any()
-    assert cards.card(sources, "metabric-489").shown[0].iloc[0, 1].startswith("METABRIC, 489 genes only")
+    assert (
+        cards.card(sources, "metabric-489")
+        .shown[0]
+        .iloc[0, 1]
+        .startswith("METABRIC, 489 genes only")
+    )
     npz = data / "metabric/metabric_489genes_zscores.npz"
     if npz.exists():
         (tmp_path / npz.name).symlink_to(npz)
         other = metabric_489.read(tmp_path)
-        assert other.feature_names == sources.feature_names and other.sample_names == sources.sample_names
+        assert (
+            other.feature_names == sources.feature_names
+            and other.sample_names == sources.sample_names
+        )
         for x, y in zip(sources.matrices, other.matrices, strict=True):
             np.testing.assert_array_equal(x, y)
 
@@ -84,10 +102,23 @@ def test_metabric_study_on_excerpts_in_the_true_layout(data):
     recent = metabric.read_patients(folder / "data_clinical_patient.txt")
     assert recent == metabric.read_patients(folder / "older_release/data_clinical_patient.txt")
     # the table of its README without claudin-low and NC
-    counts = {group: sum(known == group for known, _ in recent.values()) for group in metabric.GROUPS}
+    counts = {
+        group: sum(known == group for known, _ in recent.values()) for group in metabric.GROUPS
+    }
     assert counts == {"low": 163, "moderate": 650, "high": 898}
-    intensities = metabric.read_expression(folder / "data_mrna_illumina_microarray.excerpt.txt", recent)
-    assert intensities.feature_names == ["ESR1", "ERBB2", "PGR", "TP53", "PIK3CA", "GATA3", "FOXA1", "MLPH"]
+    intensities = metabric.read_expression(
+        folder / "data_mrna_illumina_microarray.excerpt.txt", recent
+    )
+    assert intensities.feature_names == [
+        "ESR1",
+        "ERBB2",
+        "PGR",
+        "TP53",
+        "PIK3CA",
+        "GATA3",
+        "FOXA1",
+        "MLPH",
+    ]
     assert intensities.n_samples == [155, 630, 875]
     scores = metabric.read_expression(
         folder / "data_mrna_illumina_microarray_zscores_ref_diploid_samples.excerpt.txt", recent
@@ -104,7 +135,10 @@ def test_saved_and_drawn(prepared, name, tmp_path):
     sources = prepared(name)
     storage.save_sources(tmp_path / "data.npz", sources)
     again = storage.load_sources(tmp_path / "data.npz")
-    assert again.feature_names == sources.feature_names and again.squared_norms == sources.squared_norms
+    assert (
+        again.feature_names == sources.feature_names
+        and again.squared_norms == sources.squared_norms
+    )
     cards.picture(again, name).savefig(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 20_000
 
@@ -130,17 +164,23 @@ def fits_with_a_better_start(sources, n_components, n_restarts):
 
 
 def mean_auc(results, sources):
-    return 100 * np.mean([auc_per_source(result.memberships, sources.labels) for result in results], axis=0)
+    return 100 * np.mean(
+        [auc_per_source(result.memberships, sources.labels) for result in results], axis=0
+    )
 
 
 def reference(name):
     """AUC of MAP-BJMD as printed, with the better start, in the reference run."""
-    table = pd.read_csv(Path(__file__).parents[3] / f"results/reference/tables/performance-{name}.csv")
+    table = pd.read_csv(
+        Path(__file__).parents[3] / f"results/reference/tables/performance-{name}.csv"
+    )
     return table[table["fit"] == "map-bjmd-held"]["auc"]
 
 
 def test_map_bjmd_on_three_sources(prepared):
-    """The best 5 of 20 at the config's seed, and six times that: one such score varies by about 0.8 with the seeds."""
+    """The best 5 of 20 at the config's seed, and six times that: one such score varies by about 0.8
+    with the seeds.
+    """
     sources = prepared("3sources")
     results = fits_with_a_better_start(sources, 6, n_restarts=120)
     blocks = [restarts.best(results[first : first + 20], 5) for first in range(0, 120, 20)]
@@ -155,4 +195,6 @@ def test_map_bjmd_on_yale_b(prepared):
     sources = prepared("yale-b")
     best = restarts.best(fits_with_a_better_start(sources, 38, n_restarts=20), 5)
     assert (mean_auc(best, sources) >= [97.4, 93]).all()
-    np.testing.assert_allclose(np.mean([result.noise for result in best], axis=0), [0.1106, 0.1790], rtol=0.02)
+    np.testing.assert_allclose(
+        np.mean([result.noise for result in best], axis=0), [0.1106, 0.1790], rtol=0.02
+    )

@@ -6,7 +6,8 @@ from bjmd_paper.datasets import synthetic
 
 
 @pytest.mark.parametrize(
-    ("scale", "shape", "n_components", "a"), [("small", (105, 120), 5, 2.0), ("large", (1000, 1000), 10, 1.5)]
+    ("scale", "shape", "n_components", "a"),
+    [("small", (105, 120), 5, 2.0), ("large", (1000, 1000), 10, 1.5)],
 )
 def test_shapes_and_components_are_the_papers(scale, shape, n_components, a):
     drawn = synthetic.generate(scale, 4.0, 0)
@@ -14,7 +15,9 @@ def test_shapes_and_components_are_the_papers(scale, shape, n_components, a):
     size = synthetic.SCALES[scale]
     expected = np.zeros((shape[0], n_components))
     for k in range(1, n_components):  # the paper's formula, counted from 1
-        for i in range(1 + (k - 1) * (size.L - size.coh), size.L + (k - 1) * (size.L - size.coh) + 1):
+        for i in range(
+            1 + (k - 1) * (size.L - size.coh), size.L + (k - 1) * (size.L - size.coh) + 1
+        ):
             expected[i - 1, k - 1] = a
     np.testing.assert_array_equal(drawn.components, expected)
     assert not drawn.components[:, -1].any()
@@ -39,7 +42,8 @@ def test_noise_has_the_stated_size():
 
 
 def test_a_sweep_changes_only_source_3():
-    low, high = synthetic.generate("small", 1.5, 3), synthetic.generate("small", 5.5, 3)
+    low = synthetic.generate("small", 1.5, 3)
+    high = synthetic.generate("small", 5.5, 3)
     for c in (0, 1):
         np.testing.assert_array_equal(low.sources.matrices[c], high.sources.matrices[c])
     np.testing.assert_array_equal(low.memberships[2], high.memberships[2])
@@ -47,9 +51,12 @@ def test_a_sweep_changes_only_source_3():
 
 
 def test_extra_features_are_noise_alone_and_change_no_other():
-    plain, more = synthetic.generate("small", 4.0, 3), synthetic.generate("small", 4.0, 3, extra_features=2000)
+    plain = synthetic.generate("small", 4.0, 3)
+    more = synthetic.generate("small", 4.0, 3, extra_features=2000)
     assert more.components.shape == (2105, 5) and not more.components[105:].any()
-    for x, longer, sigma in zip(plain.sources.matrices, more.sources.matrices, plain.noise, strict=True):
+    for x, longer, sigma in zip(
+        plain.sources.matrices, more.sources.matrices, plain.noise, strict=True
+    ):
         np.testing.assert_array_equal(longer[:105], x)
         assert abs(longer[105:].std() / sigma - 1) < 0.01
         assert abs(longer[105:].mean()) < 0.01 * sigma
@@ -58,7 +65,9 @@ def test_extra_features_are_noise_alone_and_change_no_other():
 
 
 def test_the_seed_decides():
-    first, again, other = (synthetic.generate("small", 4.0, seed).sources.matrices[0] for seed in (5, 5, 6))
+    first, again, other = (
+        synthetic.generate("small", 4.0, seed).sources.matrices[0] for seed in (5, 5, 6)
+    )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 

@@ -30,16 +30,22 @@ def test_union_of_terms_and_overlapping_topics(folder):
     assert sources.feature_names == ["bank", "café", "goal"]
     assert all(scipy.sparse.issparse(x) for x in sources.matrices)
     for x, expected in zip(
-        sources.matrices, [[[3, 0], [0, 0], [0, 1]], [[0, 0], [0, 2], [5, 0]], [[4], [0], [0]]], strict=True
+        sources.matrices,
+        [[[3, 0], [0, 0], [0, 1]], [[0, 0], [0, 2], [5, 0]], [[4], [0], [0]]],
+        strict=True,
     ):
         np.testing.assert_array_equal(x.toarray(), expected)
     assert sources.sample_names == [["1", "2"], ["2", "3"], ["2"]]
     assert sources.class_names == ["business", "sport"]
-    for labels, expected in zip(sources.labels, [[[1, 1], [0, 1]], [[1, 0], [1, 1]], [[1], [1]]], strict=True):
+    for labels, expected in zip(
+        sources.labels, [[[1, 1], [0, 1]], [[1, 0], [1, 1]], [[1], [1]]], strict=True
+    ):
         np.testing.assert_array_equal(labels, expected)
 
 
-@pytest.mark.parametrize("text", ["business, 1,2\nsport, 2,3\n", "business:1, 2\r\n\r\nsport : 2,3"])
+@pytest.mark.parametrize(
+    "text", ["business, 1,2\nsport, 2,3\n", "business:1, 2\r\n\r\nsport : 2,3"]
+)
 def test_other_separators_of_topics(folder, text):
     expected = three_sources.read(folder).labels
     (folder / "3sources.overlap.clist").write_text(text)

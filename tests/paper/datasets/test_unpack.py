@@ -26,7 +26,9 @@ def write_tar(path, content, *special):
 
 @pytest.fixture
 def refused(tmp_path, made_up):
-    """A function that asserts: the archive is refused by one sentence with these words, and nothing is left."""
+    """A function that asserts: the archive is refused by one sentence with these words, and nothing
+    is left.
+    """
 
     def check(archive, *words, dataset=None):
         dataset = dataset or made_up()
@@ -70,10 +72,13 @@ def test_path_that_leaves_the_folder(tmp_path, refused, content, zipped, path):
     refused(write_tar(tmp_path / "a.tar.gz", content | {path: b"x"}), "leaves its folder")
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
+)
 def test_link_or_device_in_tar(tmp_path, refused, content, kind):
     link = tarfile.TarInfo("top/link")
-    link.type, link.linkname = kind, "/etc/hostname"
+    link.type = kind
+    link.linkname = "/etc/hostname"
     refused(write_tar(tmp_path / "a.tar.gz", content, link), "link")
 
 
@@ -94,7 +99,11 @@ def test_bomb(tmp_path, refused):
     refused(tmp_path / "a.zip", "50000000 bytes", "small.txt")
     refused(write_tar(tmp_path / "a.tar.gz", {"small.txt": zeros}), "50000000 bytes", "small.txt")
     # the same with a size in the directory that is a lie
-    lie = (tmp_path / "a.zip").read_bytes().replace((50_000_000).to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    lie = (
+        (tmp_path / "a.zip")
+        .read_bytes()
+        .replace((50_000_000).to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    )
     (tmp_path / "a.zip").write_bytes(lie)
     refused(tmp_path / "a.zip")
 
@@ -133,13 +142,19 @@ def test_changed_missing_double_damaged_and_foreign(tmp_path, refused, content, 
 
 
 def test_many_files_known_by_their_list(tmp_path, made_up, refused, content, zipped):
-    listing = "".join(f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content))
+    listing = "".join(
+        f"{hashlib.sha256(content[name]).hexdigest()}  {name}\n" for name in sorted(content)
+    )
     member = Member(("*.txt",), 600_000, list_sha256=hashlib.sha256(listing.encode()).hexdigest())
     dataset = made_up(members=(member,))
     archive = tmp_path / "a.zip"
     archive.write_bytes(zipped(content))
     unpack.verify(archive, dataset)
-    for changed in ({"small.txt": content["small.txt"]}, content | {"more.txt": b""}, content | {"small.txt": b""}):
+    for changed in (
+        {"small.txt": content["small.txt"]},
+        content | {"more.txt": b""},
+        content | {"small.txt": b""},
+    ):
         archive.write_bytes(zipped(changed))
         refused(archive, "missing or differ", dataset=dataset)
 

@@ -49,8 +49,18 @@ def folder(tmp_path, rng):
     """Two people with images on and around every limit of the selection."""
     for person in ("yaleB01", "yaleB39"):
         (tmp_path / person).mkdir()
-        for light in ("A+000E+00", "A-015E+45", "A-020E-40", "A+050E+00", "A+060E+20", "A+000E+65", "A+010E+90"):
-            write_pgm(tmp_path / person / f"{person}_P00{light}.pgm", rng.integers(1, 256, (192, 168)))
+        for light in (
+            "A+000E+00",
+            "A-015E+45",
+            "A-020E-40",
+            "A+050E+00",
+            "A+060E+20",
+            "A+000E+65",
+            "A+010E+90",
+        ):
+            write_pgm(
+                tmp_path / person / f"{person}_P00{light}.pgm", rng.integers(1, 256, (192, 168))
+            )
         write_pgm(tmp_path / person / f"{person}_P00_Ambient.pgm", np.ones((480, 640)))
         (tmp_path / person / f"{person}_P00A+005E+10.pgm.bad").write_bytes(b"")
     return tmp_path

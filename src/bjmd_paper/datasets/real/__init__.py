@@ -1,1 +1,3 @@
-"""The real data sets, a folder or a file each.  A module here that defines DATASET adds one; see docs/data.md."""
+"""The real data sets, a folder or a file each.  A module here that defines DATASET adds one; see
+docs/data.md.
+"""

@@ -1,0 +1,110 @@
+"""Entries that a fit never saw: which to hold out, how well a fit predicts them, and how sure a
+difference is.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from threadpoolctl import threadpool_limits
+
+from bjmd.data.sources import Sources, missing_entries
+from bjmd.errors import InputError
+from bjmd.results import predictive
+from bjmd.results.decomposition import Decomposition
+
+BLOCK = 2**22  # numbers in the largest temporary array of draws or predictions
+LEAST_SAMPLES = 64  # to draw from at once, for one entry of every feature among them stays
+
+
+def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[Any]:
+    """Which entries to hold out, by source: a drawn share of the observed, never the last of a
+    sample or feature.
+
+    Of a sparse source, zeros too, but no more than it stores, as a sparse matrix; nothing becomes
+    dense.
+    """
+    hidden = []
+    for x, n_observed, name in zip(
+        sources.matrices, sources.n_observed, sources.names, strict=True
+    ):
+        sparse = scipy.sparse.issparse(x)
+        missing = missing_entries(x)
+        share_here = min(share, x.nnz / n_observed) if sparse else share
+        step = max(LEAST_SAMPLES, BLOCK // x.shape[0])
+        n_seen = 0
+        n_hidden = 0
+        blocks = []
+        for first in range(0, x.shape[1], step):
+            block = missing[:, first : first + step]
+            block = block.toarray() if sparse else block
+            n_seen += block.size - np.count_nonzero(block)
+            where = _drawn(block, round(share_here * n_seen) - n_hidden, rng)
+            n_hidden = round(share_here * n_seen)
+            blocks.append(scipy.sparse.csc_array(where) if sparse and where is not None else where)
+        if not n_hidden or any(where is None for where in blocks):
+            raise InputError(
+                f"source {name!r} has too few observed entries ({n_observed}) to hold out a share of {share:g} and "
+                "keep one of every sample and feature; change held_out, or leave the source out"
+            )
+        hidden.append(scipy.sparse.hstack(blocks, format="csc") if sparse else np.hstack(blocks))
+    return hidden
+
+
+def _drawn(missing, n_hidden, rng):
+    """So many places that are not missing, at random; None if too few can be spared."""
+    draw = rng.random(missing.shape)
+    draw[missing] = -1
+    last_of_feature = draw.argmax(axis=1)
+    last_of_sample = draw.argmax(axis=0)
+    draw[missing] = 2
+    draw[np.arange(missing.shape[0]), last_of_feature] = 2
+    draw[last_of_sample, np.arange(missing.shape[1])] = 2
+    if n_hidden > np.count_nonzero(draw < 2):
+        return None
+    where = np.zeros(missing.size, dtype=bool)
+    where[np.argpartition(draw, n_hidden - 1, axis=None)[:n_hidden]] = True
+    return where.reshape(missing.shape)
+
+
+def without(sources: Sources, hidden: list[Any]) -> Sources:
+    """The data with the held-out entries missing."""
+    visible = []
+    for x, where in zip(sources.matrices, hidden, strict=True):
+        if scipy.sparse.issparse(x):
+            unknown = np.full(where.nnz, np.nan, dtype=x.dtype), where.indices, where.indptr
+            visible.append(x + scipy.sparse.csc_array(unknown, shape=x.shape))
+        else:
+            visible.append(np.where(where, np.nan, x))
+    return sources.replace(matrices=visible)
+
+
+def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) -> np.ndarray:
+    """The log predictive density of the held-out entries, summed within each sample; samples of all
+    sources in turn.
+    """
+    sums = []
+    with threadpool_limits(1):  # the same bits whatever else the machine does
+        for c, (x, where) in enumerate(zip(sources.matrices, hidden, strict=True)):
+            step = max(1, BLOCK // x.shape[0])
+            sparse = scipy.sparse.issparse(x)
+            for first in range(0, x.shape[1], step):
+                part = slice(first, first + step)
+                block, held_out = (
+                    y[:, part].toarray() if sparse else y[:, part] for y in (x, where)
+                )
+                sums.append(
+                    np.where(held_out, predictive.log_density(result, c, part, block), 0).sum(
+                        axis=0
+                    )
+                )
+    return np.concatenate(sums)
+
+
+def difference(sums: np.ndarray, count: np.ndarray) -> tuple[float, float]:
+    """Mean over all entries and its standard error, from sums and numbers of entries within
+    independent samples.
+    """
+    mean = sums.sum() / count.sum()
+    n = len(sums)
+    return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()

@@ -1,0 +1,292 @@
+"""How many components do the data carry?
+
+    selection = select(sources, range(2, 11))
+    print(selection)                             # the recommendation, and how sure it is
+    selection.table, selection.figure()
+
+Each K is judged by entries that its fits never saw: a random share of every source, the same for
+every K, is set to NaN, and the best of several restarts by objective (never by score) predicts it.
+The score is the mean log predictive density (predictive.py) of all held-out entries of all sources
+and repeats, in nats per entry.  Too few components miss signal and too many fit noise; both predict
+worse, however the prior was scaled.  Two K are compared on the same entries by the standard error
+of their difference.  Entries of one sample share its memberships and err together, so samples, not
+entries, are taken as independent.
+
+The smallest K within one standard error of the best is recommended.  The best itself may be too
+large by chance, since components beyond the needed ones cost little; and the ELBO of the fits of
+all the data, though it finds the truth where the data follow the model, asks for ever more
+components where they do not.  docs/components.md has measured both, and stability.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bjmd.analysis import automatic, held_out_entries
+from bjmd.analysis.matching import similarities
+from bjmd.checks import whole_number
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.inference import registry, restarts
+from bjmd.results.decomposition import Decomposition
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What `select` found; as text, the recommendation in a few sentences.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row for each K, with the columns k; elbo of the best fit of all the data (NaN for methods
+        without one); heldout, the mean log predictive density of held-out entries; difference, its
+        distance to the best K, and the standard_error of that difference; stability; converged, the
+        share of all fits that met their stopping rule; and seconds, of all fits together.
+    fits : DataFrame
+        A row for each fit of all the data: k, seed, objective, converged, seconds.
+    recommended : int
+        The smallest of the candidates.
+    candidates : list of int
+        Every K that predicts held-out entries as well as the best K does, within one standard
+        error.
+    choice : Choice or None
+        The noise model and offsets, if they were "auto"; chosen once, with the largest K.
+    """
+
+    table: pd.DataFrame
+    fits: pd.DataFrame
+    recommended: int
+    candidates: list[int]
+    choice: automatic.Choice | None = None
+
+    @property
+    def best(self) -> int:
+        """The K that predicts held-out entries best."""
+        return int(self.table["k"][self.table["difference"].idxmax()])
+
+    def __str__(self) -> str:
+        return " ".join(_sentences(self))
+
+    def text_table(self) -> pd.DataFrame:
+        """The table for a reader: rounded and in words."""
+        columns = {
+            "K": [f"{k}" for k in self.table["k"]],
+            "Held-out density": [f"{value:.4f}" for value in self.table["heldout"]],
+            "Below the best": [
+                "best" if k == self.best else f"{-behind:.2g} ± {error:.1g}"
+                for k, behind, error in self.table[
+                    ["k", "difference", "standard_error"]
+                ].itertuples(index=False)
+            ],
+            "ELBO": [f"{value:,.0f}" for value in self.table["elbo"]],
+            "Stability": [f"{value:.2f}" for value in self.table["stability"]],
+            "Converged": [f"{value:.0%}" for value in self.table["converged"]],
+        }
+        return pd.DataFrame(columns).replace("nan", "–")
+
+    def figure(self) -> "Figure":
+        """Held-out density, ELBO and stability against K, as a matplotlib figure."""
+        from bjmd.report import figures
+
+        return figures.selection(self)
+
+
+def select(
+    sources: Sources,
+    ks: Iterable[int],
+    *,
+    method: str = "cavi-bjmd",
+    n_restarts: int = 5,
+    held_out: float = 0.1,
+    n_repeats: int = 3,
+    seed: int = 0,
+    jobs: int = 1,
+    **options: Any,
+) -> Selection:
+    """Fit every K to all the data and to data with held-out entries, and recommend one.
+
+    Parameters
+    ----------
+    sources : Sources
+        The data, in memory.
+    ks : iterable of int
+        The numbers of components to try, for example range(2, 11).
+    method : str, default="cavi-bjmd"
+        A method that takes missing entries.
+    n_restarts : int, default=5
+        Fits of all the data for each K, with the seeds seed, seed + 1, ..., and as many again in
+        each repeat.
+    held_out : float, default=0.1
+        Share of the entries of every source to hold out, zeros among them, between 0 and 0.5; of a
+        sparse source at most as many as it stores.
+    n_repeats : int, default=3
+        How often to hold out other entries.
+    seed : int, default=0
+        Seed of the first fit, and of the choice of held-out entries.
+    jobs : int, default=1
+        Number of fits that run at the same time.  The result does not depend on it.
+    **options
+        Options of the method.
+
+    Returns
+    -------
+    Selection
+    """
+    ks = _checked(sources, ks, method, held_out, options)
+    for name, value in {"n_restarts": n_restarts, "n_repeats": n_repeats, "jobs": jobs}.items():
+        whole_number(name, value, least=1)
+    whole_number("seed", seed, least=0)
+    # with too few components what they leave of the signal would pass for noise, hence the largest
+    # number
+    options, choice = automatic.resolved(method, sources, ks[-1], options, seed=seed, jobs=jobs)
+    n_fits = len(ks) * n_restarts
+    with restarts.progress_bar(n_fits * (1 + n_repeats), "select") as bar:
+
+        def fits_of(data: Sources, what: str) -> dict[int, list[Decomposition]]:
+            """{k: its fits}; the longest fits begin first, so that no thread is left with one at
+            the end.
+            """
+            runs = [(k, seed + i) for k in reversed(ks) for i in range(n_restarts)]
+            calls = [partial(registry.fit, method, data, k, seed=s, **options) for k, s in runs]
+            results = restarts.in_threads(calls, jobs, lambda *_: bar.update())
+            if bar.disable:
+                log.info("select: %d fits of %s are done", n_fits, what)
+            ended.extend(
+                {"k": f.n_components} | {field: getattr(f, field) for field in fields}
+                for f in results
+            )
+            return {
+                k: results[i : i + n_restarts] for i, (k, _) in list(enumerate(runs))[::n_restarts]
+            }
+
+        ended: list[dict] = []
+        fields = ("seed", "objective", "converged", "seconds")
+        everything = fits_of(sources, "all the data")
+        density = {k: np.zeros(sum(sources.n_samples)) for k in ks}
+        count = np.zeros(sum(sources.n_samples), dtype=int)
+        for repeat in range(n_repeats):
+            hidden = held_out_entries.hide(sources, held_out, np.random.default_rng((seed, repeat)))
+            visible = held_out_entries.without(sources, hidden)
+            count = count + np.concatenate([where.sum(axis=0) for where in hidden])
+            for k, fits in fits_of(visible, f"repeat {repeat + 1} of {n_repeats}").items():
+                (best_fit,) = restarts.best(fits, 1)
+                density[k] = density[k] + held_out_entries.log_densities(best_fit, sources, hidden)
+
+    best = max(ks, key=lambda k: density[k].sum())
+    runs = pd.DataFrame(ended)
+    rows = []
+    for k in ks:
+        difference, standard_error = held_out_entries.difference(density[k] - density[best], count)
+        rows.append(
+            {
+                "k": k,
+                "elbo": -min(f.objective for f in everything[k])
+                if registry.get(method).variational
+                else np.nan,
+                "heldout": density[k].sum() / count.sum(),
+                "difference": difference,
+                "standard_error": standard_error,
+                "stability": stability(everything[k]),
+                "converged": runs["converged"][runs["k"] == k].mean(),
+                "seconds": runs["seconds"][runs["k"] == k].sum(),
+            }
+        )
+    table = pd.DataFrame(rows)
+    candidates = table["k"][-table["difference"] <= table["standard_error"]].tolist()
+    fits = runs[:n_fits].sort_values(
+        "k", kind="stable", ignore_index=True
+    )  # those of all the data come first
+    return Selection(table, fits, recommended=candidates[0], candidates=candidates, choice=choice)
+
+
+def stability(results: list[Decomposition]) -> float:
+    """How alike the components of the other restarts are to those of the best.
+
+    It is the mean correlation of the memberships of matched components (matching.py): 1 if every
+    restart ends with the same components, NaN if there is only one restart.
+    """
+    return (
+        np.nan if len(results) == 1 else similarities(restarts.best(results, len(results))).mean()
+    )
+
+
+def _checked(
+    sources: Sources, ks: Iterable[int], method: str, held_out: float, options: dict
+) -> list[int]:
+    """ks in increasing order, if everything can be used."""
+    if not registry.get(method).missing:
+        able = ", ".join(other.name for other in registry.METHODS.values() if other.missing)
+        raise InputError(
+            f"method {method!r} cannot leave out the entries that select holds out; use one of {able}"
+        )
+    registry.check_options(method, options)
+    registry.require_sources(sources)
+    ks = list(ks) if isinstance(ks, Iterable) else [ks]
+    for k in ks:
+        whole_number("an entry of ks", k, least=1)
+        sources.require_components(k)
+    if len(set(ks)) < len(ks) or len(ks) < 2:
+        raise InputError(
+            f"ks is {ks}; give at least two different numbers of components, for example range(2, 11)"
+        )
+    if isinstance(held_out, bool) or not isinstance(held_out, float) or not 0 < held_out < 0.5:
+        raise InputError(
+            f"held_out is {held_out!r}; it must be a share of the entries between 0 and 0.5"
+        )
+    sources.require_in_memory("holding out entries")
+    return sorted(int(k) for k in ks)
+
+
+def _sentences(selection: Selection) -> Iterator[str]:
+    """The recommendation in plain words, then what speaks against it."""
+    if selection.choice is not None:
+        yield str(selection.choice)
+    table = selection.table.set_index("k")
+    k = selection.recommended
+    best = selection.best
+    others = [other for other in selection.candidates if other not in (k, best)]
+    if k != best:
+        yield (
+            f"Recommended: {_components(k)}, the smallest number that predicts held-out entries as well as the best, "
+            f"{best}, within one standard error."
+        )
+        if others:
+            yield f"So {_do(others)}."
+    else:
+        yield f"Recommended: {_components(k)}, the number that predicts held-out entries best."
+        after = table["difference"].drop(k).idxmax()
+        ratio = -table["difference"][after] / table["standard_error"][after]
+        behind = f"The next best, {after}, is {ratio:.1f} standard errors behind."
+        yield f"Within one standard error, so {_do(others)}." if others else behind
+    if table["elbo"].notna().all():
+        top = table["elbo"].idxmax()
+        yield (
+            f"The ELBO is highest at {top} too."
+            if top == k
+            else f"The ELBO disagrees: it is highest at {top}."
+        )
+    if best == table.index[-1]:
+        yield f"{best} is the largest number tried, so try larger ones."
+    if k == table.index[0] and k > 1:
+        yield f"{k} is the smallest number tried, so try smaller ones."
+    if table["converged"][k] < 1:
+        yield f"Only {table['converged'][k]:.0%} of the fits with {_components(k)} converged."
+
+
+def _components(k: int) -> str:
+    return "1 component" if k == 1 else f"{k} components"
+
+
+def _do(ks: list[int]) -> str:
+    """ "does 6" or "do 6, 7 and 8"."""
+    return f"does {ks[0]}" if len(ks) == 1 else f"do {', '.join(map(str, ks[:-1]))} and {ks[-1]}"

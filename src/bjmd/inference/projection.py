@@ -1,0 +1,404 @@
+"""New samples in the coordinates of a fit: W stays as it is, the memberships of every new sample
+are inferred.
+
+    projection = project(result, matrix, source=0)             # features x samples, NaN where an entry is missing
+    projection.memberships, projection.noise, projection.dirichlet
+
+Each sample solves the column problem of the method that made the fit, a Dirichlet (dirichlet.py)
+or, for MAP, a point on the simplex (simplex.py): a training sample, given its source, gets back the
+memberships that it had in the fit.  New samples take over the weights of the features, and of their
+source the noise, the offsets, the Dirichlet and the degrees of freedom (docs/model.md).  Missing
+entries take their terms out of G and b (moments.py).  Entries (robust noise) and samples (noise by
+sample) that have weights are weighed anew until nothing moves.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from threadpoolctl import threadpool_limits
+
+from bjmd.checks import positive_number
+from bjmd.data.sources import Sources
+from bjmd.data.streamed import streamed
+from bjmd.data.view import View
+from bjmd.errors import FitError, InputError
+from bjmd.inference import registry
+from bjmd.inference.noise import Gammas, StudentT, weigh
+from bjmd.numerics import dirichlet, moments, simplex
+from bjmd.results.decomposition import Decomposition, FittedModel
+
+#: gain in nats at which a Dirichlet column is done, most Newton steps
+COLUMN_TOLERANCE = 1e-16
+COLUMN_STEPS = 1000
+SETTLED = 1e-9
+NOISE_SETTLED = 1e-8
+ROUNDS = 100_000
+"""Changes in a round, of memberships and relative of the noise variance, that are taken as none;
+the most rounds.
+"""
+BLOCK = 2**22  #: numbers in the largest temporary array
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Memberships of new samples, K x N, the noise sd they were inferred at, and their Dirichlets
+    (None after MAP).
+    """
+
+    memberships: np.ndarray
+    noise: float
+    dirichlet: np.ndarray | None
+
+
+def project(
+    result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None
+) -> Projection:
+    """Memberships of the columns of `matrix` (features x samples, dense or sparse) under a fit's W.
+
+    source is the number of the training source that the samples belong with: they take over all
+    that the fit knows of it.  noise is their noise sd, if it is another.  With neither, the noise
+    is estimated from the new samples, together with their memberships, and they have no offsets.
+    """
+    with threadpool_limits(1):  # the same bits whatever else the machine does
+        problem, columns, noise = _solved(result, matrix, source, noise)
+    return Projection(_finite(problem.mean(columns)), noise, columns if result.posterior else None)
+
+
+def log_evidence(
+    result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None
+) -> np.ndarray:
+    """A lower bound on ln p(x_j) of every new sample with its memberships integrated out; missing
+    entries left out.
+
+    It is the sample's ELBO, E[ln p(x_j, h, u, v)] - E[ln q(h, u, v)] at the best q, with W and the
+    offsets as the fit has them (their posterior, or the point estimate of MAP) and the noise as in
+    `project`; u is the precision of the sample and v those of its entries, where the fit has them.
+    """
+    with threadpool_limits(1):
+        problem, columns, sd = _solved(result, matrix, source, noise, kind=_Dirichlets)
+        return _finite(problem.bound(columns, sd))
+
+
+def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
+    """The new samples with missing entries filled in, and the standard deviation of every entry,
+    features x samples.
+
+    A missing entry becomes its posterior mean; its variance is that of w_i h_j, of the offset and
+    of the noise, with the precision of its sample integrated out.  After a robust fit with at most
+    2 degrees of freedom it is infinite. Observed entries stay as they are, with standard deviation
+    0.  After a MAP fit, which has no posterior, the second is None.
+    """
+    model = _known(result)
+    with threadpool_limits(1):
+        problem, columns, sd = _solved(result, matrix, source, noise)
+        memberships = _finite(problem.mean(columns))
+        x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
+        missing = np.isnan(x)
+        shift = 0.0 if model.offsets is None or source is None else model.offsets[source][:, None]
+        if not result.posterior:
+            return np.where(missing, result.components @ memberships + shift, x), None
+        mean, variance = product_moments(result, columns)
+        if model.offsets_sd is not None and source is not None:
+            variance += model.offsets_sd[source][:, None] ** 2
+        of_rows = np.ones((len(x), 1)) if problem.phi is None else 1 / problem.phi[:, None]
+        variance += sd**2 * of_rows * problem.excess_variance()
+    return np.where(missing, mean + shift, x), np.where(missing, np.sqrt(variance), 0)
+
+
+def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of every entry of W H, features x samples, for columns q(h_j) =
+    Dirichlet(g_j).
+
+    With s = sum g and m = g / s it is E[w_i h] = mu_i.m, and E[h'(mu_i mu_i' + S_i)h] - (mu_i.m)^2
+    is
+
+        ((mu_i^2).m - (mu_i.m)^2) / (s + 1) + <S_i, E[hh']>.
+    """
+    s = g.sum(axis=0)
+    m = g / s
+    size = len(g)
+    mean = result.components @ m
+    variance = np.maximum((result.components**2) @ m - mean**2, 0) / (s + 1)
+    second_moment = (s * m[:, None] * m + np.eye(size)[:, :, None] * m) / (s + 1)
+    for rows in _blocks(len(mean), size**2):
+        covariance = result.posterior.components.covariance(rows)  # type: ignore[union-attr]
+        variance[rows] += covariance.reshape(-1, size**2) @ second_moment.reshape(size**2, -1)
+    return mean, variance
+
+
+def _finite(values):
+    """The same, one column a new sample, if all are numbers."""
+    bad = np.flatnonzero(
+        ~np.isfinite(values).all(axis=0) if values.ndim == 2 else ~np.isfinite(values)
+    )
+    if len(bad):
+        raise InputError(
+            f"new sample {bad[0]} (counted from 0) cannot be placed in floating point: its entries are too far from "
+            "those of the fit; check its unit"
+        )
+    return values
+
+
+def _solved(result, matrix, source, noise, kind=None):
+    """The problem of the method's kind, its best columns, and the noise sd: that given, of the
+    source, or estimated.
+    """
+    problem = (kind or (_Dirichlets if result.posterior else _Points))(result, matrix, source)
+    if noise is not None:
+        noise = positive_number("noise", noise)
+    elif source is not None and result.noise is not None:
+        noise = float(result.noise[source])
+    return problem, *problem.solve(noise)
+
+
+def _known(result: Decomposition) -> FittedModel:
+    """What the fit knows of the model; refused where it has none."""
+    if result.model is None:
+        able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
+        raise InputError(
+            f"method {result.method!r} has no way to place new samples; fit with one of {able}"
+        )
+    return result.model
+
+
+def _split_off_missing(matrix):
+    """The matrix with 0 for what is missing, and where that is; None if nothing is."""
+    if scipy.sparse.issparse(matrix):
+        return matrix, None
+    matrix = np.asarray(matrix)
+    if streamed(matrix, "new samples") is not None:
+        matrix = np.array(matrix)  # sums over columns are not to be had from a file
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or not np.isnan(matrix).any():
+        return matrix, None
+    missing = np.isnan(matrix)
+    empty = np.flatnonzero(missing.all(axis=0))
+    if len(empty):
+        raise InputError(f"new sample {empty[0]} (counted from 0) has no observed entry; remove it")
+    return np.where(missing, 0, matrix), missing
+
+
+def _of_source(values, source):
+    """The entry of a source, or the mean over the sources where none is named."""
+    return values.mean(axis=0) if source is None else values[source]
+
+
+class _Columns:
+    """The columns of new samples, one problem each: what both kinds share."""
+
+    def __init__(self, result, matrix, source):
+        matrix, missing = _split_off_missing(matrix)
+        checked = Sources([matrix], names=["new samples"])
+        if checked.n_features != len(result.components):
+            raise InputError(
+                f"the new samples have {checked.n_features} features but the fit has {len(result.components)}; "
+                "give the features of the fit in its order, NaN for those not measured (rows are features)"
+            )
+        # memberships sum to 1, so W and the data may be seen from any origin; from the mean of W
+        # little is lost
+        self.origin = result.components.mean(axis=1)
+        self.w = result.components - self.origin[:, None]
+        model = _known(result)
+        self.phi = model.feature_precision
+        shift = (
+            self.origin
+            if model.offsets is None or source is None
+            else self.origin + model.offsets[source]
+        )
+        x = checked.matrices[0]
+        n_missing = checked.n_missing[0]
+        if missing is not None:
+            x = np.where(missing, np.nan, x)
+            n_missing = int(missing.sum())
+        self.view = View(x, n_missing, origin=shift)
+        self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
+        weights = np.ones(len(self.w)) if self.phi is None else self.phi
+        second = self.second_moments(result)
+        self.gram = moments.unpack(weights @ second, result.n_components)
+        self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
+        self.gaps = None
+        if self.view.missing is not None:
+            self.gaps = np.ascontiguousarray(
+                moments.sums_over(self.view.by_column, second, weights).T
+            )
+        self.by_sample = (
+            None if model.sample_shape is None else _of_source(model.sample_shape, source)
+        )
+        self.offset_variance = 0.0  # of every column, weighted by phi
+        if model.offsets_sd is not None and source is not None:
+            self.offset_variance = (weights * model.offsets_sd[source] ** 2) @ self.view.observed()
+        self.nu = None
+        self.scale = 1.0
+        self.sample = None
+        if model.degrees_of_freedom is not None:
+            if scipy.sparse.issparse(matrix):
+                raise InputError(
+                    "a robust fit weighs every single entry; give the new samples as a dense matrix"
+                )
+            self.nu = _of_source(model.degrees_of_freedom, source)
+            self.scale = StudentT(self.nu).scale
+            self.x = x - shift[:, None]
+            self.view = View(self.x.copy(), n_missing, constant=False)
+
+    def second_moments(self, result):
+        """w_i w_i', or its expectation, of every row, packed."""
+        k, p = np.tril_indices(result.n_components)
+        return self.w[:, k] * self.w[:, p]
+
+    def solve(self: Any, noise):
+        """The best columns at a noise sd, and that sd; where none is given, its update follows
+        every round.
+        """
+        view = self.view
+        estimated = noise is None
+        n_samples = view.shape[1]
+        counts = view.counts_of_columns()
+        columns = self.start(n_samples)
+        u = np.ones(n_samples)
+        linear = view.times_components(self.wt)
+        squares = view.squares_of_columns(self.phi)
+        variance = (
+            self.noise_variance(squares.sum(), counts.sum())
+            if estimated
+            else (noise / self.scale) ** 2
+        )
+        for _ in range(ROUNDS):
+            before = self.mean(columns)
+            if self.nu is not None:
+                linear, squares = self.weighed(before, variance, u)
+            columns = self.columns(linear, u / variance, columns)
+            if not estimated and self.nu is None and self.by_sample is None:
+                return columns, float(noise)
+            errors = squares + self.offset_variance
+            errors -= 2 * moments.explained(
+                linear, self.gram, self.gaps, self.mean(columns), self.share(columns)
+            )
+            errors = np.maximum(errors, 0.0)
+            if self.by_sample is not None:
+                a = self.by_sample
+                self.sample = Gammas(a, a + 0.5 * counts, a + 0.5 * errors / variance)
+                u = self.sample.mean
+            previous = variance
+            if estimated:
+                variance = self.noise_variance(u @ errors, counts.sum())
+            moved = np.abs(self.mean(columns) - before).max()
+            if moved <= SETTLED and abs(variance - previous) <= NOISE_SETTLED * previous:
+                return columns, float(self.scale * np.sqrt(previous))
+        raise FitError(
+            f"the new samples did not settle in {ROUNDS} rounds; leave out those with few entries"
+        )
+
+    def weighed(self, m, variance, u):
+        """b of the pseudo-data of a robust fit, and phi-weighted squares and spread of every column
+        together.
+        """
+        self.entries = weigh(
+            self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu
+        )
+        return self.view.times_components(self.wt), self.entries.squares_of_columns
+
+    def excess_variance(self):
+        """E[1/u_j] of every sample, times how much larger the variance of Student's t is than its
+        squared scale.
+        """
+        factor = 1.0
+        if self.nu is not None:
+            factor = self.nu / (self.nu - 2) if self.nu > 2 else np.inf
+        if self.sample is None:
+            return factor
+        shape = self.sample.shape
+        rate = self.sample.rate
+        return factor * np.where(shape > 1, rate / np.maximum(shape - 1, 1e-300), np.inf)
+
+
+class _Dirichlets(_Columns):
+    """The column problem of the variational methods, and of ADVI, whose own has no closed form;
+    columns are g.
+    """
+
+    mean = staticmethod(dirichlet.mean)
+
+    @staticmethod
+    def share(g):
+        s = g.sum(axis=0)
+        return s / (s + 1)
+
+    def second_moments(self, result):
+        packed = super().second_moments(result)
+        if result.posterior:
+            k, p = np.tril_indices(result.n_components)
+            for rows in _blocks(len(packed), result.n_components**2):
+                packed[rows] += result.posterior.components.covariance(rows)[:, k, p]
+        return packed
+
+    def start(self, n_samples):
+        """The prior; f has no other maximum than the one it is seen to lead to."""
+        return np.repeat(self.alpha0[:, None], n_samples, axis=1)
+
+    def columns(self, linear, precision, start):
+        return self._maximise(linear, precision, start).g
+
+    def _maximise(self, linear, precision, start):
+        options = {"tol": COLUMN_TOLERANCE, "max_steps": COLUMN_STEPS, "gaps": self.gaps}
+        return dirichlet.maximise(
+            self.gram, np.ascontiguousarray(linear), precision, self.alpha0, start, **options
+        )
+
+    def bound(self, columns, noise):
+        """The ELBO of every column, after `solve`."""
+        counts = self.view.counts_of_columns()
+        variance = (noise / self.scale) ** 2
+        u = np.ones(len(counts)) if self.sample is None else self.sample.mean
+        linear = self.view.times_components(self.wt)
+        squares = self.view.squares_of_columns(self.phi)
+        if self.nu is not None:
+            linear, squares = self.weighed(self.mean(columns), variance, u)
+        best = self._maximise(linear, u / variance, columns)
+        value = best.value + dirichlet.log_normaliser(self.alpha0)
+        value -= 0.5 * u * (squares + self.offset_variance) / variance
+        value -= 0.5 * counts * np.log(2 * np.pi * variance)
+        if self.phi is not None:
+            value += 0.5 * (np.log(self.phi) @ self.view.observed())
+        if self.sample is not None:
+            value += self.sample.elbo(counts)
+        return value if self.nu is None else value + self.entries.by_column.elbo(self.nu)
+
+    def noise_variance(self, rss, n_observed):
+        """B / A = 1 / E[1/s2]."""
+        return (self.b0 + 0.5 * rss) / (self.a0 + 0.5 * n_observed)
+
+
+class _Points(_Columns):
+    """The column problem of MAP; columns are memberships h."""
+
+    @staticmethod
+    def mean(h):
+        return h
+
+    @staticmethod
+    def share(h):
+        return 1.0
+
+    def start(self, n_samples):
+        return np.full((len(self.gram), n_samples), 1 / len(self.gram))
+
+    def columns(self, linear, precision, start):
+        alpha = (self.alpha0 - 1) / precision[0]
+        if self.gaps is None:
+            return simplex.minimise(self.gram, linear, alpha).h
+        # by sample, exactly: G less what its missing entries take out
+        grams = self.gram - moments.unpack(self.gaps.T, len(self.gram))
+        return np.hstack(
+            [simplex.minimise(gram, linear[:, [j]], alpha).h for j, gram in enumerate(grams)]
+        )
+
+    def noise_variance(self, rss, n_observed):
+        """The mode."""
+        return (2 * self.b0 + rss) / (2 * self.a0 + n_observed + 2)
+
+
+def _blocks(count, width):
+    """Slices of a range whose blocks, `width` numbers each, stay within BLOCK."""
+    step = max(1, BLOCK // width)
+    return [slice(first, min(first + step, count)) for first in range(0, count, step)]

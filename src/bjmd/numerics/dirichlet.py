@@ -1,0 +1,412 @@
+"""The membership subproblem of the closed-form inference: the best Dirichlet for every column, as a
+batch.
+
+For a column x with q(h) = Dirichlet(g), s = sum g, precision t = E[1/s2], G = E[W'W], d = diag G
+and b = E[W]'x, the part of the ELBO that g enters is (docs/derivation.md, 4.4 and 4.5)
+
+    f(g) = t L(g) + sum_k (alpha0_k - g_k) (psi(g_k) - psi(s)) + ln B(g)
+    L(g) = b.g a(s) - (g'Gg + d.g) c(s),      a = 1/s,   c = 1/(2 s (s+1)),
+
+the last two terms of f being the expected log prior plus the entropy.  Columns may have a precision
+each and, where entries are missing, a G each: the shared one less the column's own gap
+(moments.py).  With A = sum alpha0, u = b.g, P = g'Gg + d.g:
+
+    L'  = a b + u a' 1 - c (2Gg + d) - P c' 1
+    f'  = t L' + psi'(g) (alpha0 - g) - psi'(s) (A - s) 1
+    -f'' = 2 t c G + diag(psi'(g) + (g - alpha0) psi''(g)) + r1' + 1r' + kappa 11'
+           r = t (c' (2Gg + d) - a' b),   kappa = t (P c'' - u a'') - psi'(s) - (s - A) psi''(s).
+
+Steps are Newton's in ln g, where scaling g up or down is no longer a matter of its size.  Where f
+is not concave, the curvature is that of the natural gradient with the data's part added, F + 2 t c
+(G - 1v' - v1' + q 11') with Fisher matrix F = diag psi'(g) - psi'(s) 11', v = Gm, q = m'Gm, which
+is positive definite everywhere.  A step that does not raise f is halved, and given up when it is
+tiny, so f never falls.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, psi
+
+from bjmd.numerics import threads
+from bjmd.numerics.lanes import LANES, cholesky, compiled, load, packed, part, solve, store
+from bjmd.numerics.polygamma import gamma_functions
+
+LONGEST = 2.0
+"""The most by which one step may change any ln g_k."""
+MAX_HALVINGS = 8
+LEAST_PIVOT = 1e-10
+"""Of a curvature that is taken for positive definite, relative to its diagonal."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Dirichlet parameters g of every column, f(g), L(g), and the gain that the last step promised
+    beforehand.
+    """
+
+    g: np.ndarray
+    value: np.ndarray
+    explained: np.ndarray
+    promise: np.ndarray
+
+
+def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=None):
+    """Raise f for every column of `linear` (K x N) from `start` until a step promises at most `tol`
+    nats.
+
+    precision is a number, or one per column; gaps, if any, are what each column's G lacks, packed,
+    K(K+1)/2 x N.
+    """
+    g = start.copy()
+    n_columns = g.shape[1]
+    value = np.empty(n_columns)
+    explained = np.empty(n_columns)
+    promise = np.empty(n_columns)
+    precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (1, n_columns)))
+    gaps = np.empty((0, n_columns)) if gaps is None else gaps
+    # with one component f is constant: steps would follow its rounding, and momentum would follow
+    # them to infinity
+    steps = max_steps if len(g) > 1 else 0
+    shared = (
+        np.ascontiguousarray(gram),
+        gaps,
+        linear,
+        precision,
+        alpha0,
+        g,
+        value,
+        explained,
+        promise,
+        tol,
+        steps,
+    )
+    threads.each(lambda *ends: _maximise(*ends, *shared), column_parts(g))
+    if not steps:
+        promise[:] = 0.0
+    return Solution(g, value, explained, promise)
+
+
+def column_parts(columns):
+    """Parts of many K x K problems side by side."""
+    size, n_columns = columns.shape
+    return threads.parts(n_columns, n_columns * size * (size**2 + 20 * size), LANES)
+
+
+def mean(g):
+    """E[h] of every column."""
+    return g / g.sum(axis=0)
+
+
+def move(g, before):
+    """The largest difference between the E[h] of two sets of columns."""
+    ranges = threads.parts(g.shape[1], 4 * g.size)
+    return max(
+        threads.each(lambda a, b: np.abs(mean(g[:, a:b]) - mean(before[:, a:b])).max(), ranges)
+    )
+
+
+def second_moment(g, weights=None):
+    """sum_j E[h_j h_j'] = sum_j (s m m' + diag m) / (s + 1) over the columns, each times its
+    weight.
+    """
+    size, n_columns = g.shape
+
+    def part(first, last):
+        s = g[:, first:last].sum(axis=0)
+        m = g[:, first:last] / s
+        weighted = m if weights is None else m * weights[first:last]
+        return (weighted * (s / (s + 1))) @ m.T + np.diag((weighted / (s + 1)).sum(axis=1))
+
+    return sum(threads.each(part, threads.parts(n_columns, n_columns * size * (size + 30))))
+
+
+def mean_log(g):
+    """The mean over the columns of E[ln h]."""
+    return (psi(g) - psi(g.sum(axis=0))).mean(axis=1)
+
+
+def prior_part(g, alpha0):
+    """sum_jk (alpha0_k - 1) E[ln h_kj], the part of f that the prior enters, but for its
+    normaliser.
+    """
+    return g.shape[1] * (alpha0 - 1) @ mean_log(g)
+
+
+def log_normaliser(alpha0):
+    """ln Gamma(sum alpha0) - sum ln Gamma(alpha0): what f leaves out of a column's ELBO."""
+    return gammaln(alpha0.sum()) - gammaln(alpha0).sum()
+
+
+@compiled
+def _maximise(
+    begin, end, gram, gaps, linear, precisions, alpha0, g, value, explained, promise, tol, max_steps
+):
+    """Overwrites g, value, explained and promise of the columns from `begin` to `end`, block by
+    block.
+    """
+    size, n_columns = linear.shape
+    lanes = min(LANES, n_columns)
+    b = np.empty((size, lanes))
+    gap = np.empty((len(gaps), lanes))
+    precision = np.empty((1, lanes))
+    # The last row of `point` is s; functions[i] has ln Gamma and its derivatives there, state has
+    # 2Gg + d, u and P.
+    point = np.empty((size + 1, lanes))
+    functions = np.empty((4, size + 1, lanes))
+    state = np.empty((size + 2, lanes))
+    trial = np.empty((size + 1, lanes))
+    trial_functions = np.empty((4, size + 1, lanes))
+    trial_state = np.empty((size + 2, lanes))
+    gradient = np.empty((size, lanes))
+    direction = np.empty((size, lanes))
+    matrix = np.empty((size, size, lanes))
+    f = np.empty(lanes)
+    f_trial = np.empty(lanes)
+    gain = np.empty(lanes)
+    step = np.empty(lanes)
+    pivots = np.empty(lanes)
+    finished = np.empty(lanes, dtype=np.bool_)
+    for first in range(begin, end, lanes):
+        load(g, first, trial[:size])
+        load(gaps, first, gap)
+        load(precisions, first, precision)
+        n_block = load(linear, first, b)
+        for lane in range(lanes):
+            step[lane] = 0.0
+            finished[lane] = False
+        n_steps = n_halvings = 0
+        while (
+            True
+        ):  # each function is called in one place only: the compiler takes its time for every copy
+            _sum_up(b, trial, trial_state)
+            gamma_functions(trial, trial_functions)
+            _evaluate(gram, gap, precision[0], alpha0, trial, trial_functions, trial_state, f_trial)
+            fell = False
+            for lane in range(lanes):
+                if step[lane] > 0.0 and not f_trial[lane] >= f[lane]:
+                    step[lane] *= 0.5
+                    fell = True
+                    if n_halvings == MAX_HALVINGS - 1:
+                        step[lane] = (
+                            0.0  # rounding is all that is left; evaluate once more where we were
+                        )
+                        finished[lane] = True
+            n_halvings += 1
+            if not fell:
+                point, trial = trial, point
+                functions, trial_functions = trial_functions, functions
+                state, trial_state = trial_state, state
+                f, f_trial = f_trial, f
+                if n_steps == max_steps:
+                    break
+                _gradient(b, precision[0], alpha0, point, functions, state, gradient)
+                for attempt in range(2):
+                    _curvature(
+                        gram,
+                        gap,
+                        b,
+                        precision[0],
+                        alpha0,
+                        point,
+                        functions,
+                        state,
+                        gradient,
+                        matrix,
+                    )
+                    if attempt == 1:
+                        _natural_curvature(
+                            gram, gap, precision[0], point, functions, state, pivots, matrix
+                        )
+                    pivots = cholesky(matrix)
+                    concave = True
+                    for lane in range(lanes):
+                        concave &= pivots[lane] > LEAST_PIVOT
+                    if concave:
+                        break
+                for k in range(size):
+                    for lane in range(lanes):
+                        direction[k, lane] = point[k, lane] * gradient[k, lane]
+                solve(matrix, direction)
+                _measure(point, gradient, direction, gain, step)
+                n_finished = 0
+                for lane in range(lanes):
+                    finished[lane] |= gain[lane] <= tol
+                    if finished[lane]:
+                        step[lane] = 0.0
+                        n_finished += 1
+                if n_finished == lanes:
+                    break
+                n_steps += 1
+                n_halvings = 0
+            for k in range(size):
+                for lane in range(lanes):
+                    trial[k, lane] = point[k, lane] * np.exp(step[lane] * direction[k, lane])
+        for lane in range(n_block):
+            value[first + lane] = f[lane]
+            explained[first + lane] = _explained(point, state, lane)
+            promise[first + lane] = gain[lane]
+        store(point[:size], g, first)
+
+
+@part
+def _sum_up(b, point, state):
+    """Fills s and u."""
+    size, lanes = b.shape
+    s = point[size]
+    u = state[size]
+    for lane in range(lanes):
+        s[lane] = 0.0
+        u[lane] = 0.0
+    for k in range(size):
+        for lane in range(lanes):
+            s[lane] += point[k, lane]
+            u[lane] += b[k, lane] * point[k, lane]
+
+
+@part
+def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
+    """f in every lane; fills what is left of the state: 2Gg + d and P."""
+    size = len(gram)
+    lanes = len(f)
+    total_alpha0 = alpha0.sum()
+    s = point[size]
+    big = state[size + 1]
+    for lane in range(lanes):
+        f[lane] = (s[lane] - total_alpha0) * functions[1, size, lane] - functions[0, size, lane]
+        big[lane] = 0.0
+    for k in range(size):
+        for lane in range(lanes):
+            state[k, lane] = 0.0
+        for p in range(size):
+            weight = gram[k, p]
+            for lane in range(lanes):
+                state[k, lane] += weight * point[p, lane]
+        if len(gap):
+            for p in range(size):
+                for lane in range(lanes):
+                    state[k, lane] -= gap[packed(k, p), lane] * point[p, lane]
+        for lane in range(lanes):
+            d = _diagonal(gram, gap, k, lane)
+            big[lane] += point[k, lane] * (state[k, lane] + d)
+            state[k, lane] = 2.0 * state[k, lane] + d
+            f[lane] += (alpha0[k] - point[k, lane]) * functions[1, k, lane] + functions[0, k, lane]
+    for lane in range(lanes):
+        f[lane] += precision[lane] * _explained(point, state, lane)
+
+
+@part
+def _explained(point, state, lane):
+    """L(g) of one lane, from s, u and P."""
+    s = point[-1, lane]
+    u = state[-2, lane]
+    big = state[-1, lane]
+    return (u - 0.5 * big / (s + 1.0)) / s
+
+
+@part
+def _diagonal(gram, gap, k, lane):
+    """G_kk of one lane."""
+    return gram[k, k] - gap[packed(k, k), lane] if len(gap) else gram[k, k]
+
+
+@part
+def _gradient(b, precision, alpha0, point, functions, state, out):
+    """out = f'(g)."""
+    size, lanes = b.shape
+    total_alpha0 = alpha0.sum()
+    common = np.empty(lanes)  # the entries of f' that all k share
+    for lane in range(lanes):
+        s = point[size, lane]
+        of_linear = -state[size, lane] / (s * s)
+        of_quadratic = (
+            -state[size + 1, lane] * (2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
+        )
+        common[lane] = precision[lane] * (of_linear - of_quadratic) - functions[2, size, lane] * (
+            total_alpha0 - s
+        )
+    for k in range(size):
+        for lane in range(lanes):
+            s = point[size, lane]
+            own = precision[lane] * (b[k, lane] - 0.5 * state[k, lane] / (s + 1.0)) / s
+            out[k, lane] = common[lane] + own + functions[2, k, lane] * (alpha0[k] - point[k, lane])
+
+
+@part
+def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix):
+    """matrix = -f'' in ln g, that is diag(g) (-f'') diag(g) - diag(g f'); lower triangle."""
+    size, lanes = b.shape
+    total_alpha0 = alpha0.sum()
+    of_gram = np.empty(lanes)
+    kappa = np.empty(lanes)
+    r = np.empty((size, lanes))
+    for lane in range(lanes):
+        s = point[size, lane]
+        a2 = 2.0 / (s * s * s)
+        c2 = 1.0 / (s * s * s) - 1.0 / ((s + 1.0) * (s + 1.0) * (s + 1.0))
+        of_gram[lane] = precision[lane] / (s * (s + 1.0))
+        kappa[lane] = precision[lane] * (state[size + 1, lane] * c2 - state[size, lane] * a2)
+        kappa[lane] -= functions[2, size, lane] + (s - total_alpha0) * functions[3, size, lane]
+    for k in range(size):
+        for lane in range(lanes):
+            s = point[size, lane]
+            c1 = -(2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
+            r[k, lane] = precision[lane] * (c1 * state[k, lane] + b[k, lane] / (s * s))
+    for k in range(size):
+        for p in range(k + 1):
+            weight = gram[k, p]
+            for lane in range(lanes):
+                bend = of_gram[lane] * weight + r[k, lane] + r[p, lane] + kappa[lane]
+                matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
+            if len(gap):
+                for lane in range(lanes):
+                    matrix[k, p, lane] -= (
+                        of_gram[lane] * gap[packed(k, p), lane] * point[k, lane] * point[p, lane]
+                    )
+        for lane in range(lanes):
+            own = functions[2, k, lane] + (point[k, lane] - alpha0[k]) * functions[3, k, lane]
+            matrix[k, k, lane] += point[k, lane] * (own * point[k, lane] - gradient[k, lane])
+
+
+@part
+def _natural_curvature(gram, gap, precision, point, functions, state, pivots, matrix):
+    """In lanes whose pivots are too small, matrix = F + 2 t c (G - 1v' - v1' + q 11') in ln g."""
+    size = gram.shape[0]
+    lanes = point.shape[1]
+    for lane in range(lanes):
+        if not pivots[lane] > LEAST_PIVOT:
+            s = point[size, lane]
+            weight = precision[lane] / (s * (s + 1.0))
+            quadratic = 0.0
+            for k in range(size):
+                quadratic += (
+                    0.5
+                    * (state[k, lane] - _diagonal(gram, gap, k, lane))
+                    * point[k, lane]
+                    / (s * s)
+                )
+            for k in range(size):
+                v_k = 0.5 * (state[k, lane] - _diagonal(gram, gap, k, lane)) / s
+                for p in range(k + 1):
+                    v_p = 0.5 * (state[p, lane] - _diagonal(gram, gap, p, lane)) / s
+                    entry = gram[k, p] - gap[packed(k, p), lane] if len(gap) else gram[k, p]
+                    bend = weight * (entry - v_k - v_p + quadratic) - functions[2, size, lane]
+                    matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
+                matrix[k, k, lane] += functions[2, k, lane] * point[k, lane] ** 2
+
+
+@part
+def _measure(point, gradient, direction, gain, step):
+    """The gain (f' . step) / 2 that the quadratic model promises, and the step length that LONGEST
+    allows.
+    """
+    size, lanes = gradient.shape
+    for lane in range(lanes):
+        gain[lane] = 0.0
+        step[lane] = LONGEST
+    for k in range(size):
+        for lane in range(lanes):
+            gain[lane] += 0.5 * point[k, lane] * gradient[k, lane] * direction[k, lane]
+            step[lane] = max(step[lane], abs(direction[k, lane]))
+    for lane in range(lanes):
+        step[lane] = LONGEST / step[lane]

@@ -1,0 +1,169 @@
+"""q(W) of the closed form: a normal with a covariance of its own for every row of W."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bjmd.numerics import moments, threads
+from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, part, store
+
+
+class GaussianRows:
+    """q(W): S_i = (phi_i (P - gap_i) + diag nu_i)^-1 and mu_i = S_i r_i for every row i of W;
+    arrays are K x M.
+
+    Without weights phi is 1, and without gaps, which are packed, M x K(K+1)/2, they are 0.  With
+    either, `moments` has E[w_i w_i'] of every row, packed, and covariance_sum is sum_i phi_i S_i.
+    """
+
+    def __init__(self, precision, linear, ridge, weights=None, gaps=None):
+        size, n_rows = linear.shape
+        self.precision = precision
+        self.ridge = ridge
+        self.weights = weights
+        self.gaps = gaps
+        self.mean = np.empty_like(linear)
+        self.second_moment = np.empty_like(linear)
+        each = weights is not None or gaps is not None
+        phi = np.ones((1, n_rows if each else 0)) if weights is None else weights[None]
+        lack = np.zeros((0, n_rows)) if gaps is None else np.ascontiguousarray(gaps.T)
+        self.moments = np.empty((n_rows if each else 0, size * (size + 1) // 2))
+        shared = precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.moments
+        blocks = threads.each(
+            lambda *ends: _gaussian_rows(*ends, *shared),
+            threads.parts(n_rows, n_rows * size**3, LANES),
+        )
+        self.log_determinant = sum(logs for logs, _ in blocks)
+        self.covariance_sum = sum(covariances for _, covariances in blocks)
+
+    def row_precision(self):
+        """P, or where it differs between rows, that of every row, M x K x K."""
+        if self.weights is None and self.gaps is None:
+            return self.precision
+        lack = 0.0 if self.gaps is None else moments.unpack(self.gaps, len(self.precision))
+        each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - lack
+        return each if self.weights is None else self.weights[:, None, None] * each
+
+    def elbo(self, lambda_):
+        """E[ln prior bound] at its best nu, -sqrt(E[w^2])/lambda - ln(2 lambda) an entry, plus the
+        entropy of q(W).
+        """
+        if np.ndim(lambda_):
+            prior = -(np.sqrt(self.second_moment) / lambda_ + np.log(2 * lambda_)).sum()
+        else:
+            prior = -np.sqrt(self.second_moment).sum() / lambda_ - self.mean.size * np.log(
+                2 * lambda_
+            )
+        return prior + 0.5 * (self.log_determinant + self.mean.size * (1 + np.log(2 * np.pi)))
+
+
+@compiled
+def _gaussian_rows(
+    begin, end, precision, linear, ridge, phi, lack, mean, second_moment, row_moments
+):
+    """Fill mean and E[w^2] of the rows from `begin` to `end`, in lanes; returns their sums of ln
+    det S_i and phi_i S_i.
+
+    With D = diag(nu_i^-1/2) it is S_i = D (I + D P_i D)^-1 D, which stays well conditioned as nu
+    grows.
+    """
+    size, n_rows = linear.shape
+    lanes = min(LANES, n_rows)
+    matrix = np.empty((size, size, lanes))
+    root = np.empty((size, lanes))
+    whitened = np.empty((size, lanes))
+    x = np.empty((size, lanes))
+    kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
+    each = phi.shape[1] > 0
+    weight = np.empty((1, lanes))
+    gap = np.empty((len(lack), lanes))
+    covariance = np.empty(lanes)
+    sums = np.empty((size, size, lanes))
+    total = 0.0
+    for lane in range(lanes):
+        weight[0, lane] = 1.0
+        for k in range(size):
+            for p in range(k + 1):
+                sums[k, p, lane] = 0.0
+    for first in range(begin, end, lanes):
+        load(ridge, first, root)
+        n_block = load(linear, first, x)
+        for lane in range(lanes):
+            kept[lane] = 1.0 if lane < n_block else 0.0
+        for k in range(size):
+            for lane in range(lanes):
+                root[k, lane] = 1.0 / np.sqrt(root[k, lane])
+                x[k, lane] *= root[k, lane]
+        if each:
+            load(phi, first, weight)
+            load(lack, first, gap)
+        _whiten(precision, weight[0], gap, root, matrix)
+        cholesky(matrix)
+        invert_factor(matrix)
+        for k in range(size):
+            for lane in range(lanes):
+                whitened[k, lane] = 0.0
+                total += 2.0 * kept[lane] * np.log(root[k, lane] * matrix[k, k, lane])
+            for p in range(k + 1):
+                for lane in range(lanes):
+                    whitened[k, lane] += matrix[k, p, lane] * x[p, lane]
+                    matrix[k, p, lane] *= root[p, lane]  # from here on L^-1 D, whose square is S_i
+        for k in range(size):
+            for lane in range(lanes):
+                x[k, lane] = 0.0
+                root[k, lane] = 0.0  # from here on the variance
+            for i in range(k, size):
+                for lane in range(lanes):
+                    x[k, lane] += matrix[i, k, lane] * whitened[i, lane]
+                    root[k, lane] += matrix[i, k, lane] * matrix[i, k, lane]
+            for lane in range(lanes):
+                root[k, lane] += x[k, lane] * x[k, lane]
+        store(x, mean, first)
+        store(root, second_moment, first)
+        for k in range(size):
+            for p in range(k + 1):
+                if each:
+                    _covariance(matrix, k, p, covariance)
+                    for lane in range(lanes):
+                        sums[k, p, lane] += kept[lane] * weight[0, lane] * covariance[lane]
+                    for lane in range(n_block):
+                        row_moments[first + lane, packed(k, p)] = (
+                            covariance[lane] + x[k, lane] * x[p, lane]
+                        )
+                else:
+                    for i in range(k, size):
+                        for lane in range(lanes):
+                            sums[k, p, lane] += kept[lane] * matrix[i, k, lane] * matrix[i, p, lane]
+    covariance_sum = np.empty((size, size))
+    for k in range(size):
+        for p in range(k + 1):
+            covariance_sum[k, p] = 0.0
+            for lane in range(lanes):
+                covariance_sum[k, p] += sums[k, p, lane]
+            covariance_sum[p, k] = covariance_sum[k, p]
+    return total, covariance_sum
+
+
+@part
+def _whiten(precision, weight, gap, root, matrix):
+    """matrix = I + D phi (P - gap) D in every lane; lower triangle."""
+    size, lanes = root.shape
+    for k in range(size):
+        for p in range(k + 1):
+            for lane in range(lanes):
+                entry = precision[k, p] - gap[packed(k, p), lane] if len(gap) else precision[k, p]
+                matrix[k, p, lane] = root[k, lane] * weight[lane] * entry * root[p, lane]
+        for lane in range(lanes):
+            matrix[k, k, lane] += 1.0
+
+
+@part
+def _covariance(inverse_factor, k, p, out):
+    """S_kp of every lane; S is the square of the inverse factor."""
+    size = inverse_factor.shape[0]
+    lanes = len(out)
+    for lane in range(lanes):
+        out[lane] = 0.0
+    for i in range(k, size):
+        for lane in range(lanes):
+            out[lane] += inverse_factor[i, k, lane] * inverse_factor[i, p, lane]

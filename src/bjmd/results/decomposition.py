@@ -1,0 +1,129 @@
+"""What every method returns, ours and the baselines alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bjmd.results.posterior import Posterior
+
+VANISHED = (
+    0.01  # of the smallest noise sd: a component with a smaller learned scale explains nothing
+)
+ALL_VANISHED = (
+    "all components have vanished, so the memberships mean nothing: the data are too few or too noisy for learned "
+    "scales; give lambda_ a number, or leave it and alpha0 at their defaults"
+)
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """What a fit of the BJMD model knows beyond components, memberships and noise, in the unit of
+    the data.
+    """
+
+    alpha0: np.ndarray
+    """The Dirichlet of every source, sources x K."""
+    noise_prior: np.ndarray
+    """a0 and b0."""
+    offsets: np.ndarray | None = None
+    """sources x features; with their standard deviations in `offsets_sd`."""
+    offsets_sd: np.ndarray | None = None
+    feature_precision: np.ndarray | None = None
+    """How precise every feature is, over its source."""
+    sample_precision: np.ndarray | None = None
+    """How precise every sample is, over its source; the sources one after the other."""
+    sample_shape: np.ndarray | None = None
+    """The shape of the gamma that the precisions of a source's samples come from."""
+    degrees_of_freedom: np.ndarray | None = None
+    """Of Student's t, one per source."""
+    component_scales: np.ndarray | None = None
+    """The learned Laplace scale of every component."""
+
+    def by_source(self, n_sources: int) -> FittedModel:
+        """The same for each of n sources, which are parts of one."""
+        repeated: dict[str, Any] = {}
+        for name in ("alpha0", "offsets", "offsets_sd", "sample_shape", "degrees_of_freedom"):
+            value = getattr(self, name)
+            repeated[name] = None if value is None else np.repeat(value, n_sources, axis=0)
+        return replace(self, **repeated)
+
+
+@dataclass
+class Decomposition:
+    """X^(c) is approximated by components @ memberships[c].
+
+    Attributes
+    ----------
+    components : array, features x K
+        W.
+    memberships : list of arrays, K x samples
+        H of every source.
+    noise : array of one number a source, or None
+        Estimated noise standard deviations; None for a method without a noise model.
+    objective : float
+        What the method minimises, at the end.
+    trace : array
+        The objective after every trace_step iterations.
+    converged, reason : bool, str
+        Whether the stopping rule was met, and how the fit ended.
+    history : dict of arrays
+        More series over the same iterations as the trace, by name.  Where the objective cannot
+        rise, "undone" is that of every sweep that raised it and was undone, where the trace repeats
+        the value before it; NaN elsewhere.
+    posterior : Posterior or None
+        The factors of a variational posterior; None for a point estimate.
+    model : FittedModel or None
+        What a fit of the BJMD model knows besides; None for the other methods.
+    method, seed, options, seconds
+        How the result came about; seconds are processor time, without that of compiling.
+    """
+
+    components: np.ndarray
+    memberships: list[np.ndarray]
+    noise: np.ndarray | None
+    objective: float
+    trace: np.ndarray
+    converged: bool
+    reason: str
+    trace_step: int = 1
+    history: dict[str, np.ndarray] = field(default_factory=dict)
+    posterior: Posterior | None = None
+    model: FittedModel | None = None
+    method: str = ""
+    seed: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def n_components(self) -> int:
+        return self.components.shape[1]
+
+    def vanished(self) -> np.ndarray:
+        """The components whose learned scale went to zero, by number from 0; none where scales are
+        not learned.
+        """
+        scales = None if self.model is None else self.model.component_scales
+        return np.flatnonzero(
+            [] if scales is None else scales < VANISHED * np.min(np.asarray(self.noise))
+        )
+
+    def is_finite(self) -> bool:
+        """Whether every number that was estimated is one."""
+        arrays = [self.components, *self.memberships, np.asarray(self.objective)]
+        arrays += [] if self.noise is None else [np.asarray(self.noise)]
+        if self.posterior is not None:
+            factors = (self.posterior.components, *self.posterior.memberships, self.posterior.noise)
+            arrays += [
+                array
+                for factor in factors
+                if factor is not None
+                for array in factor.arrays().values()
+            ]
+        return all(np.isfinite(array).all() for array in arrays)
+
+    @property
+    def n_iterations(self) -> int:
+        return len(self.trace) * self.trace_step

@@ -1,0 +1,307 @@
+"""Linear response: columns against their optimum moved a little, all against the inverse of the
+whole Hessian.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bjmd.analysis import intervals
+from bjmd.data.sources import Sources
+from bjmd.data.streamed import Streamed
+from bjmd.data.view import View
+from bjmd.inference import registry, restarts
+from bjmd.numerics import dirichlet, threads
+from bjmd.results import storage
+from bjmd.results.posterior import DirichletColumns, InverseGamma
+
+N = (40, 30)
+
+
+def draw(seed=0, n_features=25, n_samples=N, n_components=3, missing=0.0, sd=0.5):
+    rng = np.random.default_rng(seed)
+    w = rng.laplace(size=(n_features, n_components))
+    h = [rng.dirichlet(np.ones(n_components), n).T for n in n_samples]
+    data = [w @ block + sd * rng.standard_normal((n_features, block.shape[1])) for block in h]
+    return Sources([np.where(rng.random(x.shape) < missing, np.nan, x) for x in data])
+
+
+def fitted(sources, n_components=3, **options):
+    options = {"priors": "paper", "tol": 1e-10} | options
+    return intervals.widened(
+        sources, registry.fit("cavi-bjmd", sources, n_components, seed=0, **options)
+    )
+
+
+def columns(sources, result, c):
+    covariance = result.posterior.components.covariance()
+    second = covariance + result.components[:, :, None] * result.components[:, None]
+    return intervals.Columns(
+        sources.matrices[c], sources.n_missing[c] > 0, result, c, 1.0, covariance, second
+    )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_a_column_responds_as_its_optimum_moves(missing):
+    """f + e.E[h] moves E[h] by Sigma e; the term adds e / t to b."""
+    sources = draw(missing=missing)
+    result = fitted(sources)
+    source = columns(sources, result, 0)
+    expected = source.covariance(0, N[0])
+    linear = View(sources.matrices[0], sources.n_missing[0]).times_components(result.components.T)
+    options = {
+        "tol": 1e-18,
+        "max_steps": 200,
+        "gaps": None if source.gaps is None else source.gaps.T.copy(),
+    }
+    for k in range(3):
+        means = []
+        for step in (1e-4, -1e-4):
+            moved = linear.copy()
+            moved[k] += step / source.t
+            best = dirichlet.maximise(
+                source.gram, moved, source.t[0], source.alpha, source.g, **options
+            )
+            means.append(dirichlet.mean(best.g))
+        slope = (means[0] - means[1]) / 2e-4
+        np.testing.assert_allclose(
+            slope.T, expected[:, :, k], rtol=1e-3, atol=1e-3 * np.abs(expected).max()
+        )
+
+
+def whole(sources, result):
+    """Variances of W, and their sums over the columns of H, from the inverse of the joint Hessian,
+    entry by entry.
+    """
+    mu = result.components
+    ridge = result.posterior.components.ridge
+    covariance = result.posterior.components.covariance()
+    n_features, size = mu.shape
+    own = np.diagonal(covariance, axis1=1, axis2=2)
+    precision = np.linalg.inv(covariance) - (ridge * mu**2 / (mu**2 + own))[:, :, None] * np.eye(
+        size
+    )
+    tangent = np.linalg.svd(np.eye(size) - 1 / size)[0][:, :-1]
+    blocks = list(precision)
+    couplings = []
+    k = size - 1
+    for c, x in enumerate(sources.matrices):
+        source = columns(sources, result, c)
+        m = dirichlet.mean(source.g)
+        blocks += [
+            np.linalg.inv(tangent.T @ s @ tangent) for s in source.covariance(0, len(source.t))
+        ]
+        for j, t in enumerate(source.t):
+            column = np.zeros((n_features * size, k))
+            for i in np.flatnonzero(~np.isnan(x[:, j])):
+                r = x[i, j] - mu[i] @ m[:, j]
+                column[i * size : (i + 1) * size] = (
+                    t * (np.outer(m[:, j], mu[i]) - r * np.eye(size)) @ tangent
+                )
+            couplings.append(column)
+    joint = np.zeros((sum(map(len, blocks)),) * 2)
+    n_rows = n_features * size
+    at = np.cumsum([0, *map(len, blocks)])
+    for first, block in zip(at, blocks, strict=False):
+        joint[first : first + len(block), first : first + len(block)] = block
+    joint[:n_rows, n_rows:] = np.hstack(couplings)
+    joint[n_rows:, :n_rows] = joint[:n_rows, n_rows:].T
+    assert np.linalg.eigvalsh(joint)[0] > 0  # the ELBO has a maximum there
+    variances = np.diag(np.linalg.inv(joint))
+    return variances[:n_rows].reshape(n_features, size), variances[n_rows:].reshape(-1, k).sum(
+        axis=1
+    )
+
+
+@pytest.mark.parametrize(("missing", "middle", "ends"), [(0.0, 0.03, 0.15), (0.3, 0.04, 0.2)])
+def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends):
+    sources = draw(missing=missing)
+    result = fitted(sources)
+    of_rows, of_columns = whole(sources, result)
+    ours = np.hstack([(factor.sd**2).sum(axis=0) for factor in result.posterior.memberships])
+    widths = result.posterior.components.widening
+    assert np.median(widths) > 1.1  # there is something to find
+    for ratio in (result.posterior.components.sd / np.sqrt(of_rows), np.sqrt(ours / of_columns)):
+        assert abs(np.median(ratio) - 1) < middle
+        assert np.quantile(np.abs(ratio - 1), 0.9) < ends
+
+
+def test_the_response_of_one_factor():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(5, 3, 3))
+    pull = rng.normal(size=(5, 3, 3))
+    covariance = root @ np.swapaxes(root, 1, 2)
+    pull = 0.01 * pull @ np.swapaxes(pull, 1, 2)
+    wider = intervals.response(root, pull)
+    expected = np.linalg.inv(np.linalg.inv(covariance) - pull)
+    np.testing.assert_allclose(wider @ np.swapaxes(wider, 1, 2), expected, rtol=1e-8)
+    held = intervals.response(root, 1e6 * pull)  # no variance grows more than tenfold
+    assert (
+        np.linalg.eigvalsh(10 * covariance * (1 + 1e-9) - held @ np.swapaxes(held, 1, 2)).min() > 0
+    )
+
+
+OPTIONS = [
+    {},
+    {"noise": "feature+sample", "offsets": True},
+    {"noise": "robust"},
+    {"alpha0": "learned", "lambda_": "learned"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_nothing_gets_narrower_or_wider_than_its_prior(options, missing):
+    result = fitted(draw(missing=missing, sd=1.5), priors="data", tol=1e-6, **options)
+    posterior = result.posterior
+    for factor in (posterior.components, posterior.noise, *posterior.memberships):
+        assert np.isfinite(factor.widening).all() and (factor.widening >= 1).all()
+        assert (factor.sd >= factor.plain().sd).all()
+        assert np.isfinite(factor.interval(0.9)).all()
+    for alpha, factor in zip(result.model.alpha0, posterior.memberships, strict=True):
+        least = np.minimum(alpha.sum(), factor.parameters.sum(axis=0))
+        assert (factor.sd**2 <= (1 + 1e-9) * factor.mean * (1 - factor.mean) / (least + 1)).all()
+
+
+def test_where_the_memberships_are_known_only_the_prior_of_the_components_responds():
+    """A strong Dirichlet holds every column where it is."""
+    posterior = fitted(draw(), tol=1e-6, alpha0=[1e7, 2e7, 3e7]).posterior
+    rows = posterior.components
+    bend = (rows.ridge * rows.mean**2 / (rows.mean**2 + rows.plain().sd ** 2))[:, :, None] * np.eye(
+        3
+    )
+    alone = np.linalg.inv(np.linalg.inv(posterior.components.covariance()) - bend)
+    np.testing.assert_allclose(
+        posterior.components.sd, np.sqrt(np.diagonal(alone, axis1=1, axis2=2)), rtol=1e-4
+    )
+    np.testing.assert_allclose(posterior.memberships[0].widening, 1, rtol=1e-4)
+
+
+def test_with_one_component_there_is_nothing_to_make_up_for():
+    result = fitted(draw(n_components=1), 1, lambda_=1e4)
+    np.testing.assert_allclose(result.posterior.components.widening, 1, rtol=1e-5)
+    np.testing.assert_array_equal(result.posterior.memberships[0].widening, 1)
+
+
+def test_the_noise_loses_the_degrees_of_freedom_of_the_mean():
+    """One component: 25 means from 25 x 70 entries, the textbook's n - 1 for every feature."""
+    noise = fitted(draw(n_components=1, n_samples=(70,)), 1, lambda_=1e4, a0=2.0).posterior.noise
+    np.testing.assert_allclose(noise.shape / noise.widening**2, 2 + 25 * 69 / 2, rtol=1e-4)
+
+
+def test_sparse_and_dense_data_give_the_same_widths():
+    data = draw()
+    sparse = Sources([scipy.sparse.csc_array(x) for x in data.matrices])
+    ours, theirs = (fitted(each, tol=1e-6).posterior.components.widening for each in (data, sparse))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(intervals, "BLOCK", 63)  # seven columns at a time
+    found = []
+    for n in (1, 3):
+        with threads.limited(n):
+            posterior = fitted(draw(), tol=1e-6).posterior
+        found.append(
+            [
+                posterior.components.widening,
+                posterior.noise.widening,
+                *(h.widening for h in posterior.memberships),
+            ]
+        )
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_too_many_components_leave_the_factors_as_they_are(monkeypatch, caplog):
+    monkeypatch.setattr(intervals, "MOST_COMPONENTS", 2)
+    posterior = fitted(draw(), tol=1e-6).posterior
+    assert posterior.components.widening is None and posterior.memberships[0].widening is None
+    assert "there are more than 2" in caplog.text
+
+
+def test_a_fit_stored_without_widths_can_be_read(tmp_path):
+    """As those of earlier versions are."""
+    result = fitted(draw(), tol=1e-6)
+    arrays, runs = storage.packed([result])
+    old = {name: array for name, array in arrays.items() if not name.endswith("/widening")}
+    for known, same in (
+        (arrays, result.posterior.components),
+        (old, result.posterior.components.plain()),
+    ):
+        np.testing.assert_array_equal(
+            storage.unpacked(known, 0, runs[0]).posterior.components.sd, same.sd
+        )
+
+
+def test_of_several_starts_the_best_is_widened():
+    results = restarts.run("cavi-bjmd", draw(), 3, n_restarts=3)
+    (best,) = restarts.best(results, 1)
+    assert [result.posterior.noise.widening is not None for result in results] == [
+        result is best for result in results
+    ]
+    assert intervals.widened(draw(), registry.fit("map-bjmd", draw(), 3)).posterior is None
+
+
+def test_where_nobody_looks_at_intervals_none_is_widened():
+    plain, wide = (
+        restarts.run("cavi-bjmd", draw(), 3, n_restarts=2, widen=widen) for widen in (False, True)
+    )
+    sds = [[result.posterior.components.sd for result in results] for results in (plain, wide)]
+    assert [np.array_equal(a, b) for a, b in zip(*sds, strict=True)].count(False) == 1
+    assert all(np.array_equal(a.components, b.components) for a, b in zip(plain, wide, strict=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"noise": "robust"}])
+@pytest.mark.parametrize("unit", [1e-100, 1000, 1e100])
+def test_the_widths_do_not_depend_on_unit_and_origin(options, unit):
+    data = draw()
+    shift = 20 * np.random.default_rng(1).normal(size=(25, 1))
+    moved = Sources([unit * (x + shift) for x in data.matrices])
+    ours, theirs = (
+        fitted(each, priors="data", tol=1e-9, **options).posterior for each in (data, moved)
+    )
+    np.testing.assert_allclose(ours.components.widening, theirs.components.widening, rtol=1e-3)
+    np.testing.assert_allclose(
+        ours.memberships[1].widening, theirs.memberships[1].widening, rtol=1e-3
+    )
+
+
+def test_sources_larger_than_memory_give_the_same_widths(tmp_path):
+    np.save(tmp_path / "x.npy", np.asfortranarray(draw().matrices[0]))
+    sources = Sources([np.load(tmp_path / "x.npy", mmap_mode="r")])
+    assert isinstance(sources.matrices[0], Streamed)
+    ours, theirs = (
+        fitted(each, priors="data", tol=1e-6).posterior
+        for each in (sources, Sources(draw().matrices[:1]))
+    )
+    np.testing.assert_allclose(ours.components.widening, theirs.components.widening, rtol=1e-5)
+
+
+def test_a_feature_that_a_source_lacks_is_wider():
+    matrices = draw(sd=0.3).matrices
+    matrices[0][:5] = np.nan
+    posterior = fitted(Sources(matrices), priors="data", tol=1e-6).posterior
+    assert posterior.components.sd[:5].mean() > 1.1 * posterior.components.sd[5:].mean()
+    assert (posterior.components.widening >= 1).all()
+
+
+def test_wider_factors_keep_their_means_and_have_the_quantiles_of_their_sds():
+    g = np.array([[2.0, 30.0], [3.0, 5.0], [4.0, 1.0]])
+    wider = np.array([[1.2, 1.5]])
+    factor = DirichletColumns(g, widening=wider)
+    same = DirichletColumns(factor.mean * ((g.sum(axis=0) + 1) / wider**2 - 1))
+    np.testing.assert_allclose(factor.sd, same.sd)
+    np.testing.assert_allclose(factor.sd, wider * factor.plain().sd)
+    np.testing.assert_allclose(factor.interval(0.9), same.interval(0.9))
+    drawn = factor.sample(20_000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.std(axis=0), factor.sd, rtol=0.03)
+    noise = InverseGamma(np.array([200.0]), np.array([50.0]), widening=np.array([1.3]))
+    np.testing.assert_allclose(noise.sd / noise.plain().sd, 1.3, rtol=0.01)  # a normal, nearly
+    np.testing.assert_allclose(noise.mean, noise.plain().mean, rtol=0.01)
+    low, high = noise.interval(0.9)
+    np.testing.assert_allclose(
+        np.quantile(noise.sample(20_000, np.random.default_rng(0)), [0.05, 0.95]),
+        [low[0], high[0]],
+        rtol=0.01,
+    )

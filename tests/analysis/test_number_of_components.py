@@ -1,0 +1,494 @@
+"""The choice of the number of components: held-out entries, their density, stability, and the K
+that comes out.
+"""
+
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+import bjmd
+from bjmd import cli
+from bjmd.analysis import held_out_entries, number_of_components
+from bjmd.analysis.held_out_entries import hide, log_densities
+from bjmd.analysis.number_of_components import select, stability
+from bjmd.commands import select as select_command
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.inference import registry, restarts
+from bjmd_paper.datasets import synthetic
+
+QUICK = {"n_restarts": 2, "n_repeats": 2, "tol": 1e-5}
+
+
+@pytest.fixture
+def sources(make_sources):
+    return make_sources(n_features=30, n_samples=(25, 20))
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The data of every fit: a list of (K, seed, matrices)."""
+    calls = []
+    fit = registry.fit
+
+    def spy(name, sources, n_components, seed=0, **options):
+        calls.append((n_components, seed, sources.matrices))
+        return fit(name, sources, n_components, seed=seed, **options)
+
+    monkeypatch.setattr(registry, "fit", spy)
+    return calls
+
+
+# ---- Held-out entries
+
+
+def test_a_share_of_every_source_is_hidden_and_no_sample_or_feature_is_emptied(rng):
+    missing = rng.random((6, 400)) < 0.3
+    missing[0, 1:] = True  # a feature with one observed entry,
+    missing[1:, 0] = True  # of a sample that has no other
+    missing[0, 0] = False
+    missing[3] = True  # and one that only the second source has
+    missing[4, 1:] &= rng.random(399) < 0.5
+    x = np.where(missing, np.nan, rng.standard_normal((6, 400)))
+    kept = ~np.isnan(x).all(axis=0)
+    sources = Sources([x[:, kept], rng.standard_normal((6, 9))])
+    for seed in range(20):
+        hidden = hide(sources, 0.3, np.random.default_rng(seed))
+        for x, where, n_observed in zip(sources.matrices, hidden, sources.n_observed, strict=True):
+            observed = ~np.isnan(x)
+            assert where.sum() == round(0.3 * n_observed)
+            assert not (where & ~observed).any()
+            left = observed & ~where
+            assert left.any(axis=0).all()
+            np.testing.assert_array_equal(left.any(axis=1), observed.any(axis=1))
+
+
+def test_every_entry_is_hidden_equally_often():
+    sources = Sources([np.zeros((8, 12))])
+    share = np.mean(
+        [hide(sources, 0.25, np.random.default_rng(seed))[0] for seed in range(4000)], axis=0
+    )
+    assert np.abs(share - 0.25).max() < 5 * np.sqrt(0.25 * 0.75 / 4000)
+
+
+def test_the_same_entries_are_hidden_for_every_k(sources, seen):
+    select(sources, [2, 3, 4], **QUICK)
+    holes = {}
+    for k, seed, matrices in seen:
+        pattern = b"".join(np.isnan(x).tobytes() for x in matrices)
+        holes.setdefault((k, seed), set()).add(pattern)
+    assert len(holes) == 3 * 2
+    assert len({frozenset(patterns) for patterns in holes.values()}) == 1
+    assert all(len(patterns) == 1 + 2 for patterns in holes.values()), (
+        "all the data, and two different repeats"
+    )
+
+
+def test_no_fit_sees_what_is_held_out(sources, seen, rng):
+    """Other values in the held-out places change the scores but no fit of data with held-out
+    entries.
+    """
+    hidden = hide(sources, 0.1, np.random.default_rng((0, 0)))
+    others = [x.copy() for x in sources.matrices]
+    for x, where in zip(others, hidden, strict=True):
+        x[where] = rng.permutation(x[where])
+    options = {**QUICK, "n_repeats": 1}
+    first = select(sources, [2, 3], **options)
+    second = select(Sources(others), [2, 3], **options)
+    assert not np.allclose(first.table["heldout"], second.table["heldout"])
+    held_out_fits = [matrices for _, _, matrices in seen if np.isnan(matrices[0]).any()]
+    assert len(held_out_fits) == 2 * 2 * 2
+    for matrices in held_out_fits:
+        for x, where, given in zip(matrices, hidden, sources.matrices, strict=True):
+            np.testing.assert_array_equal(x, np.where(where, np.nan, given))
+
+
+# ---- The predictive density
+
+
+def test_the_predictive_moments_are_those_of_draws_from_the_posterior(sources, rng):
+    """log_densities inverted: from the densities of two values of an entry its mean and variance
+    follow.
+    """
+    result = registry.fit("cavi-bjmd", sources, 3)
+    i = 4
+    c = 1
+    j = 6
+    n_draws = 400_000
+    factor = result.posterior.components
+    covariance = np.linalg.inv(factor.precision + np.diag(factor.ridge[i]))
+    w = rng.multivariate_normal(result.components[i], covariance, n_draws)
+    h = rng.dirichlet(result.posterior.memberships[c].parameters[:, j], n_draws)
+    x = (w * h).sum(axis=1) + result.noise[c] * rng.standard_normal(n_draws)
+
+    def density(value):
+        hidden = [np.zeros(matrix.shape, dtype=bool) for matrix in sources.matrices]
+        matrices = [matrix.copy() for matrix in sources.matrices]
+        hidden[c][i, j] = True
+        matrices[c][i, j] = value
+        sums = log_densities(result, Sources(matrices), hidden)
+        place = sources.n_samples[0] + j
+        assert not np.delete(sums, place).any()
+        return sums[place]
+
+    low = density(-1.0)
+    middle = density(0.0)
+    high = density(1.0)
+    variance = -1 / (low - 2 * middle + high)
+    mean = variance * (high - low) / 2
+    np.testing.assert_allclose(
+        middle, -0.5 * np.log(2 * np.pi * variance) - mean**2 / (2 * variance)
+    )
+    np.testing.assert_allclose(mean, x.mean(), atol=5 * x.std() / np.sqrt(n_draws))
+    np.testing.assert_allclose(variance, x.var(), rtol=5 * np.sqrt(2 / n_draws))
+    assert variance > 1.01 * result.noise[c] ** 2, "otherwise the variance of w'h was not tested"
+
+
+def test_map_predicts_with_its_noise_alone(sources):
+    result = registry.fit("map-bjmd", sources, 3)
+    hidden = hide(sources, 0.2, np.random.default_rng(0))
+    expected = [
+        np.where(
+            where, -0.5 * np.log(2 * np.pi * s**2) - 0.5 * ((x - result.components @ h) / s) ** 2, 0
+        ).sum(axis=0)
+        for x, h, s, where in zip(
+            sources.matrices, result.memberships, result.noise, hidden, strict=True
+        )
+    ]
+    np.testing.assert_allclose(log_densities(result, sources, hidden), np.concatenate(expected))
+
+
+def test_densities_do_not_depend_on_the_size_of_the_blocks(sources, monkeypatch):
+    result = registry.fit("cavi-bjmd", sources, 3)
+    hidden = hide(sources, 0.2, np.random.default_rng(0))
+    whole = log_densities(result, sources, hidden)
+    monkeypatch.setattr(held_out_entries, "BLOCK", 70)
+    np.testing.assert_allclose(log_densities(result, sources, hidden), whole, rtol=1e-12)
+
+
+def test_the_standard_error_is_that_of_independent_samples(rng):
+    """Samples err together within, so the error of the mean follows from their number, not from
+    that of the entries.
+    """
+    n = 60
+    per_sample = 8
+    means = []
+    errors = []
+    for _ in range(2000):
+        entries = rng.standard_normal((n, 1)) + 0.5 * rng.standard_normal((n, per_sample))
+        mean, error = held_out_entries.difference(entries.sum(axis=1), np.full(n, per_sample))
+        means.append(mean)
+        errors.append(error)
+    np.testing.assert_allclose(np.mean(errors), np.std(means), rtol=0.06)
+
+
+# ---- Stability
+
+
+def shuffled(result, rng):
+    order = rng.permutation(result.n_components)
+    assert (order != np.arange(result.n_components)).any()
+    return replace(
+        result,
+        components=result.components[:, order],
+        memberships=[h[order] for h in result.memberships],
+    )
+
+
+def test_stability_of_the_same_components_in_any_order_is_one(sources, rng):
+    results = restarts.run("cavi-bjmd", sources, 3, n_restarts=3, tol=1e-3)
+    np.testing.assert_allclose(stability([results[0], results[0], shuffled(results[0], rng)]), 1)
+    mixed = stability(results)
+    assert mixed < 1 - 1e-6
+    np.testing.assert_allclose(stability([shuffled(result, rng) for result in results]), mixed)
+    assert np.isnan(stability(results[:1]))
+
+
+# ---- The choice
+
+
+@pytest.fixture(scope="module")
+def small():
+    return select(
+        synthetic.generate("small", 1.5, 0).sources, range(3, 8), n_restarts=4, n_repeats=2, jobs=2
+    )
+
+
+def test_finds_the_components_of_the_small_data(small):
+    assert small.recommended == 5
+    assert 5 in small.candidates
+    assert (
+        small.table["elbo"].idxmax()
+        == small.table["heldout"].idxmax()
+        == small.table.index[small.table["k"] == 5][0]
+    )
+    assert small.table["stability"][small.table["k"] == 5].item() > 0.99
+    assert str(small).startswith("Recommended: 5 components, ")
+    assert "The ELBO is highest at 5 too." in str(small)
+
+
+def test_the_table_follows_from_the_fits(small):
+    assert small.table["k"].tolist() == [3, 4, 5, 6, 7]
+    assert small.fits.groupby("k").size().eq(4).all()
+    np.testing.assert_allclose(small.table["elbo"], -small.fits.groupby("k")["objective"].min())
+    best = small.table["heldout"].max()
+    np.testing.assert_allclose(small.table["difference"], small.table["heldout"] - best, atol=1e-12)
+    assert (
+        small.table["standard_error"] > 0
+    ).sum() == 4  # all but the best, which is not behind itself
+
+
+def test_one_component_is_found_where_there_is_one(rng):
+    x = rng.laplace(size=(30, 1)) + 0.5 * rng.standard_normal((30, 40))
+    selection = select(Sources([x]), [1, 2, 3], **QUICK)
+    assert selection.recommended == 1
+    assert str(selection).startswith("Recommended: 1 component, ")
+    assert "smallest" not in str(selection), "fewer than one there are none"
+
+
+def test_the_same_bits_whatever_the_number_of_threads(sources):
+    one, three = (select(sources, [4, 2, 3], jobs=jobs, **QUICK) for jobs in (1, 3))
+    pd.testing.assert_frame_equal(
+        one.table.drop(columns="seconds"), three.table.drop(columns="seconds"), check_exact=True
+    )
+    assert one.table["k"].tolist() == [2, 3, 4]
+    assert (one.recommended, one.candidates) == (three.recommended, three.candidates)
+
+
+def test_map_has_no_elbo_but_can_be_selected(sources):
+    selection = select(sources, [2, 3], method="map-catbjmd", n_restarts=1, n_repeats=1)
+    assert selection.table["elbo"].isna().all()
+    assert selection.table["stability"].isna().all()
+    assert "ELBO" not in str(selection)
+    selection.figure()
+
+
+def test_missing_entries_stay_missing(sources, rng):
+    holed = Sources([np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in sources.matrices])
+    assert np.isfinite(select(holed, [2, 3], **QUICK).table.drop(columns="k")).all(axis=None)
+
+
+def selection(k, difference, error, elbo, converged=1.0):
+    table = pd.DataFrame({"k": k, "difference": difference, "standard_error": error, "elbo": elbo})
+    table["converged"] = converged
+    candidates = table["k"][-table["difference"] <= table["standard_error"]].tolist()
+    return number_of_components.Selection(table, None, candidates[0], candidates)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            selection([2, 3, 4], [-0.3, 0, -0.02], [0.1, 0, 0.01], [1, 2, 0]),
+            "Recommended: 3 components, the number that predicts held-out entries best. The next best, 4, is 2.0 standard "
+            "errors behind. "
+            "The ELBO is highest at 3 too.",
+        ),
+        (
+            selection(
+                [2, 3, 4, 5, 6],
+                [-0.3, 0, -0.05, -0.05, -1],
+                [0.1, 0, 0.1, 0.1, 0.1],
+                [1, 0, 0, 2, 0],
+            ),
+            "Recommended: 3 components, the number that predicts held-out entries best. Within one standard error, so do "
+            "4 and 5. "
+            "The ELBO disagrees: it is highest at 5.",
+        ),
+        (
+            selection(
+                [2, 3, 4, 5, 6],
+                [-0.3, -0.1, 0, -0.05, -1],
+                [0.1, 0.1, 0, 0.1, 0.1],
+                [1, 2, 0, 0, 0],
+            ),
+            "Recommended: 3 components, the smallest number that predicts held-out entries as well as the best, 4, within "
+            "one standard error. So does 5. The ELBO is highest at 3 too.",
+        ),
+        (
+            selection([2, 3], [-0.3, 0], [0.4, 0], [np.nan] * 2, converged=0.75),
+            "Recommended: 2 components, the smallest number that predicts held-out entries as well as the best, 3, within "
+            "one standard error. 3 is the largest number tried, so try larger ones. 2 is the smallest number tried, so "
+            "try smaller ones. Only 75% of the fits with 2 components converged.",
+        ),
+    ],
+)
+def test_the_recommendation_in_words(given, said):
+    assert str(given) == said
+
+
+# ---- Mistakes, and the way in
+
+
+@pytest.mark.parametrize(
+    ("ks", "options", "message"),
+    [
+        ([], {}, r"ks is \[\]; give at least two different numbers"),
+        (5, {}, r"ks is \[5\]; give at least two different numbers"),
+        ([3, 3], {}, r"ks is \[3, 3\]; give at least two different numbers"),
+        ([0, 1], {}, "an entry of ks is 0; it must be a whole number of at least 1"),
+        ([2, 2.5], {}, "an entry of ks is 2.5"),
+        ([2, 99], {}, "n_components is 99, more than the data allow"),
+        ([2, 3], {"held_out": 0}, "held_out is 0; it must be a share"),
+        ([2, 3], {"held_out": 0.5}, "held_out is 0.5; it must be a share"),
+        ([2, 3], {"held_out": "10%"}, "held_out is '10%'; it must be a share"),
+        ([2, 3], {"held_out": 1e-4}, r"source 'source 1' has too few observed entries \(750\)"),
+        ([2, 3], {"n_repeats": 0}, "n_repeats is 0"),
+        ([2, 3], {"n_restarts": 0}, "n_restarts is 0"),
+        ([2, 3], {"jobs": 0}, "jobs is 0"),
+        ([2, 3], {"seed": -1}, "seed is -1"),
+        (
+            [2, 3],
+            {"method": "jmd"},
+            "method 'jmd' cannot leave out the entries that select holds out; use one of map-",
+        ),
+        ([2, 3], {"alpah0": 1.2}, "has no option 'alpah0'"),
+    ],
+)
+def test_mistakes_are_named(sources, seen, ks, options, message):
+    with pytest.raises(InputError, match=message):
+        select(sources, ks, **options)
+    if options != {"held_out": 1e-4}:
+        assert not seen, "a mistake must be found before the first fit"
+
+
+def test_a_plain_array_is_refused(sources, seen):
+    with pytest.raises(InputError, match=r"the data are a ndarray; give bjmd\.Sources"):
+        select(sources.matrices[0], [2, 3])
+    assert not seen
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_sources_give_what_the_same_dense_ones_give(sources, dtype):
+    cut = [np.where(np.abs(x) > 0.5, x, 0).astype(dtype) for x in sources.matrices]
+    dense = Sources(cut)
+    sparse = Sources([scipy.sparse.csr_array(x) for x in cut])
+    places = [hide(given, 0.1, np.random.default_rng((0, 0))) for given in (dense, sparse)]
+    for where, other in zip(*places, strict=True):
+        assert scipy.sparse.issparse(other)
+        np.testing.assert_array_equal(where, other.toarray())
+    assert any((where & (x == 0)).any() for where, x in zip(places[0], cut, strict=True)), (
+        "zeros count, too"
+    )
+    tables = [select(given, [2, 3], **QUICK).table for given in (dense, sparse)]
+    for column in ("heldout", "difference", "standard_error", "elbo"):
+        np.testing.assert_allclose(
+            tables[1][column], tables[0][column], rtol=1e-6 if dtype == np.float64 else 1e-3
+        )
+
+
+def test_of_sparse_data_no_more_is_held_out_than_they_store_and_nothing_becomes_dense(
+    rng, monkeypatch
+):
+    monkeypatch.setattr(held_out_entries, "BLOCK", 2**17)
+    x = scipy.sparse.random_array(
+        (1000, 20_000), density=0.005, format="csc", rng=rng, dtype=np.float32
+    )
+    tracemalloc.start()
+    try:
+        (where,) = hide(Sources([x]), 0.1, rng)
+        (visible,) = held_out_entries.without(Sources([x]), [where]).matrices
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert where.nnz == x.nnz
+    assert abs(np.diff(where.indptr)[:10_000].sum() / where.nnz - 0.5) < 0.01, (
+        "from everywhere alike"
+    )
+    assert peak < 0.5 * x.shape[0] * x.shape[1], "a boolean matrix would need 1"
+    assert visible.dtype == np.float32
+    assert np.isnan(visible.data).sum() == where.nnz
+    seen = visible.toarray()
+    np.testing.assert_array_equal(np.isnan(seen), where.toarray())
+    np.testing.assert_array_equal(seen[~np.isnan(seen)], x.toarray()[~np.isnan(seen)])
+
+
+def test_a_source_too_small_to_lose_anything():
+    """With one feature, the one entry of every sample must stay."""
+    with pytest.raises(InputError, match=r"too few observed entries \(9\)"):
+        hide(Sources([np.zeros((1, 9))]), 0.2, np.random.default_rng(0))
+
+
+def test_select_is_at_hand_and_costs_nothing_until_it_is_used():
+    assert bjmd.select is select
+    assert "select" in dir(bjmd)
+    with pytest.raises(AttributeError, match="no attribute 'selct'"):
+        _ = bjmd.selct
+    code = (
+        "import bjmd, sys; print(sorted({'numpy', 'pandas', 'scipy', 'numba'} & set(sys.modules)))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )
+
+
+def test_the_figure_marks_the_recommended_number(small):
+    figure = small.figure()
+    assert [ax.get_ylabel().split()[0] for ax in figure.axes] == ["Held-out", "ELBO", "Stability"]
+    assert all(list(ax.lines[0].get_xdata()) == [5, 5] for ax in figure.axes)
+    assert "5 recommended" in figure.get_suptitle()
+
+
+# ---- The command
+
+
+@pytest.fixture
+def files(sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for x, path in zip(sources.matrices, ("a.tsv", "b.tsv"), strict=True):
+        pd.DataFrame(x).rename(index=lambda i: f"g{i}").to_csv(path, sep="\t")
+
+
+def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys):
+    line = "select a.tsv b.tsv -k 2..4 -o out --restarts 2 --repeats 2 --held-out 0.2 --seed 3 --tol 1e-5"
+    assert cli.main(line.split()) == 0
+    expected = select(sources, [2, 3, 4], held_out=0.2, seed=3, **QUICK)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        select_command.FILES
+    )
+    written = pd.read_csv("out/selection.tsv", sep="\t")
+    pd.testing.assert_frame_equal(
+        written.drop(columns="seconds"),
+        expected.table.drop(columns="seconds"),
+        rtol=1e-6,
+        check_dtype=False,
+    )
+    out, err = capsys.readouterr()
+    assert str(expected) in " ".join(out.split())
+    assert [line.split()[0] for line in out.splitlines() if line[:1].isdigit()][-3:] == [
+        "2",
+        "3",
+        "4",
+    ]
+    assert "select: 6 fits of repeat 2 of 2 are done" in err
+    assert cli.main(line.split()) == 2
+    assert "holds an earlier selection; give another folder, or --force" in capsys.readouterr().err
+    assert cli.main(f"{line} -k 2,3 --force".split()) == 0
+    assert pd.read_csv("out/selection.tsv", sep="\t")["k"].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("-k 2-4", "-k is '2-4'; write a range like 2..10, or two or more numbers like 2,4,8"),
+        ("-k 4..2", "-k is '4..2'; write a range like 2..10, or two or more numbers"),
+        ("-k 0..3", "-k is '0..3'; write a range like 2..10, or two or more numbers"),
+        ("-k 2,2", "-k is '2,2'; write a range like 2..10, or two or more numbers"),
+        ("-k 2,90", "n_components is 90, more than the data allow"),
+        ("--held-out 0.6", "held_out is 0.6; it must be a share of the entries between 0 and 0.5"),
+        ("--method kmeans", "method 'kmeans' cannot leave out the entries"),
+        ("-o .", "folder . holds other files"),
+        ("-o a.tsv", "a.tsv is a file"),
+    ],
+)
+def test_mistakes_on_the_command_line_write_nothing(files, tmp_path, capsys, more, message):
+    assert cli.main(f"select a.tsv b.tsv -o out {more}".split()) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "b.tsv"]
