@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from bjmd.data.sources import Sources, missing_entries
 from bjmd.data.view import centre
 from bjmd.numerics import moments, threads
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd.numerics.lanes import gamma_functions
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 from bjmd.results.posterior import Posterior
