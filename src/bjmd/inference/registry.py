@@ -27,7 +27,7 @@ from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.inference.loop import Course, Watch
-from bjmd.numerics import blas, threads
+from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
 
 GROUP = "bjmd.methods"
@@ -197,7 +197,7 @@ def fit(
     if course is not None:
         arguments["course"] = course
     started = threads.seconds()
-    with blas.on_one_thread():
+    with threads.blas_on_one_thread():
         data = sources.concatenated() if method.concatenate else sources
         result = method.fit(data, n_components, seed=seed, **arguments)
     if method.concatenate:
