@@ -90,6 +90,9 @@ class Plan:
         _check_numbers("feature_draws: ", **_restarts(self.config["feature_draws"]))
         if not (self.families() or self.left_out):
             raise InputError("synthetic.scales and real are empty, so there is nothing to run")
+        for family in self.families():
+            if not self.fits_on(self.shown(family)):
+                raise InputError(f"no fit runs on {family}; add it to the data of a fit")
 
     def _check_own_files(self):
         for path in self.own_files():
@@ -306,8 +309,8 @@ def _check_numbers(where, n_restarts, n_best):
 
 def _chunks(asked):
     """What the jobs do: "0-9", "10-19" and so on; the last may have less to do."""
-    number = asked["number"]
-    size = asked["chunk"]
+    number = int(asked["number"])  # 4.0 is a whole number to a schema
+    size = int(asked["chunk"])
     return [f"{first}-{min(first + size, number) - 1}" for first in range(0, number, size)]
 
 
