@@ -30,10 +30,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("problem", "sentence"), PROBLEMS.values(), ids=PROBLEMS)
-def test_a_problem_ends_a_script_with_one_sentence(
-    problem, sentence, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(frame, "_end_with_snakemake", lambda: None)
+def test_a_problem_ends_a_script_with_one_sentence(problem, sentence, tmp_path, monkeypatch):
     monkeypatch.setattr(logging, "FileHandler", lambda *_, **__: logging.NullHandler())
 
     def main(_):
@@ -41,9 +38,7 @@ def test_a_problem_ends_a_script_with_one_sentence(
 
     with pytest.raises(SystemExit) as end:
         frame.run_script(main, SimpleNamespace(log=[tmp_path / "log"], rule="fit"))
-    assert end.value.code == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"fit: {sentence}") and said.count("\n") == 1
+    assert str(end.value.code).startswith(f"fit: {sentence}")
 
 
 def test_where_there_are_no_locks_that_is_said(tmp_path, monkeypatch, caplog):
