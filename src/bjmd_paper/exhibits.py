@@ -147,7 +147,7 @@ def _advi(plan, family):
     dataset = plan.shown(family)
     for fit in plan.fits_on(dataset):
         method = registry.get(plan.fits[fit]["method"])
-        if method.cost == "gradients" and not method.concatenate:
+        if method.name == "advi-bjmd":
             return [path.removeprefix("results/") for path in plan.chunks(dataset, fit)]
     return []
 
