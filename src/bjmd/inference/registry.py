@@ -21,7 +21,6 @@ from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
-import scipy.sparse
 
 from bjmd.checks import LEAST, one_of, positive_number, true_or_false, whole_number
 from bjmd.data.sources import Sources
@@ -343,8 +342,8 @@ def _require_complete(method, sources):
 
 
 def _require_nonnegative(method, sources):
-    for x, name in zip(sources.matrices, sources.names, strict=True):
-        if (x.data if scipy.sparse.issparse(x) else x).min() < 0:
+    for x, name in zip(sources.data, sources.names, strict=True):
+        if (x.values < 0).any():
             raise InputError(
                 f"method {method.name!r} needs non-negative data but source {name!r} has negative entries; "
                 "shift, clip or exponentiate it first"
