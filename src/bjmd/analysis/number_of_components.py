@@ -15,7 +15,7 @@ entries, are taken as independent.
 The smallest K within one standard error of the best is recommended.  The best itself may be too
 large by chance, since components beyond the needed ones cost little; and the ELBO of the fits of
 all the data, though it finds the truth where the data follow the model, asks for ever more
-components where they do not.  docs/components.md has measured both, and stability.
+components where they do not.  docs/how-to/components.md has measured both, and stability.
 """
 
 import logging
@@ -225,7 +225,7 @@ def _checked(
 ) -> list[int]:
     """ks in increasing order, if everything can be used."""
     if not registry.get(method).missing:
-        able = ", ".join(other.name for other in registry.METHODS.values() if other.missing)
+        able = registry.names_with("missing")
         raise InputError(
             f"method {method!r} cannot leave out the entries that select holds out; use one of {able}"
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
+from bjmd.inference.registry import Method
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.semi_nmf import least_squares_components
 
@@ -31,3 +32,8 @@ def fit(sources: Sources, n_components: int, *, seed: int) -> Decomposition:
         converged=True,
         reason="drawn at random, not fitted",
     )
+
+
+METHOD = Method(
+    "random", "Random H", fit, objective="squared error", concatenate=True, streams=True
+)

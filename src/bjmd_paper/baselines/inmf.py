@@ -20,6 +20,7 @@ from bjmd.checks import positive_number
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
+from bjmd.inference.registry import Method
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import semi_nmf
 from bjmd_paper.baselines.factor_updates import improve_factor
@@ -48,6 +49,9 @@ def fit(
         patience=PATIENCE,
         momentum_from=1,
     )
+
+
+METHOD = Method("inmf", "iNMF", fit, objective="penalised squared error", nonnegative=True)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
+from bjmd.inference.registry import Method
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.semi_nmf import SemiNMF, State
@@ -45,6 +46,9 @@ def fit(
         patience=PATIENCE,
         momentum_from=1,
     )
+
+
+METHOD = Method("jnmf", "jNMF", fit, objective="squared error", concatenate=True, nonnegative=True)
 
 
 class JointNMF(SemiNMF):

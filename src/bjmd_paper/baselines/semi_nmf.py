@@ -19,6 +19,7 @@ import numpy as np
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
+from bjmd.inference.registry import Method
 from bjmd.numerics.lanes import compiled
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import kmeans
@@ -54,6 +55,9 @@ def fit(
         patience=PATIENCE,
         momentum_from=MOMENTUM_FROM,
     )
+
+
+METHOD = Method("semi-nmf", "Semi-NMF", fit, objective="squared error", concatenate=True)
 
 
 @dataclass(frozen=True)
