@@ -227,8 +227,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def fit(self, X: Any, y: None = None) -> Self:
         """Fit one or several sources.
 
-        Parameters ---------- X : array, DataFrame or sparse matrix of shape (n_samples,
-        n_features), or a list or dict of them
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix (n_samples, n_features), or a list or dict of them
             One matrix per source; the keys of a dict name the sources.  NaN in an array or a
             DataFrame is a missing entry.  Features of DataFrames are matched by name.
         y : None
