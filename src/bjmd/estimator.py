@@ -15,7 +15,6 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
-import scipy.sparse
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -561,16 +560,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 def _listed(X: Any) -> tuple[list[str] | None, list | None]:
     """The names (if any) and matrices of several sources, or None and None for a single matrix."""
-    if scipy.sparse.issparse(X):  # even the format that is a dictionary
+    if getattr(X, "ndim", 0) == 2:  # even a sparse matrix that is a dictionary
         return None, None
     if isinstance(X, Mapping | list | tuple) and not X:
         raise InputError("no source was given; give at least one samples x features matrix")
     if isinstance(X, Mapping):
         return [str(name) for name in X], list(X.values())
     # a list of lists of numbers is one matrix to scikit-learn
-    if isinstance(X, list | tuple) and any(
-        scipy.sparse.issparse(x) or getattr(x, "ndim", 0) == 2 for x in X
-    ):
+    if isinstance(X, list | tuple) and any(getattr(x, "ndim", 0) == 2 for x in X):
         return None, list(X)
     return None, None
 

@@ -123,6 +123,7 @@ def _values(plan, family):
         "fits_table": plan.fits_table(),
         "rows": plan.rows(),
         "seed": config["seed"],
+        "table_sigma3": float(config["synthetic"]["table_sigma3"]),
         **config["feature_test"],
     }
     if family is not None:

@@ -21,7 +21,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
@@ -241,8 +240,8 @@ def _split_between(sources, result):
 
 
 def _require_nonnegative(method, sources):
-    for x, name in zip(sources.matrices, sources.names, strict=True):
-        if (x.data if scipy.sparse.issparse(x) else x).min() < 0:
+    for x, name in zip(sources.data, sources.names, strict=True):
+        if (x.values < 0).any():
             raise InputError(
                 f"method {method.name!r} needs non-negative data but source {name!r} has negative "
                 "entries; shift, clip or exponentiate it first"
