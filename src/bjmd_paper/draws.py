@@ -65,7 +65,6 @@ def _best_runs(sources, jobs, n_restarts, n_best, seed):
             job["n_components"],
             n_restarts=n_restarts,
             seed=seed,
-            widen=False,
             **job["options"],
         )
         results[fit] = restarts.best(runs, n_best)

@@ -117,7 +117,6 @@ class Plan:
         fit = self.fits[name]
         options = fit.get("options", {})
         registry.check_options(fit["method"], options)
-        # here nothing replaces "auto"
         true_or_false("offsets", options.get("offsets", False))
         if "noise" in options:
             from bjmd.inference.noise import parsed  # with numba, for which a job need not wait
