@@ -57,6 +57,7 @@ class Plan:
             config = _own_data_only(config)
         self.config = config
         self.scales = config["synthetic"]["scales"]
+        self.table_sigma3 = float(config["synthetic"]["table_sigma3"])
         # A config that is laid over another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
@@ -106,13 +107,11 @@ class Plan:
                 )
 
     def _check_fit(self, name):
+        from bjmd.analysis import fitting  # which imports numba
+
         fit = self.fits[name]
         options = fit.get("options", {})
-        if "auto" in options.values():
-            raise InputError(
-                "'auto' was removed, because it chose worse models on real data; leave the option "
-                "out, or compare the fits of two options"
-            )
+        fitting.refuse_auto(options)
         registry.check_options(fit["method"], options)
         for family in {*fit.get("data", []), *self._by_data(name)} - KINDS.keys():
             catalogue.family(family)
@@ -133,9 +132,7 @@ class Plan:
 
     def shown(self, family):
         """The data set of a family that its tables show."""
-        if family in self.scales:
-            return f"{family}-{float(self.config['synthetic']['table_sigma3'])}"
-        return family
+        return f"{family}-{self.table_sigma3}" if family in self.scales else family
 
     def datasets(self):
         """All data sets of the run except the draws."""
@@ -186,6 +183,7 @@ class Plan:
             "jobs": {fit: self.job("small", fit) for fit in fits},
             "noise_from": [fit for fit in asked["noise_from"] if fit in fits],
             **_restarts(asked),
+            "sigma3": self.table_sigma3,
             "fit": test["fit"],
             "level": test["level"],
         }

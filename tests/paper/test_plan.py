@@ -172,7 +172,7 @@ BAD_NUMBERS = {
         lambda c: c["fits"].update({3: c["fits"]["jmd"]}),
         "3 is not of type 'string' at fits",
     ),
-    "auto": (of_cavi(offsets="auto"), "fits.cavi-bjmd: 'auto' was removed"),
+    "auto": (of_cavi(offsets="auto"), "fits.cavi-bjmd: offsets='auto' was removed"),
     "too many restarts": (
         lambda c: c.update(restarts=10**9),
         "1000000000 is greater than the maximum of 10000",

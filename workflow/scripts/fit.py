@@ -1,6 +1,6 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
-from bjmd.inference import restarts
+from bjmd.analysis import fitting
 from bjmd.results import storage
 from bjmd_paper.frame import run_script
 from bjmd_paper.metric import auc_watch
@@ -15,17 +15,18 @@ def main(snakemake):
     if job["nonnegative"] is not None:
         sources = nonnegative(sources, job["nonnegative"])
     watch = auc_watch(sources.labels) if job["method"].startswith("advi") else None
-    results = restarts.run(
+    fits = fitting.fit(
         job["method"],
         sources,
         job["n_components"],
         n_restarts=last - first + 1,
         seed=snakemake.params.seed + first,
         jobs=snakemake.threads,
+        search=False,
         watch=watch,
         **job["options"],
     )
-    storage.save_decompositions(snakemake.output[0], results)
+    storage.save_decompositions(snakemake.output[0], fits.results)
 
 
 run_script(main, snakemake)

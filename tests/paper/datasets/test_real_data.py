@@ -154,7 +154,7 @@ def mean_auc(results, sources):
 
 
 def reference(name):
-    """AUC of MAP-BJMD as printed, with the better start, in the reference run."""
+    """AUC of MAP-BJMD as printed, Z held for 5 sweeps, in the reference run."""
     table = pd.read_csv(
         Path(__file__).parents[3] / f"results/reference/tables/performance-{name}.csv"
     )
