@@ -1,9 +1,9 @@
-"""Would the tests notice?  One small change at a time in the mathematics, against the tests of the module it is in.
+"""Would the tests notice a mistake?  One small change of the mathematics at a time.
 
     python benchmarks/mutants.py --number 200 --state mutants.jsonl
 
 A mutant is one operator, comparison, constant or sign changed in a temporary copy of the sources.
-It is killed if a test of its module fails or does not end.  The tests run in the order of the time
+The tests of its module run against it.  It is killed if a test of its module fails or does not end.  The tests run in the order of the time
 that they take without a mutant, and those that take more than --slowest seconds not at all, so that
 most mutants are killed in a few seconds.  What was run is kept in --state, so a run that was
 stopped goes on; the same seed gives the same mutants as long as the sources stay the same.
@@ -73,7 +73,7 @@ TESTS = {
     ],
     "bjmd/model.py": ["test_model.py", "inference/test_map.py", "inference/test_composed.py"],
 }
-INLINED = ("bjmd/numerics/lanes.py", "bjmd.numerics/polygamma.py")
+INLINED = ("bjmd/numerics/lanes.py", "bjmd/numerics/polygamma.py")
 """Compiled into the functions of other files, so all of them are left to Python when one of these
 changes.
 """

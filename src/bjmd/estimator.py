@@ -16,7 +16,6 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
-import scipy.sparse
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -34,6 +33,8 @@ from bjmd.inference import projection, registry, restarts, search
 from bjmd.model import Priors
 from bjmd.results import predictive
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition
+
+INFERENCES = ("cavi", "map", "advi")
 
 
 class PosteriorDraws(NamedTuple):
@@ -243,12 +244,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _fit(self, read: Callable[[], Sources]) -> list[Decomposition]:
         """Fit what `read` gives, after the options are checked; returns all starts."""
-        methods = {
-            name.removesuffix("-bjmd"): method
-            for name, method in registry.METHODS.items()
-            if method.infers_bjmd and not method.concatenate
-        }
-        method = methods[one_of("inference", self.inference, methods)]
+        method = registry.get(f"{one_of('inference', self.inference, INFERENCES)}-bjmd")
         whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
         sources = read()
         seed = _seed(self.random_state)
@@ -497,7 +493,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if refused:
             way_out = "leave it out, or use inference='cavi'"
             raise InputError(f"inference={self.inference!r} has no option {refused[0]}; {way_out}")
-        return options if self.max_iter is None else {**options, method.limit: self.max_iter}
+        return (
+            options
+            if self.max_iter is None
+            else {
+                **options,
+                "max_iterations" if self.inference == "advi" else "max_sweeps": self.max_iter,
+            }
+        )
 
     def _sources(self, X: Any) -> Sources:
         """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames,
@@ -572,16 +575,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 def _listed(X: Any) -> tuple[list[str] | None, list | None]:
     """The names (if any) and matrices of several sources, or None and None for a single matrix."""
-    if scipy.sparse.issparse(X):  # even the format that is a dictionary
+    if getattr(X, "ndim", 0) == 2:  # even a sparse matrix that is a dictionary
         return None, None
     if isinstance(X, Mapping | list | tuple) and not X:
         raise InputError("no source was given; give at least one samples x features matrix")
     if isinstance(X, Mapping):
         return [str(name) for name in X], list(X.values())
     # a list of lists of numbers is one matrix to scikit-learn
-    if isinstance(X, list | tuple) and any(
-        scipy.sparse.issparse(x) or getattr(x, "ndim", 0) == 2 for x in X
-    ):
+    if isinstance(X, list | tuple) and any(getattr(x, "ndim", 0) == 2 for x in X):
         return None, list(X)
     return None, None
 

@@ -53,7 +53,7 @@ def test_a_column_responds_as_its_optimum_moves(missing):
     result = fitted(sources)
     source = columns(sources, result, 0)
     expected = covariances(source)
-    linear = View(sources.matrices[0], sources.n_missing[0]).times_components(result.components.T)
+    linear = View(sources.matrices[0]).times_components(result.components.T)
     options = {
         "tol": 1e-18,
         "max_steps": 200,

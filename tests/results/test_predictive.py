@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy import stats
 
 from bjmd.analysis.held_out_entries import log_densities
@@ -80,7 +81,7 @@ def test_only_held_out_entries_count(fits):
     sources, result, _ = fits
     hidden = [np.zeros(x.shape, dtype=bool) for x in sources.matrices]
     hidden[1][4, 2] = hidden[1][9, 2] = True
-    sums = log_densities(result, sources, hidden)
+    sums = log_densities(result, sources, [scipy.sparse.csc_array(where) for where in hidden])
     expected = predictive.log_density(result, 1, slice(2, 3), sources.matrices[1][:, 2:3])[
         [4, 9]
     ].sum()

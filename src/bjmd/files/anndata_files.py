@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bjmd import __version__
 from bjmd.analysis import variance
+from bjmd.data.matrix import transposed
 from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
@@ -249,11 +249,7 @@ def _table(
             raise InputError(
                 f"{what} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there"
             )
-        matrix = (
-            x.T
-            if scipy.sparse.issparse(x) or hasattr(x, "chunks")
-            else np.ascontiguousarray(np.asarray(x).T)
-        )
+        matrix = transposed(x)
     obs = data.obs.iloc[samples]
     names = [*map(str, data.var_names[features])]
     return Table(matrix, names, [*map(str, obs.index)], name=part or what, part=part, metadata=obs)

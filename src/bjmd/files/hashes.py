@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from bjmd.data.on_disk import OnDisk
+from bjmd.data.matrix import as_matrix
 from bjmd.files.tables import Settings, Table
 from bjmd.results.decomposition import Decomposition
 
@@ -21,15 +20,7 @@ def of_table(table: Table) -> str:
     matter.
     """
     digest = hashlib.sha256(_json([table.matrix.shape, table.feature_names, table.sample_names]))
-    if isinstance(table.matrix, OnDisk):
-        parts = table.matrix.hashable()
-    elif scipy.sparse.issparse(table.matrix):
-        x = scipy.sparse.csc_array(table.matrix, copy=True)
-        x.sum_duplicates()  # which also sorts, so that equal matrices have equal parts
-        parts = [x.data.astype(float), x.indices.astype(np.int64), x.indptr.astype(np.int64)]
-    else:
-        parts = [np.asarray(table.matrix, dtype=float)]
-    for part in parts:
+    for part in as_matrix(table.matrix, table.name).numbers():
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from bjmd.data.sources import require_sound_sparse
+from bjmd.data.matrix import require_sound_sparse
 from bjmd.errors import InputError
 from bjmd.files.text_tables import open_text
 

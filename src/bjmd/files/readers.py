@@ -23,7 +23,8 @@ import numpy as np
 import scipy.sparse
 
 from bjmd.data.alignment import Alignment
-from bjmd.data.sources import Sources, require_sound_sparse
+from bjmd.data.matrix import require_sound_sparse
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import matrix_market, text_tables
 from bjmd.files.tables import Table, assemble
@@ -239,10 +240,6 @@ def _table(
             )
     if samples_in_rows:
         matrix, rows, columns = matrix.T, columns, rows
-    if not scipy.sparse.issparse(matrix):
-        matrix = np.ascontiguousarray(
-            matrix
-        )  # one layout in memory, so that every format gives the same bits
     return Table(matrix, rows, columns, path=path)
 
 

@@ -15,6 +15,7 @@ import scipy.sparse
 
 from bjmd.data import preparation
 from bjmd.data.alignment import Alignment, align
+from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import label_files
@@ -154,7 +155,7 @@ def over_features(
     if known.all():
         return found, report
     matrix = np.full((len(rows), found.shape[1]), np.nan)
-    matrix[known] = found.toarray() if scipy.sparse.issparse(found) else found
+    matrix[known] = as_matrix(found, table.name).columns(slice(None))
     return matrix, report
 
 

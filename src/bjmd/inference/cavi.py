@@ -44,6 +44,7 @@ from bjmd.inference import noise as noise_models
 from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.noise import Gammas, StudentT, Weighed
 from bjmd.inference.offsets import Offsets
+from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, learned_dirichlet
 from bjmd.numerics import dirichlet, moments
@@ -125,9 +126,21 @@ def fit(
         wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
         momentum_from=PLAIN_SWEEPS,
         per_entry=per_entry,
-        single=sources.is_single,
         course=course,
     )
+
+
+METHOD = Method(
+    "cavi-bjmd",
+    "VI-BJMD (closed form)",
+    fit,
+    objective="minus the ELBO",
+    infers_bjmd=True,
+    variational=True,
+    missing=True,
+    streams=True,
+)
+POOLED = replace(METHOD, name="cavi-catbjmd", label="VI-catBJMD (closed form)", concatenate=True)
 
 
 def _require_able(sources, factors):
@@ -222,14 +235,10 @@ class ClosedForm:
         self.has_gaps = any(sources.n_missing)
         if "robust" in factors:
             base = 0.0 if origin is None else origin[:, None]
-            self.standard = [(x.astype(float, copy=False) - base) / unit for x in sources.matrices]
-            each = zip(self.standard, sources.n_missing, strict=True)
-            self.views = [View(x.copy(), n, constant=False) for x, n in each]
+            self.standard = [(x.columns(slice(None)) - base) / unit for x in sources.data]
+            self.views = [View(x.copy(), constant=False) for x in self.standard]
         else:
-            self.views = [
-                View(x, n, unit, origin)
-                for x, n in zip(sources.matrices, sources.n_missing, strict=True)
-            ]
+            self.views = [View(x, unit, origin) for x in sources.data]
         # the norms of complete data in their own unit are known already
         known = origin is None and unit == 1 and not self.has_gaps and not factors
         self.norms = (
@@ -325,10 +334,8 @@ class ClosedForm:
             precision=sum(t * s for t, s in zip(precisions, sums, strict=True)),
             linear=linear if phi is None else linear * phi,
             ridge=state.ridge,
-            weights=phi,
-            gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True))
-            if self.has_gaps
-            else None,
+            weights=1.0 if phi is None else phi,
+            gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)),
         )
         state = replace(state, rows=rows)
         if state.lambdas is not None and state.n_sweeps >= LEARNING_WAITS:
@@ -364,7 +371,7 @@ class ClosedForm:
         for c, weighed in enumerate(seen):  # its sums over columns are weighted by phi
             if weighed is not None:
                 shift = 0.0 if state.offsets is None else state.offsets.mean[c][:, None]
-                z = self.views[c].matrix
+                z = self.views[c].matrix.array
                 fit = self.fitted(state, c)
                 spread = np.nan_to_num((z - fit) * (self.standard[c] - shift - z))
                 seen[c] = replace(weighed, squares_of_columns=state.phi() @ (z**2 + spread))
@@ -375,7 +382,13 @@ class ClosedForm:
         state, rows, phi = state.copy(), state.rows, state.phi()
         weighted = _weighted(rows.mean, phi)
         gram = weighted @ rows.mean.T + rows.covariance_sum
-        elbo = rows.elbo(self.lambda_(state))
+        lambda_ = self.lambda_(state)
+        if np.ndim(lambda_):
+            elbo = -(np.sqrt(rows.second_moment) / lambda_ + np.log(2 * lambda_)).sum()
+        else:
+            elbo = -np.sqrt(rows.second_moment).sum() / lambda_
+            elbo -= rows.mean.size * np.log(2 * lambda_)
+        elbo += rows.entropy()
         for c, weighed in enumerate(seen):
             for term in self.update_source(state, c, weighed, weighted, gram, tol, max_steps):
                 elbo += term
@@ -447,7 +460,7 @@ class ClosedForm:
             return view.squares_of_columns(phi)
         return (
             self.norms[c]
-            if phi is None and view.shift is None
+            if phi is None and not np.any(view.shift)
             else _weighted(view.squares_of_rows(), phi).sum()
         )
 

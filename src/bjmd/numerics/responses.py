@@ -6,8 +6,7 @@ docs/derivation.md, 4.4 and 4.11, has the formulas.
 
 import numpy as np
 
-from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, packed
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd.numerics.lanes import LANES, cholesky, compiled, gamma_functions, invert_factor, packed
 
 
 @compiled

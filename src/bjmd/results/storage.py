@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bjmd import __version__
+from bjmd.data.matrix import from_arrays
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.results.decomposition import Decomposition, FittedModel
@@ -196,11 +196,8 @@ def save_sources(path, sources):
     """Write a data set; sparse sources are stored as their CSC parts."""
     sources.require_in_memory("writing a data set")
     arrays: dict[str, np.ndarray] = {}
-    for c, x in enumerate(sources.matrices):
-        if scipy.sparse.issparse(x):
-            arrays |= {f"{c}/{part}": getattr(x, part) for part in ("data", "indices", "indptr")}
-        else:
-            arrays[f"{c}/dense"] = x
+    for c, x in enumerate(sources.data):
+        arrays |= {f"{c}/{part}": array for part, array in x.arrays().items()}
         if sources.labels is not None:
             arrays[f"{c}/labels"] = sources.labels[c]
     shape = {"n_features": sources.n_features, "n_samples": sources.n_samples}
@@ -213,11 +210,9 @@ def load_sources(path):
         arrays, metadata = _read(path, "sources")
         matrices = []
         for c, n in enumerate(metadata["n_samples"]):
-            if f"{c}/dense" in arrays:
-                matrices.append(arrays[f"{c}/dense"])
-            else:
-                parts = tuple(arrays[f"{c}/{part}"] for part in ("data", "indices", "indptr"))
-                matrices.append(scipy.sparse.csc_array(parts, shape=(metadata["n_features"], n)))
+            start = f"{c}/"
+            parts = {k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)}
+            matrices.append(from_arrays(parts, (metadata["n_features"], n)))
         labels = (
             [arrays[f"{c}/labels"] for c in range(len(matrices))] if "0/labels" in arrays else None
         )

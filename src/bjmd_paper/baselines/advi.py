@@ -20,6 +20,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.inference import loop
 from bjmd.inference.map import update_components
+from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
 from bjmd.results.decomposition import Decomposition, FittedModel
@@ -143,6 +145,17 @@ def fit(
     )
 
 
+METHOD = Method(
+    "advi-bjmd",
+    "VI-BJMD (ADVI)",
+    fit,
+    objective="minus the ELBO",
+    infers_bjmd=True,
+    variational=True,
+)
+POOLED = replace(METHOD, name="advi-catbjmd", label="VI-catBJMD (ADVI)", concatenate=True)
+
+
 def build_model(sources, n_components, priors):
     """BJMD in PyMC; H has one row per sample, all sources one below the other."""
     import pymc as pm
@@ -154,20 +167,20 @@ def build_model(sources, n_components, priors):
     source = np.repeat(np.arange(len(sources)), sources.n_samples)
     norms = np.array(sources.squared_norms, dtype=kind)
     n_entries = (sources.n_features * np.array(sources.n_samples)).astype(kind)
-    data = sources.concatenated().matrices[0].astype(kind)
+    (data,) = sources.concatenated().data
     with pm.Model() as model:
         w = pm.Laplace("W", 0, priors.lambda_, shape=(sources.n_features, n_components))
         h = pm.Dirichlet("H", priors.dirichlet(n_components), shape=(len(source), n_components))
         s2 = pm.InverseGamma("s2", priors.a0, priors.b0, shape=len(sources))
         weighted = h / s2[source][:, None]
-        if scipy.sparse.issparse(data):
+        if data.is_sparse:
             from pytensor import sparse
 
             product = sparse.structured_dot(
-                sparse.as_sparse_variable(scipy.sparse.csc_matrix(data)), weighted
+                sparse.as_sparse_variable(scipy.sparse.csc_matrix(data.raw.astype(kind))), weighted
             )
         else:
-            product = pt.dot(pt.constant(data), weighted)
+            product = pt.dot(pt.constant(data.raw.astype(kind)), weighted)
         weighted_rss = (
             pt.sum(norms / s2)
             - 2 * pt.sum(product * w)
@@ -193,7 +206,7 @@ def _start(sources, n_components, priors, seed):
     ]
     variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
     ridge_variance = np.full((n_components, sources.n_features), priors.lambda_**2)
-    views = [View(x, 0) for x in sources.matrices]
+    views = [View(x) for x in sources.data]
     wt = update_components(views, columns, variances, ridge_variance)
     return {"W": wt.T, "H": np.hstack(columns).T, "s2": variances}
 
