@@ -1,12 +1,12 @@
 """How do time and memory grow with the number of samples, for bjmd and its peers?
 
-    python benchmarks/growth.py --folder FOLDER [--samples 1000000 ...] [--only bjmd NMF ...]
-        [--peers-python PYTHON]
+    python benchmarks/growth.py --folder FOLDER [--samples 1000000 ...] [--components 20 ...]
+        [--only bjmd NMF ...] [--peers-python PYTHON]
 
 Writes .h5ad files of 1,000 to 1,000,000 samples x 2,000 features, 5 % not zero, with 20 components
-to be found (0.8 GB for a million), and fits them with K = 20 and every method's default tolerance,
-each in a process of its own: bjmd (cavi-bjmd, one start) from disk, scikit-learn's NMF and
-MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data.  PYTHON
+to be found (0.8 GB for a million).  Fits them with every method's default tolerance, by default
+with K = 20, each in a process of its own: bjmd (cavi-bjmd, one start) from disk, scikit-learn's NMF
+and MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data. PYTHON
 may be the interpreter of another environment, with the peers and anndata.  A peer that needs more
 than CAP seconds of processor time is stopped and gets no larger data.  FOLDER keeps the files of
 data and growth.csv, so that a run that was broken off goes on; FOLDER/growth.png shows it.
@@ -20,6 +20,7 @@ found      mean of the largest correlation of every true component with a fitted
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import resource
 import signal
@@ -36,7 +37,7 @@ import scipy.sparse
 from harness import peak_memory, size
 
 N_FEATURES = 2000
-N_COMPONENTS = 20
+N_TRUE = 20
 COUNTS_A_SAMPLE = 106
 BLOCK = 50_000
 SIZES = size((1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000), (300,))
@@ -47,8 +48,8 @@ CAP = 120
 def true_components():
     """How often each component uses each feature: a common background, and 60 of its own."""
     rng = np.random.default_rng(1)
-    w = np.tile(rng.gamma(2.0, size=N_FEATURES), (N_COMPONENTS, 1))
-    for k in range(N_COMPONENTS):
+    w = np.tile(rng.gamma(2.0, size=N_FEATURES), (N_TRUE, 1))
+    for k in range(N_TRUE):
         w[k, rng.choice(N_FEATURES, 60, replace=False)] += rng.gamma(2.0, 10.0, 60)
     return w / w.sum(axis=1, keepdims=True)
 
@@ -59,7 +60,7 @@ def generate(path, n_samples):
     import h5py
 
     rng = np.random.default_rng(0)
-    upper = (np.cumsum(true_components(), axis=1) + np.arange(N_COMPONENTS)[:, None]).ravel()
+    upper = (np.cumsum(true_components(), axis=1) + np.arange(N_TRUE)[:, None]).ravel()
     with h5py.File(path, "w") as file:
         write = anndata.io.write_elem
         write(file, "obs", pd.DataFrame(index=[f"s{j}" for j in range(n_samples)]))
@@ -75,8 +76,8 @@ def generate(path, n_samples):
         starts = [np.zeros(1, int)]
         for first in range(0, n_samples, BLOCK):
             n = min(BLOCK, n_samples - first)
-            counts = rng.multinomial(COUNTS_A_SAMPLE, rng.dirichlet(np.full(N_COMPONENTS, 0.1), n))
-            component = np.repeat(np.tile(np.arange(N_COMPONENTS), n), counts.ravel())
+            counts = rng.multinomial(COUNTS_A_SAMPLE, rng.dirichlet(np.full(N_TRUE, 0.1), n))
+            component = np.repeat(np.tile(np.arange(N_TRUE), n), counts.ravel())
             feature = np.searchsorted(upper, component + rng.random(len(component))) % N_FEATURES
             sample = np.repeat(np.arange(n), COUNTS_A_SAMPLE)
             ones = np.ones(len(sample), np.float32)
@@ -88,7 +89,7 @@ def generate(path, n_samples):
         x["indptr"] = np.concatenate(starts)
 
 
-def fit_bjmd(path):
+def fit_bjmd(path, k):
     """A function that fits the file from disk and returns sweeps and correlation."""
     import bjmd
     from bjmd.files.readers import read_sources
@@ -97,38 +98,38 @@ def fit_bjmd(path):
         small = Path(folder, "small.h5ad")
         generate(small, 100)
         sources, _ = read_sources(small, on_disk=True)
-        bjmd.fit("cavi-bjmd", sources, N_COMPONENTS, max_sweeps=12)  # compiles
+        bjmd.fit("cavi-bjmd", sources, k, max_sweeps=12)  # compiles
 
     def fit():
         sources, _ = read_sources(path, on_disk=True)
-        result = bjmd.fit("cavi-bjmd", sources, N_COMPONENTS)
+        result = bjmd.fit("cavi-bjmd", sources, k)
         correlation = np.corrcoef(true_components(), result.components.T)
-        between = correlation[:N_COMPONENTS, N_COMPONENTS:]
+        between = correlation[:N_TRUE, N_TRUE:]
         return len(result.trace), float(between.max(axis=1).mean())
 
     return fit
 
 
-def fit_sklearn(name, path):
+def fit_sklearn(name, path, k):
     import anndata
     import sklearn.decomposition
 
     def fit():
-        model = getattr(sklearn.decomposition, name)(N_COMPONENTS, random_state=0)
+        model = getattr(sklearn.decomposition, name)(k, random_state=0)
         model.fit_transform(anndata.read_h5ad(path).X)
         return model.n_iter_, np.nan
 
     return fit
 
 
-def fit_mofa(path):
+def fit_mofa(path, k):
     import anndata
     from mofapy2.run.entry_point import entry_point
 
     def fit():
         model = entry_point()
         model.set_data_matrix([[anndata.read_h5ad(path).X.toarray()]])
-        model.set_model_options(factors=N_COMPONENTS)
+        model.set_model_options(factors=k)
         model.set_train_options(seed=0, quiet=True)
         model.build()
         model.run()
@@ -137,14 +138,14 @@ def fit_mofa(path):
     return fit
 
 
-def fit_one(name, path):
+def fit_one(name, path, k):
     """In a process of its own: what is measured, as JSON."""
     from threadpoolctl import threadpool_limits
 
     if name == "bjmd":
-        fit = fit_bjmd(path)
+        fit = fit_bjmd(path, k)
     else:
-        fit = fit_mofa(path) if name == "mofapy2" else fit_sklearn(name, path)
+        fit = fit_mofa(path, k) if name == "mofapy2" else fit_sklearn(name, path, k)
         cap = CAP + int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (cap, resource.RLIM_INFINITY))
     # BLAS threads that wait for each other take processor time too
@@ -159,9 +160,10 @@ def fit_one(name, path):
     print(json.dumps(measured | {"found": correlation}))
 
 
-def measured(name, path, python):
+def measured(name, path, k, python):
     """What one fit takes; NaN where it was stopped, None where the peer is not installed."""
-    command = [sys.executable if name == "bjmd" else python, __file__, "--one", name, path]
+    python = sys.executable if name == "bjmd" else python
+    command = [python, __file__, "--one", name, path, str(k)]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode == -signal.SIGXCPU:
         return dict.fromkeys(("wall", "cpu", "peak", "sweeps", "found"), np.nan)
@@ -182,7 +184,8 @@ def draw(table, path):
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
         for name, colour, marker in zip(("bjmd", *PEERS), COLOURS, MARKERS, strict=False):
-            rows = table[table["method"] == name].sort_values("samples")
+            rows = table[(table["method"] == name) & (table["components"] == N_TRUE)]
+            rows = rows.sort_values("samples")
             for axis, column, unit in zip(axes, ("cpu", "peak"), (1, 1e9), strict=True):
                 values = rows[column] / unit
                 axis.loglog(rows["samples"], values, marker=marker, color=colour, label=name)
@@ -194,38 +197,39 @@ def draw(table, path):
         figure.savefig(path)
 
 
-def main(folder, sizes, methods, peers_python):
+def main(folder, sizes, ks, methods, peers_python):
     folder.mkdir(parents=True, exist_ok=True)
     csv = folder / "growth.csv"
     rows = pd.read_csv(csv).to_dict("records") if csv.exists() else []
-    for n in sizes:
+    for n, k, name in itertools.product(sizes, ks, methods):
         path = folder / f"samples_{n}.h5ad"
-        for name in methods:
-            earlier = [one for one in rows if one["method"] == name]
-            known = any(one["samples"] == n for one in earlier)
-            if known or any(np.isnan(one["cpu"]) for one in earlier):
-                continue
-            if not path.exists():
-                generate(path, n)
-            taken = measured(name, path, peers_python)
-            if taken is None:
-                continue
-            rows.append({"method": name, "samples": n, **taken})
-            pd.DataFrame(rows).to_csv(csv, index=False, float_format="%.6g")
-            print(rows[-1], flush=True)
+        case = {"method": name, "samples": n, "components": k}
+        known = any(one.items() >= case.items() for one in rows)
+        stopped = any(one["method"] == name and np.isnan(one["cpu"]) for one in rows)
+        if known or stopped:
+            continue
+        if not path.exists():
+            generate(path, n)
+        taken = measured(name, path, k, peers_python)
+        if taken is None:
+            continue
+        rows.append(case | taken)
+        pd.DataFrame(rows).to_csv(csv, index=False, float_format="%.6g")
+        print(rows[-1], flush=True)
     draw(pd.DataFrame(rows), folder / "growth.png")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        fit_one(sys.argv[2], sys.argv[3])
+        fit_one(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
         parser = argparse.ArgumentParser(
             description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         parser.add_argument("--folder", type=Path, required=True)
         parser.add_argument("--samples", type=int, nargs="+", default=SIZES)
+        parser.add_argument("--components", type=int, nargs="+", default=[N_TRUE])
         parser.add_argument("--only", nargs="+", choices=["bjmd", *PEERS], default=["bjmd", *PEERS])
         parser.add_argument("--peers-python", default=sys.executable)
         given = parser.parse_args()
-        main(given.folder, given.samples, given.only, given.peers_python)
+        main(given.folder, given.samples, given.components, given.only, given.peers_python)
