@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 
 import bjmd
 from bjmd import Sources
-from bjmd.inference import restarts, search
+from bjmd.inference import restarts
 
 N_RESTARTS = size(20, 8)
 DRAWS = 2000
@@ -69,12 +69,12 @@ def compare(name, sources, k, method, n_plain, n_repeats):
     bjmd.fit(method, sources, k, max_sweeps=2)  # compiles
 
     def plain(i):
-        options = {"n_restarts": 1, "seed": i, "widen": False}
+        options = {"n_restarts": 1, "seed": i}
         return objective_and_seconds(lambda: restarts.run(method, sources, k, **options))
 
     def searched(i):
         options = {"n_restarts": N_RESTARTS, "seed": 1000 * (i + 1)}
-        return objective_and_seconds(lambda: search.run(method, sources, k, **options))
+        return objective_and_seconds(lambda: restarts.search(method, sources, k, **options))
 
     objectives, seconds = kept(f"{name} {method} plain", n_plain, plain)
     by_search, search_seconds = kept(f"{name} {method} search", n_repeats, searched)
@@ -109,7 +109,6 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=size(20, 1))
     given = parser.parse_args()
     header("data", "method", "best of 20 plain", "search", "no worse", "share of time")
-    restarts.best_widened = lambda sources, results, jobs: results
     for name in given.data:
         load, k = DATA[name]
         sources = load()

@@ -539,7 +539,7 @@ class ClosedForm:
             offsets=None if offsets is None else self.unit * offsets.mean,
             offsets_sd=None if offsets is None else self.unit * np.sqrt(offsets.variance),
             feature_precision=state.phi(),
-            sample_precision=None if sample is None else np.concatenate([q.mean for q in sample]),
+            sample_precision=None if sample is None else [q.mean for q in sample],
             sample_shape=None if sample is None else np.array([q.a for q in sample]),
             degrees_of_freedom=state.nus,
             component_scales=None if scales is None else self.unit * scales.ravel(),
