@@ -101,8 +101,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
         mean, variance = product_moments(result, columns)
         if model.offsets_sd is not None and source is not None:
             variance += model.offsets_sd[source][:, None] ** 2
-        of_rows = np.ones((len(x), 1)) if problem.phi is None else 1 / problem.phi[:, None]
-        variance += sd**2 * of_rows * problem.excess_variance()
+        variance += sd**2 / np.reshape(problem.phi, (-1, 1)) * problem.excess_variance()
     return np.where(missing, mean + shift, x), np.where(missing, np.sqrt(variance), 0)
 
 
@@ -194,7 +193,8 @@ class _Columns:
         self.origin = result.components.mean(axis=1)
         self.w = result.components - self.origin[:, None]
         model = _known(result)
-        self.phi = model.feature_precision
+        phi = model.feature_precision
+        self.phi = 1.0 if phi is None else phi
         shift = (
             self.origin
             if model.offsets is None or source is None
@@ -202,7 +202,7 @@ class _Columns:
         )
         self.view = View(x, origin=shift)
         self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
-        weights = np.ones(len(self.w)) if self.phi is None else self.phi
+        weights = np.ones(len(self.w)) * self.phi
         second = self.second_moments(result)
         self.gram = moments.unpack(weights @ second, result.n_components)
         self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
@@ -266,7 +266,7 @@ class _Columns:
             errors = np.maximum(errors, 0.0)
             if self.by_sample is not None:
                 a = self.by_sample
-                self.sample = Gammas(a, a + 0.5 * counts, a + 0.5 * errors / variance)
+                self.sample = Gammas.at(a, counts, errors / variance)
                 u = self.sample.mean
             previous = variance
             if estimated:
@@ -282,10 +282,11 @@ class _Columns:
         """b of the pseudo-data of a robust fit, and phi-weighted squares and spread of every column
         together.
         """
-        self.entries = weigh(
-            self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu
+        fit = self.w @ m
+        _, squares, self.entries = weigh(
+            self.view, self.x, 0.0, fit, 1 / variance, self.phi, u, self.nu
         )
-        return self.view.times_components(self.wt), self.entries.squares_of_columns
+        return self.view.times_components(self.wt), squares
 
     def excess_variance(self):
         """E[1/u_j] of every sample, times how much larger the variance of Student's t is than its
@@ -347,11 +348,11 @@ class _Dirichlets(_Columns):
         value = best.value + dirichlet.log_normaliser(self.alpha0)
         value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
-        if self.phi is not None:
+        if np.ndim(self.phi):
             value += 0.5 * (np.log(self.phi) @ self.view.observed())
         if self.sample is not None:
-            value += self.sample.elbo(counts)
-        return value if self.nu is None else value + self.entries.by_column.elbo(self.nu)
+            value += self.sample.elbo_of_each()
+        return value if self.nu is None else value + self.entries.elbo(self.nu)
 
     def noise_variance(self, rss, n_observed):
         """B / A = 1 / E[1/s2]."""
