@@ -49,7 +49,7 @@ def test_draws_have_names_and_the_moments_of_the_posterior(model):
     mean = posterior.components.mean[3, 1]
     sd = posterior.components.sd[3, 1]
     assert abs(one.mean() - mean) < 4 * sd / 20 and float(one.std()) == pytest.approx(sd, rel=0.2)
-    of_rome = draws["memberships"][..., draws["of"] == "Rome", :].mean(("chain", "draw"))
+    of_rome = draws["memberships"][..., draws["source_of_sample"] == "Rome", :].mean(("chain", "draw"))
     np.testing.assert_allclose(of_rome, model.memberships_[1], atol=0.03)
     np.testing.assert_allclose(draws["noise"].sel(source="Rome").mean(), model.noise_[1], rtol=0.02)
     np.testing.assert_allclose(draws["offsets"].mean(("chain", "draw")), model.offsets_, atol=0.1)
@@ -97,7 +97,7 @@ def test_results_in_a_folder_are_an_xarray(tmp_path, make_sources):
     data = loaded.to_xarray()
     best = loaded.results[0]
     assert dict(data.sizes) == {"feature": 12, "component": 2, "sample": 16, "source": 2}
-    rome = data["memberships"].sel(component="C2")[data["of"] == "Rome"]
+    rome = data["memberships"].sel(component="C2")[data["source_of_sample"] == "Rome"]
     np.testing.assert_array_equal(rome, best.memberships[1][1])
     assert list(rome["sample"].values) == sources.sample_names[1]
     assert data["noise"].sel(source="Oslo") == best.noise[0]

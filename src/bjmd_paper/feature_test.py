@@ -17,10 +17,9 @@ RULES = ("all", "any")
 
 
 def feature_table(sources, noise, *, level=0.05, rule="all"):
-    """One row per feature: variance, statistic, p-value and decision in every source, and whether
-    it is kept.
+    """One row per feature: variance, statistic, p-value and decision in every source.
 
-    noise holds the noise sd of every source; a feature is kept if it passes in all, or in any, of
+    `noise` holds the noise sd of every source; a feature is kept if it passes in all, or in any, of
     the sources.
     """
     one_of("rule", rule, RULES)
@@ -33,7 +32,8 @@ def feature_table(sources, noise, *, level=0.05, rule="all"):
         n = x.shape[1]
         if n < 2:
             raise InputError(
-                f"source {name!r} has one sample, and so no variance; leave it out of the feature test"
+                f"source {name!r} has only one sample, so it has no variance; "
+                "leave it out of the feature test"
             )
         variance = _row_variances(x)
         statistic = (n - 1) * variance / sd**2

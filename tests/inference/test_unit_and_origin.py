@@ -55,7 +55,9 @@ def assert_equal_but_for(changed, plain, factor=1.0, shift=0.0):
     for name in ("feature_precision", "sample_precision", "degrees_of_freedom", "alpha0"):
         value = getattr(plain.model, name)
         if value is not None:
-            np.testing.assert_allclose(getattr(changed.model, name), value, rtol=1e-4)
+            np.testing.assert_allclose(
+                np.hstack(getattr(changed.model, name)), np.hstack(value), rtol=1e-4
+            )
 
 
 @pytest.mark.parametrize(("method", "options"), CASES)

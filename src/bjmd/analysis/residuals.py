@@ -82,10 +82,8 @@ def thinned(sources, result):
         ]
         posterior = replace(posterior, memberships=kept)
     if model.sample_precision is not None:
-        by_source = zip(
-            np.split(model.sample_precision, np.cumsum(sources.n_samples)[:-1]), chosen, strict=True
-        )
-        model = replace(model, sample_precision=np.concatenate([u[part] for u, part in by_source]))
+        by_source = zip(model.sample_precision, chosen, strict=True)
+        model = replace(model, sample_precision=[u[part] for u, part in by_source])
     memberships = [h[:, part] for h, part in zip(result.memberships, chosen, strict=True)]
     kept = replace(result, memberships=memberships, posterior=posterior, model=model)
     return sources.replace(

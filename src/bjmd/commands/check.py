@@ -22,13 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     common.add_sources(parser, "the folder of a fit, or a data source")
     common.add_method(parser, n_restarts=5)
-    parser.set_defaults(plain_restarts=True)
+    parser.set_defaults(plain_restarts=True, consensus=False)
 
 
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis.check import check, require_checkable
     from bjmd.files import outputs
-    from bjmd.inference import restarts
     from bjmd.report import text
 
     first = arguments.files[0]
@@ -54,6 +53,5 @@ def run(arguments: argparse.Namespace) -> None:
                 "files are fitted before they are checked; give the number of components with -k"
             )
         _, sources, _ = common.read(arguments)
-        results, _ = common.fits(arguments, sources, options)
-        findings = check(sources, restarts.best(results, 1)[0])
+        findings = check(sources, common.fits(arguments, sources, options).best)
     print(text.plain([text.about_check(findings)], common.width()))

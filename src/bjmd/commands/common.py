@@ -25,7 +25,6 @@ from bjmd.files import readers, tables
 from bjmd.inference import registry
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import threads
-from bjmd.results.decomposition import Decomposition
 
 log = logging.getLogger(__name__)
 """The command shows what is logged on stderr, away from what the next program in a pipe reads."""
@@ -104,7 +103,7 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     kept = f"of which the best is kept (default: {n_restarts})"
     favour = "1 is flat, larger values favour mixtures; or learned, one for each source"
     own = "scaled and centred to the data, or the paper's fixed ones"
-    varies = "by source, by feature, by sample, or robust (to outliers), joined by + as in feature+robust; or auto"
+    varies = "by source, by feature, by sample, or robust (to outliers), joined by + as in feature+robust"
     add(
         "--method",
         default="cavi-bjmd",
@@ -122,14 +121,8 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     each = "threads, for starts and within them (default: one per core)"
     add("--jobs", type=int, default=threads.available(), metavar="N", help=each)
     add("--noise", metavar="MODEL", help=f"how the noise varies: {varies} (default: source)")
-    shifts = "give each source an offset for each feature, for shifted batches; auto decides"
-    add(
-        "--offsets",
-        nargs="?",
-        choices=("yes", "no", "auto"),
-        const="yes",
-        help=f"{shifts} (default: no)",
-    )
+    shifts = "give each source an offset for each feature, for shifted batches"
+    add("--offsets", nargs="?", choices=("yes", "no"), const="yes", help=f"{shifts} (default: no)")
     add("--priors", choices=("data", "paper"), help=f"priors {own} (default: data)")
     add(
         "--alpha0",
@@ -226,20 +219,22 @@ def _hint_at_scales(sources: Sources) -> None:
         )
 
 
-def fits(
-    arguments: argparse.Namespace, sources: Sources, options: dict[str, Any]
-) -> tuple[list[Decomposition], Any]:
-    """All restarts, and what was chosen for "auto"; None if nothing was."""
-    from bjmd.analysis import automatic
-    from bjmd.inference import restarts, search
+def fits(arguments: argparse.Namespace, sources: Sources, options: dict[str, Any]) -> Any:
+    """All restarts, and their consensus if it was asked for (analysis.fitting.Fits)."""
+    from bjmd.analysis import fitting
 
-    method = arguments.method
-    k = arguments.components
-    how = {"seed": arguments.seed, "jobs": arguments.jobs}
     with ctrl_c_ends_at_once():
-        options, choice = automatic.resolved(method, sources, k, options, **how)
-        run = restarts.run if arguments.plain_restarts else search.run
-        return run(method, sources, k, n_restarts=arguments.restarts, **how, **options), choice
+        return fitting.fit(
+            arguments.method,
+            sources,
+            arguments.components,
+            n_restarts=arguments.restarts,
+            seed=arguments.seed,
+            jobs=arguments.jobs,
+            search=not arguments.plain_restarts,
+            agree=arguments.consensus,
+            **options,
+        )
 
 
 def require_writable(folder: Path) -> None:

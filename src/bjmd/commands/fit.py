@@ -42,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from bjmd.analysis.consensus import consensus
     from bjmd.files import label_files, outputs
     from bjmd.report import text
 
@@ -53,7 +52,6 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             "--consensus needs two or more --restarts of a method that infers BJMD, such as cavi-bjmd"
         )
-    arguments.plain_restarts |= arguments.consensus
     folder = arguments.output
     outputs.require_free(folder, arguments.force)
     tables, sources, settings = common.read(arguments, arguments.labels)
@@ -62,14 +60,12 @@ def run(arguments: argparse.Namespace) -> None:
         tables = [replace(table, metadata=own) for table, own in zip(tables, about, strict=True)]
     sources.require_components(arguments.components)
     common.require_writable(folder.parent)
-    results, choice = common.fits(arguments, sources, options)
-    if choice is not None:
-        settings = replace(settings, notes=[*settings.notes, str(choice)])
+    fits = common.fits(arguments, sources, options)
     report = outputs.write(
         folder,
         sources,
-        results,
-        consensus=consensus(sources, results) if arguments.consensus else None,
+        fits.results,
+        consensus=fits.consensus,
         settings=settings,
         tables=tables,
         figures=not arguments.no_figures,

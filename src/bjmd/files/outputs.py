@@ -90,7 +90,9 @@ class Output:
             "component": frames.component_names(best),
             "sample": samples,
         }
-        return xarray.Dataset(found, {**coords, "source": self.names, "of": ("sample", of)})
+        return xarray.Dataset(
+            found, {**coords, "source": self.names, "source_of_sample": ("sample", of)}
+        )
 
 
 def write(

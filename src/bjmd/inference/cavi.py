@@ -483,7 +483,7 @@ class ClosedForm:
         if state.feature.is_learned:
             known["feature_precision"] = state.feature.mean
         if state.sample[0].is_learned:
-            known["sample_precision"] = np.concatenate([q.mean for q in state.sample])
+            known["sample_precision"] = [q.mean for q in state.sample]
             known["sample_shape"] = np.array([q.a for q in state.sample])
         if state.entries[0].is_learned:
             known["degrees_of_freedom"] = np.concatenate([q.degrees for q in state.entries])

@@ -236,7 +236,7 @@ def _split_between(sources, result):
     result.memberships = sources.split(result.memberships[0])
     result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
     result.posterior = result.posterior and result.posterior.by_source(sources.n_samples)
-    result.model = result.model and result.model.by_source(len(sources))
+    result.model = result.model and result.model.by_source(sources.n_samples)
 
 
 def _require_nonnegative(method, sources):

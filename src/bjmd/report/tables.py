@@ -135,7 +135,7 @@ def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame
             for _ in samples
         ]
         samples = [sample for samples in data.sample_names for sample in samples]
-        times = model.sample_precision**-0.5
+        times = np.concatenate(model.sample_precision) ** -0.5
         found["sample_noise"] = pd.DataFrame({"source": sources, "sample": samples, "times": times})
     if model.offsets is not None and model.offsets_sd is not None:
         rows = pd.MultiIndex.from_product(
