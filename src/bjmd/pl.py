@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bjmd import tl
+from bjmd.analysis.number_of_components import Selection
 from bjmd.errors import InputError
 from bjmd.report import figures, tables
 
@@ -58,6 +59,11 @@ def variance_explained(data: Any, *, mod: str | None = None, key: str | None = N
     """The share of the variance of every source that each component explains."""
     names, *_, found = _fit(data, mod, key)
     return figures.variance_explained(tables.variance_explained(names, found["variance_explained"]))
+
+
+def selection(selection: Selection) -> Figure:
+    """Held-out density, ELBO and stability against K, from the result of `bjmd.select`."""
+    return figures.selection(selection)
 
 
 def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any, Any]:

@@ -17,9 +17,7 @@ BLOCK = 2**22  # numbers in the largest temporary array of draws or predictions
 LEAST_SAMPLES = 64  # to draw from at once, for one entry of every feature among them stays
 
 
-def hide(
-    sources: Sources, share: float, rng: np.random.Generator
-) -> list[scipy.sparse.csc_array]:
+def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[scipy.sparse.csc_array]:
     """Which entries to hold out, by source: a drawn share of the observed, never the last of a
     sample or feature.
 
@@ -40,8 +38,9 @@ def hide(
             blocks.append(None if where is None else scipy.sparse.csc_array(where))
         if not n_hidden or any(where is None for where in blocks):
             raise InputError(
-                f"source {name!r} has too few observed entries ({n_observed}) to hold out a share of {share:g} and "
-                "keep one of every sample and feature; change held_out, or leave the source out"
+                f"source {name!r} has too few observed entries ({n_observed}) to hold out a share "
+                f"of {share:g} and keep one of every sample and feature; change held_out, or leave "
+                "the source out"
             )
         hidden.append(scipy.sparse.hstack(blocks, format="csc"))
     return hidden

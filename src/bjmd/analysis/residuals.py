@@ -259,7 +259,7 @@ class Survey:
 
 
 def _as_normal(residual, scale, nu):
-    """The residual of a normal of the same scale that is as far out as this one is of Student's t."""
+    """The residual of a normal that is as far out as this one of Student's t of the same scale."""
     beyond = np.maximum(stdtr(nu, -np.abs(residual) / scale), 1e-300)
     return -np.sign(residual) * scale * ndtri(beyond)
 
@@ -293,7 +293,7 @@ def row_covariance(sources, result):
 
 
 def _column_covariance(result, c, columns):
-    """Cov[h_j] of some samples, K x K x samples; for MAP the inverse curvature along the simplex."""
+    """Cov[h_j] of some samples, K x K x samples; for MAP the inverse curvature on the simplex."""
     h = result.memberships[c][:, columns]
     if result.posterior is not None:
         factor = result.posterior.memberships[c]
@@ -317,4 +317,3 @@ def _column_covariance(result, c, columns):
 def _inner(rows, columns):
     """<A_i, B_j> of M x K x K and K x K x N."""
     return rows.reshape(len(rows), -1) @ columns.reshape(-1, columns.shape[2])
-

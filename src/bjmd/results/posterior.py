@@ -1,7 +1,7 @@
 """What a variational fit knows about its uncertainty: typed factors for the components, the
 memberships and the noise.
 
-    result.posterior.noise.interval(0.9)         # also .components, and .memberships, a list by source
+    result.posterior.noise.interval(0.9)  # also .components, and .memberships, a list by source
     result.posterior.components.mean, .sd
 
 Which family a factor is of depends on the method; a point estimate (MAP, most baselines) has no
@@ -146,7 +146,7 @@ class DirichletColumns(Factor):
 
 @dataclass(frozen=True)
 class InverseGamma(Factor):
-    """Inverse gamma variances, one per source; the marginals are those of the standard deviations."""
+    """Inverse gamma variances, one per source; the marginals are those of standard deviations."""
 
     shape: np.ndarray
     rate: np.ndarray

@@ -274,7 +274,8 @@ def _read(path, kind):
         }
     if metadata["format_version"] != FORMAT_VERSION:
         raise InputError(
-            f"{path} has format version {metadata['format_version']!r} but {FORMAT_VERSION} is needed; write it again"
+            f"{path} has format version {metadata['format_version']!r} but {FORMAT_VERSION} is "
+            "needed; write it again"
         )
     if metadata["kind"] != kind:
         raise InputError(f"{path} holds {metadata['kind']}, not {kind}; give the right file")
