@@ -1,10 +1,10 @@
-"""Pictures of what `bjmd.tl.bjmd` has put into an AnnData object; each function returns a
-matplotlib Figure.
+"""Figures of what `bjmd.tl.bjmd` has written into an AnnData object.
 
     bjmd.pl.memberships(adata, groups="cell_type")
     bjmd.pl.components(adata).savefig("components.png")
 
-They are those of the report.  `mod` and `key` are the modality and the `key_added` of the fit.
+Each function returns a matplotlib Figure, as in the report.  `mod` and `key` are the modality and
+the `key_added` of the fit.
 """
 
 from dataclasses import replace
@@ -23,9 +23,7 @@ from bjmd.report import figures, tables
 def memberships(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """A heat map of the memberships of every source, above the classes in the column `groups` of
-    obs.
-    """
+    """A heat map of the memberships of every source, with the classes in obs[groups] below."""
     return figures.memberships(*_samples(data, groups, mod, key))
 
 
@@ -37,9 +35,7 @@ def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None
 def simplex(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """Every sample between the components, in the colour of its class in the column `groups` of
-    obs.
-    """
+    """Every sample between the components, coloured by its class in obs[groups]."""
     return figures.simplex(*_samples(data, groups, mod, key))
 
 

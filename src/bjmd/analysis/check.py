@@ -89,9 +89,7 @@ class Finding:
 
 
 def check(sources: Sources, result: Decomposition) -> list[Finding]:
-    """All findings about a fit of BJMD to its data, alarm or not; of large sources a part of the
-    samples is asked.
-    """
+    """All findings about a fit, alarm or not; of large sources, a part of the samples."""
     require_checkable(result.method)
     with threadpool_limits(1):
         covariance = row_covariance(sources, result)
@@ -119,9 +117,7 @@ def require_checkable(method: str) -> None:
 
 
 def _in_context(finding, findings, on):
-    """Do not recommend what is on already; doubt an alarm after a graver one, which can lead the
-    whole fit astray.
-    """
+    """Recommend nothing that is on already, and doubt an alarm that a graver one may cause."""
     if not finding.alarm:
         return finding
     sentence = (
@@ -144,9 +140,7 @@ def _raises(statistic, threshold, p_value):
 
 
 def _finding(name, threshold, found, calm, data):
-    """From (statistic, p, where, sentence) of every source or test: what raises the alarm, or comes
-    nearest to it.
-    """
+    """The (statistic, p, where, sentence) that raises the alarm, or comes nearest to it."""
     found = sorted(
         found, key=lambda one: (not _raises(one[0], threshold, one[1]), one[1] or 0, -one[0])
     )
@@ -195,9 +189,7 @@ def _uneven(surveys, axis):
 
 
 def _wild(surveys, robust):
-    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of
-    normal noise.
-    """
+    """Entries far from the fit: how many lie beyond each of CUTS, against normal noise."""
     found = []
     calm = "No more entries lie far out than normal noise would put there"
     for s in surveys:
@@ -238,9 +230,7 @@ def _wild(surveys, robust):
 
 
 def _growing(surveys):
-    """Noise that changes with the signal: within features and samples (the slope of y), or from
-    feature to feature.
-    """
+    """Noise that changes with the signal, within features and samples or between features."""
     found = []
     data = {
         "sources": [s.name for s in surveys],
@@ -387,9 +377,7 @@ class _Ownership:
 
 
 def _private(surveys, owned, priors):
-    """A component that one source owns, but not nearly all of its samples; a learned Dirichlet
-    allows for it.
-    """
+    """A component of one source alone; a learned Dirichlet allows for it."""
     alone = (
         np.zeros_like(owned.alone)
         if priors.learns_alpha

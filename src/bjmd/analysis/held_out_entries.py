@@ -1,6 +1,4 @@
-"""Entries that a fit never saw: which to hold out, how well a fit predicts them, and how sure a
-difference is.
-"""
+"""Entries that a fit never saw: which to hold out, and how well a fit predicts them."""
 
 from typing import Any
 
@@ -18,8 +16,7 @@ LEAST_SAMPLES = 64  # to draw from at once, for one entry of every feature among
 
 
 def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[scipy.sparse.csc_array]:
-    """Which entries to hold out, by source: a drawn share of the observed, never the last of a
-    sample or feature.
+    """Draw entries to hold out of every source, never the last of a sample or feature.
 
     Of a sparse source, zeros too, but no more than it stores.
     """
@@ -69,9 +66,7 @@ def without(sources: Sources, hidden: list[Any]) -> Sources:
 
 
 def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) -> np.ndarray:
-    """The log predictive density of the held-out entries, summed within each sample; samples of all
-    sources in turn.
-    """
+    """The log predictive density of the held-out entries, summed within every sample."""
     sums = []
     with threadpool_limits(1):  # the same bits whatever else the machine does
         for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
@@ -84,9 +79,7 @@ def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) ->
 
 
 def difference(sums: np.ndarray, count: np.ndarray) -> tuple[float, float]:
-    """Mean over all entries and its standard error, from sums and numbers of entries within
-    independent samples.
-    """
+    """The mean over all entries and its standard error, from sums within independent samples."""
     mean = sums.sum() / count.sum()
     n = len(sums)
     return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()

@@ -24,9 +24,7 @@ def match(result, reference):
 
 
 def similarities(results):
-    """Correlations of every component of the first result with its partner in each other result,
-    runs x components.
-    """
+    """Correlations of the first result's components with their partners, other runs x K."""
     first, *others = results
     rows = [match(other, first)[1] for other in others]
     return np.array(rows).reshape(len(others), first.n_components)

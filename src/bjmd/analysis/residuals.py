@@ -56,9 +56,7 @@ def _rise(y):
 
 
 def thinned(sources, result):
-    """The same sources and fit; of a source of more than MOST_ENTRIES, runs of samples that are
-    spread over all.
-    """
+    """The same sources and fit; of a source of more than MOST_ENTRIES, a part of the samples."""
     runs = []
     chosen = []
     for n in sources.n_samples:
@@ -186,9 +184,7 @@ class Survey:
         self.unexplained = y_squared - self.n * self.means[0] ** 2 - effects
 
     def _regress(self):
-        """The slope of y on the signal within features and samples, and their effects less what the
-        signal explains.
-        """
+        """Regress y on the signal within features and samples, and correct their effects by it."""
         yu = uu = total = 0.0
         for columns, seen, x, mean, _, left, *_ in self.blocks():
             values = np.stack([np.log((x - mean) ** 2 / left + SOFT), self.signal(mean)])
@@ -229,9 +225,7 @@ class Survey:
         )  # that most entries have
 
     def _count_far_ones(self):
-        """How many entries are how far out for their feature, sample and signal; and y by signal,
-        for the picture.
-        """
+        """Count how far out entries are for their feature, sample and signal."""
         self.at = np.concatenate([np.arange(0, 4, 0.1), CUTS])
         self.worst = []
         self.edges = np.linspace(self.range[0], self.range[1], 16)

@@ -22,10 +22,9 @@ from bjmd.results.decomposition import Decomposition
 
 
 def explained(sources: Sources, result: Decomposition) -> np.ndarray:
-    """The share of the variance of every source that each component explains, sources x K; R^2 is
-    the sum of a row.
+    """The share of the variance of every source that each component explains, sources x K.
 
-    The R^2 of a source whose features do not vary is 0.
+    A row sums to the R^2 of its source, which is 0 for a source whose features do not vary.
     """
     rows = []
     for c, x in enumerate(sources.data):
