@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import bjmd
+from bjmd.analysis.summary import summarise
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
@@ -90,14 +91,14 @@ def test_results_in_a_folder_are_an_xarray(tmp_path, make_sources):
     outputs.write(
         tmp_path / "out",
         sources,
-        restarts.run("cavi-bjmd", sources, 2, n_restarts=1),
+        summarise(sources, restarts.run("cavi-bjmd", sources, 2, n_restarts=1)),
         figures=False,
     )
     loaded = outputs.load(tmp_path / "out")
     data = loaded.to_xarray()
     best = loaded.results[0]
     assert dict(data.sizes) == {"feature": 12, "component": 2, "sample": 16, "source": 2}
-    rome = data["memberships"].sel(component="C2")[data["of"] == "Rome"]
+    rome = data["memberships"].sel(component="C2")[data["source_of_sample"] == "Rome"]
     np.testing.assert_array_equal(rome, best.memberships[1][1])
     assert list(rome["sample"].values) == sources.sample_names[1]
     assert data["noise"].sel(source="Oslo") == best.noise[0]

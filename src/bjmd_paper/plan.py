@@ -255,7 +255,7 @@ class Plan:
         return [*self.own["sources"], *([] if labels is None else [labels])]
 
     def own_settings(self):
-        """How `readers.read_tables` reads them, and how `own_data.prepare` brings them together."""
+        """How `readers.read_files` reads them, and how `assembly.prepare` brings them together."""
         own = self.own
         # jobs hand the data on as files of their own, so they are read into memory once
         reading = {
@@ -263,9 +263,10 @@ class Plan:
             "split_by": own.get("split_by"),
         }
         reading["on_disk"] = False
-        preparation = {"names": None, "labels": None, "join": "outer", "scale": "none"}
+        preparation = {"names": None, "join": "outer", "scale": "none"}
         return {
             "reading": {"paths": own["sources"], **reading},
+            "labels": own.get("labels"),
             "preparation": {key: own.get(key, default) for key, default in preparation.items()},
         }
 

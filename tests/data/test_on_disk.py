@@ -15,8 +15,8 @@ from bjmd import cli
 from bjmd.analysis.variance import explained
 from bjmd.data import on_disk, streamed
 from bjmd.errors import InputError
-from bjmd.files import hashes, outputs
-from bjmd.files.readers import read_sources, read_tables
+from bjmd.files import outputs
+from bjmd.files.readers import read_sources, read_files
 from bjmd.inference import registry
 from bjmd.numerics import threads
 
@@ -185,7 +185,7 @@ def test_features_in_another_order_are_matched(write, tmp_path):
 def test_a_number_that_changed_changes_the_hash(write):
     def hashed(path):
         return [
-            hashes.of_table(table) for table in read_tables(path, split_by="batch", on_disk=True)
+            outputs.hash_of_source(table) for table in read_files(path, split_by="batch", on_disk=True)
         ]
 
     for kind, name, place in (("sparse", "X/data", 5), ("dense", "X", (5, 5))):

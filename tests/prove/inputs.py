@@ -23,10 +23,11 @@ import scipy.sparse
 import yaml
 
 from bjmd import cli
+from bjmd.analysis.summary import summarise
+from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.files import label_files, outputs, readers
-from bjmd.files.tables import Settings
+from bjmd.files import outputs, readers, text_files
 from bjmd.inference import registry
 from bjmd.results import storage
 from bjmd_paper.plan import Plan
@@ -188,7 +189,7 @@ def seeds():
             registry.fit("cavi-bjmd", sources, 2, seed, max_sweeps=5, noise="feature", offsets=True)
             for seed in (0, 1)
         ]
-        outputs.write(folder / "fit", sources, results, settings=Settings(), figures=False)
+        outputs.write(folder / "fit", sources, summarise(sources, results), settings=Settings(), figures=False)
         keep = ("fit.npz", "names.json", "settings.json", "check.tsv")
         found["stored fits"] = [(file, (folder / "fit" / file).read_bytes()) for file in keep]
     return found
@@ -227,7 +228,7 @@ def _received(kind, folder, rng):
             path = folder / name
             path.write_bytes(changed(name, content, rng))
             if kind == "label files":
-                label_files.read(path, ["one"], [["s0", "s1", "s2"]])
+                text_files.read_labels(path, ["one"], [["s0", "s1", "s2"]])
             else:
                 sources, _ = readers.read_sources(path, samples_in_rows=bool(rng.random() < 0.2))
                 for x in sources.matrices:

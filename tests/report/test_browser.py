@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bjmd.analysis.summary import summarise
 from bjmd.data.sources import Sources
 from bjmd.files import outputs
 from bjmd.inference import restarts
@@ -112,7 +113,7 @@ def folder(tmp_path_factory):
     )
     results = restarts.run("cavi-bjmd", sources, 3, n_restarts=2, tol=1e-4)
     path = tmp_path_factory.mktemp("browser") / "out"
-    outputs.write(path, sources, results)
+    outputs.write(path, sources, summarise(sources, results))
     return path
 
 

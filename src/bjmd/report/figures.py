@@ -23,6 +23,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from bjmd.analysis.matching import similarities
 from bjmd.analysis.number_of_components import Selection
+from bjmd.analysis.summary import Summary
 from bjmd.inference import registry
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, MARKERS, styled
@@ -42,6 +43,19 @@ MOST_SAMPLES = 1500  # of one source that a figure shows one by one: more have n
 OTHER = "0.8"  # the grey of what has no colour of its own
 
 
+def of_summary(
+    data: Named, summary: Summary, answers: Mapping[str, pd.DataFrame]
+) -> dict[str, Figure]:
+    """Every figure of a report, by name: those of the fit, and of a check the alarms."""
+    drawn = of_fit(data, summary.results, answers)
+    alarms = [finding for finding in summary.findings or () if finding.alarm]
+    if alarms:
+        from bjmd.report import check_figures, text
+
+        drawn |= {text.figure_of(finding): check_figures.figure(finding) for finding in alarms}
+    return drawn
+
+
 def of_fit(
     data: Named, results: list[Decomposition], more: Mapping[str, pd.DataFrame] | None = None
 ) -> dict[str, Figure]:
@@ -57,7 +71,7 @@ def of_fit(
     }
     if best.noise is not None:
         drawn["noise"] = noise(data, best)
-    known = tables.beyond_the_paper(data, best)
+    known = tables.extensions(data, best)
     if "feature_noise" in known:
         drawn["feature_noise"] = feature_noise(known["feature_noise"])
     if "offsets" in known:
@@ -295,15 +309,15 @@ def _by_component(
 @styled
 def feature_noise(table: pd.DataFrame) -> Figure:
     """Over all features how many times the noise of its source each has, and the noisiest by name."""
-    table = table.sort_values("times", ascending=False, kind="stable")
+    table = table.sort_values("relative_sd", ascending=False, kind="stable")
     top = table[:10]
     figure, (every, noisiest) = sheet(2.6, 1, 2)
-    every.plot(np.linspace(0, 100, len(table)), table["times"][::-1], ".", color=COLOURS[0])
+    every.plot(np.linspace(0, 100, len(table)), table["relative_sd"][::-1], ".", color=COLOURS[0])
     every.axhline(1, color="0.6", linewidth=0.8)
     every.set(
         xlabel="Percentile of features", ylabel="Noise sd over that of the source", ylim=(0, None)
     )
-    noisiest.plot(top["times"], np.arange(len(top)), "o", color=COLOURS[0])
+    noisiest.plot(top["relative_sd"], np.arange(len(top)), "o", color=COLOURS[0])
     noisiest.set_yticks(np.arange(len(top)), short(top["feature"], 24), fontsize=7.5)
     noisiest.set(xlabel="The noisiest", ylim=(len(top) - 0.5, -0.5))
     noisiest.grid(axis="x", color="0.9")

@@ -199,7 +199,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     Dirichlet.
     """
     method = registry.get(best.method)
-    found = tables.beyond_the_paper(data, best)
+    found = tables.extensions(data, best)
     if best.noise is None:
         yield f"{method.label} has no noise model."
     elif method.concatenate:
@@ -207,11 +207,12 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     for what in ("feature", "sample"):
         if f"{what}_noise" in found:
             table = found[f"{what}_noise"]
-            low, high = table["times"].quantile([0.05, 0.95])
-            top = table.nlargest(5, "times")
+            low, high = table["relative_sd"].quantile([0.05, 0.95])
+            top = table.nlargest(5, "relative_sd")
             labels = top[what] + (" of " + top["source"] if what == "sample" else "")
             names = ", ".join(
-                f"{name} ({times:.2g})" for name, times in zip(labels, top["times"], strict=True)
+                f"{name} ({times:.2g})"
+                for name, times in zip(labels, top["relative_sd"], strict=True)
             )
             yield (
                 f"The noise differs by {what}: nine in ten {what}s have between {low:.2g} and {high:.2g} times the "
