@@ -1,4 +1,4 @@
-# `make reproduce` and `make test` set up everything they need in .venv; nothing outside this folder is touched.
+# Every target sets up what it needs in .venv; nothing outside this folder is changed.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -7,27 +7,28 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SNAKEMAKE := $(BIN)/snakemake
 CORES ?= all
 CONFIG ?= config/config.yaml
-
 SCALE ?= 1
 
-.PHONY: help reproduce paper plan test prove lint format docs dist lock benchmark clean
+.PHONY: help setup reproduce paper test prove lint format docs dist lock benchmark clean
 
 help:
-	@echo "make reproduce   run everything that needs no download and write the HTML report"
-	@echo "make paper       run the whole paper: CONFIG (default: config/paper.yaml) with all the data at hand or online"
-	@echo "make plan        say what CONFIG (default: the paper) would submit to a cluster: jobs, CPU hours, longest chain"
+	@echo "make reproduce   run everything that needs no download and write results/report.html"
+	@echo "make paper       run the whole paper with the data that are present or can be downloaded"
+	@echo "make setup       only build the environment in .venv"
 	@echo "make test        run the tests"
-	@echo "make prove       try what docs/trust.md promises on many random cases; SCALE=0.01 for a hundredth of them"
+	@echo "make prove       test the promises of docs/trust.md on many random cases (SCALE=0.01: fewer)"
 	@echo "make lint        check style, types, spelling and configuration files"
-	@echo "make docs        build the site, with the tutorial and the how-to pages run anew"
-	@echo "make dist        build the archive and the wheel of a release"
-	@echo "make benchmark   measure speed and memory as ratios"
-	@echo "make lock        renew envs/requirements.txt and envs/docs.txt from pyproject.toml"
-	@echo "make clean       remove .venv and everything the workflow wrote"
+	@echo "make format      format the code"
+	@echo "make docs        build the documentation; every example in it is run"
+	@echo "make dist        build the source archive and the wheel of a release"
+	@echo "make benchmark   measure speed and memory"
+	@echo "make lock        update the pinned versions in envs/ from pyproject.toml"
+	@echo "make clean       remove .venv and everything that the workflow wrote"
+	@echo "CONFIG=FILE chooses another config for reproduce and paper, CORES=N limits the cores."
 
 $(READY): envs/requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("bjmd needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + "; call make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
-	@command -v g++ >/dev/null || echo "note: no g++ was found; ADVI (advi-bjmd) will run, but many times slower"
+	@command -v g++ >/dev/null || echo "note: there is no g++, so ADVI (advi-bjmd) will run many times slower"
 	$(PYTHON) -m venv .venv
 	$(PIP_INSTALL) --require-hashes -r envs/requirements.txt
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
@@ -37,27 +38,24 @@ $(DOCS_READY): $(READY) envs/docs.txt
 	$(PIP_INSTALL) --no-deps --require-hashes -r envs/docs.txt
 	@touch $@
 
+setup: $(READY)
+
 reproduce: $(READY)
 	$(SNAKEMAKE) --cores $(CORES) --configfile $(CONFIG)
 	@echo "The report is $(CURDIR)/results/report.html"
 
-# The first step reports the data that it cannot get; the second leaves them out, and the report says so.
+# The first step says which data it cannot get; the second leaves them out, and the report lists them.
 paper: CONFIG = config/paper.yaml
 paper: $(READY)
-	-$(BIN)/snakemake downloads --cores 1 --keep-going --configfile $(CONFIG)
+	-$(SNAKEMAKE) downloads --cores 1 --keep-going --configfile $(CONFIG)
 	$(SNAKEMAKE) --cores $(CORES) --configfile $(CONFIG) --config skip_missing=True
 	@echo "The report is $(CURDIR)/results/report.html"
-
-# --cores keeps a dry run from scaling every job down to one thread
-plan: CONFIG = config/paper.yaml
-plan: $(READY)
-	@BJMD_PLAN=1 $(BIN)/snakemake --dry-run --profile workflow/profiles/slurm --cores 1000 --configfile $(CONFIG) | $(BIN)/python -m bjmd_paper.submission
 
 # one file at a time in as many processes as there are cores
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# hours at SCALE=1
+# takes hours at SCALE=1
 prove: $(READY)
 	$(BIN)/python tests/prove --scale $(SCALE)
 
@@ -76,18 +74,18 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-# warnings are errors; everything that the pages run is run anew
+# warnings are errors, and every example in the pages is run again
 docs: $(DOCS_READY)
 	rm -rf build/docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -j auto -c docs -b html . build/docs
 	@echo "The site is $(CURDIR)/build/docs/index.html"
 
-# from the same pins as everything else, so without isolation
+# without isolation, so that the pinned versions build it too
 dist: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
-# uv is asked for the locks because pip-compile writes index addresses into them; docs.txt has what the site needs besides
+# uv, because pip-compile writes index addresses into its output; docs.txt has what only the site needs
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
     pyproject.toml
 EXTRAS := advi anndata scanpy interactive dask workflow slurm dev

@@ -13,17 +13,23 @@ from pathlib import Path
 import bjmd
 
 CONTENTS = {
-    "First steps": ["docs/tutorial", "docs/gallery"],
-    "How to": ["docs/how-to/batches", "docs/how-to/single-cells", "docs/how-to/new-method"],
-    "Using it": [
-        "docs/options",
-        "docs/components",
-        "docs/command",
-        "docs/anndata",
+    "First steps": ["docs/tutorial"],
+    "How to": [
+        "docs/how-to/batches",
+        "docs/how-to/single-cells",
+        "docs/how-to/components",
+        "docs/how-to/new-method",
         "docs/large",
-        "docs/trust",
     ],
-    "Reference": ["docs/api", "docs/methods", "docs/comparison", "docs/model", "docs/derivation"],
+    "Using it": ["docs/options", "docs/trust", "docs/comparison"],
+    "Reference": [
+        "docs/command",
+        "docs/api",
+        "docs/methods",
+        "docs/gallery",
+        "docs/model",
+        "docs/derivation",
+    ],
     "The paper": ["docs/results", "docs/data", "docs/cluster", "config/README"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
 }

@@ -176,16 +176,13 @@ class Plan:
         return _chunks(len(self.feature_draws()), self.config["feature_draws"]["chunk"])
 
     def feature_draw_job(self):
-        """What a job of them needs to know: every fit on the small data but ADVI, which is slow,
-        and chance.
-        """
+        """What a job of them needs to know: every fit on the small data except slow ones and chance."""
         asked = self.config["feature_draws"]
         test = self.config["feature_test"]
-        methods = {fit: self.fits[fit]["method"] for fit in self.fits_on(self.shown("small"))}
         quick = [
             fit
-            for fit, name in methods.items()
-            if registry.get(name).cost != "gradients" and name != "random"
+            for fit in self.fits_on(self.shown("small"))
+            if not self.is_slow(fit) and self.fits[fit]["method"] != "random"
         ]
         fits = dict.fromkeys([*quick, test["fit"]])
         return {
@@ -196,6 +193,10 @@ class Plan:
             "fit": test["fit"],
             "level": test["level"],
         }
+
+    def is_slow(self, fit):
+        """Whether a fit takes tens of thousands of gradient steps, as ADVI does."""
+        return registry.get(self.fits[fit]["method"]).cost == "gradients"
 
     def n_restarts(self, fit, family=None):
         """How often a fit runs, on one family if that has a number of its own."""

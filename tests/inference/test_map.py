@@ -12,6 +12,7 @@ from bjmd.errors import InputError
 from bjmd.inference import map as map_bjmd
 from bjmd.inference import registry
 from bjmd.model import Priors, negative_log_joint
+from bjmd.numerics.rows import ridge_rows
 from bjmd_paper.datasets import synthetic
 
 FORMS = ("laplace", "hierarchical")
@@ -118,13 +119,12 @@ def test_one_row_of_the_components_by_the_normal_equations(rng):
     precision = half @ half.T
     linear = rng.standard_normal((4, 70))
     variance = rng.uniform(0.1, 2, size=(4, 70))
-    out = np.empty_like(linear)
-    map_bjmd._ridge_rows(0, 70, precision, linear, variance, out)
+    out = ridge_rows(precision, linear, variance)
     for i in range(70):
         expected = np.linalg.solve(precision + np.diag(1 / variance[:, i]), linear[:, i])
         np.testing.assert_allclose(out[:, i], expected, rtol=1e-10)
     variance[2] = 0.0
-    map_bjmd._ridge_rows(0, 70, precision, linear, variance, out)
+    out = ridge_rows(precision, linear, variance)
     assert (out[2] == 0).all()
     kept = [0, 1, 3]
     expected = np.linalg.solve(
@@ -281,11 +281,11 @@ def test_z_moves_from_the_first_sweep_unless_it_is_held(make_sources):
         for sweep in (1, 2, 3):
             state, _ = algorithm.sweep(state)
             z = (
-                form.ridge_variance(state.wt)
+                form.inverse_ridge(state.wt)
                 if sweep in moved
                 else np.full_like(state.wt, lambda_**2)
             )
-            np.testing.assert_array_equal(state.ridge_variance, z)
+            np.testing.assert_array_equal(state.inverse_ridge, z)
 
 
 def test_the_stopping_rule_sleeps_only_while_z_is_held(make_sources):
@@ -376,7 +376,7 @@ def test_the_start_is_the_documented_one(make_sources):
     ):
         np.testing.assert_allclose(h, rng.dirichlet(np.full(3, 0.1), x.shape[1]).T)
         np.testing.assert_allclose(variance, (2 * 0.5 + (x**2).sum()) / (2 * 2.0 + x.size + 2))
-    np.testing.assert_allclose(state.ridge_variance, np.full((3, 12), 0.49))
+    np.testing.assert_allclose(state.inverse_ridge, np.full((3, 12), 0.49))
 
 
 def test_a_fit_that_calls_itself_converged_hardly_moves_any_more():

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
 from bjmd.numerics import dirichlet, moments
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd.numerics.lanes import gamma_functions
 
 
 def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1, seed=0):

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from bjmd.numerics.lanes import cholesky, invert_factor, solve, whiten
+from bjmd.numerics.lanes import cholesky, invert_factor, solve
+from bjmd.numerics.rows import whiten
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 38])
@@ -26,7 +27,7 @@ def test_every_lane_is_whitened_by_its_own_roots(size, rng):
     root = rng.random((size, 4))
     root[0, 0] = 0.0  # an entry without a variance
     matrix = np.empty((size, size, 4))
-    whiten(precision, root, matrix)
+    whiten(precision, np.ones(4), np.empty((0, 4)), root, matrix)
     for lane in range(4):
         d = np.diag(root[:, lane])
         np.testing.assert_allclose(

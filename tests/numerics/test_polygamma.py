@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 from scipy.special import gammaln, polygamma, psi
 
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd.numerics.lanes import gamma_functions
 
 
 @njit

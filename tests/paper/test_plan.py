@@ -5,7 +5,7 @@ import yaml
 
 from bjmd.errors import InputError
 from bjmd.inference import registry
-from bjmd_paper import exhibits, resources
+from bjmd_paper import exhibits
 from bjmd_paper.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -52,54 +52,6 @@ def test_the_paper_config_has_all_data_and_twenty_restarts(config):
     assert plan.job("metabric-489-filtered", "jnmf")["nonnegative"] == "shift"
     assert plan.job("small-4.0", "jnmf")["nonnegative"] == "clip"
     assert plan.job("metabric-489-filtered", "map-bjmd")["nonnegative"] is None
-
-
-def paper_jobs(plan):
-    """(threads, what it needs) of every job that the paper submits, by the data that are not there
-    yet.
-    """
-    for dataset in plan.datasets():
-        shape = resources.expected_shape(plan.family(dataset))
-        for fit in plan.fits_on(dataset):
-            job = {
-                key: plan.job(dataset, fit)[key] for key in ("method", "options", "n_components")
-            }
-            for path in plan.chunks(dataset, fit):
-                asked = {**job, "shape": shape, "n_restarts": number_in(Path(path).stem)}
-                threads = resources.fit_threads(**asked)
-                yield threads, resources.fit(**asked, n_threads=threads)
-    for scale in plan.scales:
-        for chunk in plan.draw_chunks(scale):
-            yield 1, resources.draw(scale, number_in(chunk), **plan.draw_job(scale))
-    trace = plan.config["advi_traces"]
-    features = plan.feature_draw_job()
-    for chunk in plan.advi_draw_chunks():
-        yield 1, resources.advi_trace(number_in(chunk), trace["max_iterations"])
-    asked = {key: features[key] for key in ("extras", "jobs", "n_restarts")}
-    for chunk in plan.feature_draw_chunks():
-        yield 1, resources.feature_draw(number_in(chunk), **asked)
-
-
-def number_in(chunk):
-    first, last = map(int, chunk.split("-"))
-    return last - first + 1
-
-
-def test_the_page_about_clusters_says_what_the_plan_asks_for(config):
-    plan = Plan(overlaid(config, yaml.safe_load((ROOT / "config/paper.yaml").read_text())), SCHEMA)
-    jobs = list(paper_jobs(plan))
-    page = " ".join((ROOT / "docs/cluster.md").read_text().split())
-    longest = max((need for _, need in jobs), key=lambda need: need.seconds)
-    retries = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())["retries"]
-    hours = [f"{longest.runtime(attempt) / 60:.1f}" for attempt in range(1, retries + 2)]
-    assert (
-        f"asks for {hours[0]} hours, and for {' and '.join(hours[1:])} where it is tried again"
-        in page
-    )
-    assert f"| jobs on the cluster | {len(jobs)}:" in page
-    assert (
-        f"| CPU hours | {sum(threads * need.seconds for threads, need in jobs) / 3600:.0f}," in page
-    )
 
 
 def test_kinds_stand_for_all_data_of_a_kind(config):

@@ -30,7 +30,7 @@ rule prepare:
         mirror=config["mirror"],
         cache=config["cache"],
     message:
-        say("Finding, checking and reading {wildcards.real}; a download may take a while.")
+        "Finding, checking and reading {wildcards.real}; a download may take a while."
     script:
         "../scripts/prepare.py"
 

@@ -13,12 +13,13 @@ rule draw:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        **on_a_node(draw_need),
+        mem_mb=doubling(2000),
+        runtime=doubling(120),
     params:
         job=lambda wildcards: PLAN.draw_job(wildcards.scale),
         seed=config["seed"],
     message:
-        say("Draws {wildcards.first} to {wildcards.last} of the {wildcards.scale} data: every fit at every sigma3.")
+        "Draws {wildcards.first} to {wildcards.last} of the {wildcards.scale} data: every fit at every sigma3."
     script:
         "../scripts/draw.py"
 
@@ -35,12 +36,13 @@ rule advi_trace:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        **on_a_node(advi_trace_need),
+        mem_mb=doubling(2000),
+        runtime=doubling(60),
     params:
         max_iterations=config["advi_traces"]["max_iterations"],
         seed=config["seed"],
     message:
-        say("ADVI on draws {wildcards.first} to {wildcards.last} of the small data, without a stopping rule.")
+        "ADVI on draws {wildcards.first} to {wildcards.last} of the small data, without a stopping rule."
     script:
         "../scripts/advi_trace.py"
 
@@ -57,11 +59,12 @@ rule feature_draw:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        **on_a_node(feature_draw_need),
+        mem_mb=doubling(2000),
+        runtime=doubling(120),
     params:
         job=PLAN.feature_draw_job() if PLAN.feature_draws() else None,
         seed=config["seed"],
     message:
-        say("The feature test on draws {wildcards.first} to {wildcards.last} of the small data plus pure noise.")
+        "The feature test on draws {wildcards.first} to {wildcards.last} of the small data plus pure noise."
     script:
         "../scripts/feature_draw.py"

@@ -25,7 +25,7 @@ rule table:
         title=lambda wildcards: TABLES[wildcards.table].title,
         caption=lambda wildcards: TABLES[wildcards.table].caption,
     message:
-        say("Table: {wildcards.table}.")
+        "Table: {wildcards.table}."
     script:
         "../scripts/table.py"
 
@@ -50,7 +50,7 @@ rule figure:
         settings=lambda wildcards: FIGURES[wildcards.figure].settings,
         caption=lambda wildcards: FIGURES[wildcards.figure].caption,
     message:
-        say("Figure: {wildcards.figure}.")
+        "Figure: {wildcards.figure}."
     script:
         "../scripts/figure.py"
 
@@ -69,7 +69,7 @@ rule report:
         exhibits=[(exhibit.section, exhibit.title, exhibit.caption) for exhibit in EXHIBITS],
         left_out=PLAN.left_out,
     message:
-        say("All tables and figures on one page: {output}.")
+        "All tables and figures on one page: {output}."
     script:
         "../scripts/report.py"
 

@@ -9,14 +9,15 @@ rule fit:
         "results/benchmarks/fit/{dataset}/{fit}/{first}-{last}.tsv"
     conda:
         "../../envs/environment.yaml"
-    threads: fit_threads
+    threads: 1
     resources:
-        **on_a_node(fit_need),
+        mem_mb=doubling(4000),
+        runtime=fit_minutes,
     params:
         job=lambda wildcards: PLAN.job(wildcards.dataset, wildcards.fit),
         seed=config["seed"],
     message:
-        say("Fitting {wildcards.fit} to {wildcards.dataset}, restarts {wildcards.first} to {wildcards.last}.")
+        "Fitting {wildcards.fit} to {wildcards.dataset}, restarts {wildcards.first} to {wildcards.last}."
     script:
         "../scripts/fit.py"
 
@@ -35,7 +36,8 @@ rule score:
         "../../envs/environment.yaml"
     params:
         best=lambda wildcards: {
-            fit: PLAN.n_best(fit, PLAN.family(wildcards.dataset)) for fit in PLAN.fits_on(wildcards.dataset)
+            fit: PLAN.n_best(fit, PLAN.family(wildcards.dataset))
+            for fit in PLAN.fits_on(wildcards.dataset)
         },
     script:
         "../scripts/score.py"

@@ -12,7 +12,8 @@ rule own_data:
     conda:
         "../../envs/environment.yaml"
     resources:
-        **on_a_node(own_files_need),
+        mem_mb=doubling(8000),
+        runtime=doubling(60),
     params:
         own=lambda wildcards: PLAN.own_settings(),
     script:
@@ -32,10 +33,11 @@ rule own_outputs:
     conda:
         "../../envs/environment.yaml"
     resources:
-        **on_a_node(own_outputs_need),
+        mem_mb=doubling(8000),
+        runtime=doubling(60),
     params:
         own=lambda wildcards: PLAN.own_settings(),
     message:
-        say("Tables, pictures and report: {output}.")
+        "Tables, pictures and report: {output}."
     script:
         "../scripts/own_outputs.py"

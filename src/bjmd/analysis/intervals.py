@@ -1,23 +1,23 @@
-"""How much wider the marginals of the posterior are than the factors of the closed form
-(docs/derivation.md, 4.11).
+"""How much wider the marginals of the posterior are than the factors of the closed form.
 
 Independent factors leave out that an error in W can be made up for by one in H.  Linear response
-puts that back: the covariance of all unknowns is the inverse of minus the Hessian of the ELBO,
-whose blocks are
+puts that back (docs/derivation.md, 4.11): the covariance of all unknowns is the inverse of minus
+the Hessian of the ELBO, whose blocks are
 
-    A_i = S_i^-1 - diag(rho_i mu_i^2 / E[w_i^2]),     Sigma_j^-1,     B_ij = t_ij (m_j mu_i' - r_ij I)
+    A_i = S_i^-1 - diag(rho_i mu_i^2 / E[w_i^2]),   Sigma_j^-1,   B_ij = t_ij (m_j mu_i' - r_ij I)
 
 for a row of W, a column of H, and the two together.  t_ij is the precision of an entry, a_i b_j on
 average, and r_ij its residual.  The first part of B has rank K^2; the second is noise, of which
 only t_ij r_ij^2 = kappa_c counts.  So
 
-    S~_i = (A_i - sum_j kappa t_ij Sigma_j)^-1,      Sigma~_j = Sigma_j + Sigma_j (sum_i kappa t_ij S~_i) Sigma_j
+    S~_i = (A_i - sum_j kappa t_ij Sigma_j)^-1
+    Sigma~_j = Sigma_j + Sigma_j (sum_i kappa t_ij S~_i) Sigma_j
     Q = sum_i a_i^2 S~_i x mu_i mu_i',   C = sum_j b_j^2 m_j m_j' x Sigma~_j,   both K^2 x K^2
-    Cov[w_i] = S~_i + a_i^2 S~_i <mu_i mu_i', (C^-1 - Q)^-1> S~_i,    Cov[h_j] likewise with C and Q exchanged.
+    Cov[w_i] = S~_i + a_i^2 S~_i <mu_i mu_i', (C^-1 - Q)^-1> S~_i
 
-The noise loses the degrees of freedom that W and H take up, d_c = t_c (E||X - WH||^2 - ||X -
-E[W]E[H]||^2). Offsets, weights and what is learned are held as they are.  Of the data, only unit,
-origin and gaps are needed.
+and Cov[h_j] is the last line with C and Q exchanged.  The noise loses the degrees of freedom that W
+and H take up, d_c = t_c (E||X - WH||^2 - ||X - E[W]E[H]||^2).  Offsets, weights and learned priors
+are held fixed.  Of the data, only unit, origin and gaps are needed.
 """
 
 import logging
@@ -29,26 +29,23 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.data.sources import Sources, missing_entries
 from bjmd.data.view import centre
-from bjmd.numerics import moments, threads
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd.numerics import moments, responses, threads
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 from bjmd.results.posterior import Posterior
 
-LARGEST = (
-    0.9  #: the most of its precision that a direction can lose: no variance grows more than tenfold
-)
-FLATTEST = (
-    1e-3  #: the least curvature of a column in ln g, as one that has not settled could have none
-)
-MOST_COMPONENTS = 25  #: beyond which it would take longer than the fits themselves
-BLOCK = 2**20  #: numbers in the largest temporary array over columns
+#: the most of its precision that a direction can lose: no variance grows more than tenfold
+LARGEST = 0.9
+#: the least curvature of a column in ln g; a column that has not settled could have none
+FLATTEST = 1e-3
+#: the most components; matrices of K^2 x K^2 take too long beyond
+MOST_COMPONENTS = 40
+#: numbers in the largest temporary array over columns or rows
+BLOCK = 2**18
 
 
 def widened(sources: Sources, result: Decomposition) -> Decomposition:
-    """A fit by the closed form with intervals, sds and draws by linear response; any other result
-    as it is.
-    """
+    """A fit by the closed form with wider sds, intervals and draws; any other result as it is."""
     if result.method != "cavi-bjmd" or result.posterior is None:
         return result
     if result.n_components <= MOST_COMPONENTS:
@@ -56,189 +53,158 @@ def widened(sources: Sources, result: Decomposition) -> Decomposition:
             wider = replace(result, posterior=_widened(sources, result, result.posterior))
             if wider.is_finite():
                 return wider
-    reason = f"there are more than {MOST_COMPONENTS}, or numbers are out of range"
     logging.getLogger(__name__).warning(
-        "intervals take components and memberships for independent: %s", reason
+        "intervals treat components and memberships as independent: there are more than %d "
+        "components, or numbers are out of range",
+        MOST_COMPONENTS,
     )
     return result
 
 
 def _widened(sources, result, posterior):
-    size = result.n_components
     rows = posterior.components
+    n_features, size = rows.mean.shape
     phi = result.model.feature_precision
-    phi = np.ones(len(rows.mean)) if phi is None else phi
+    phi = np.ones(n_features) if phi is None else phi
     unit = 1.0
-    origin = np.zeros(len(rows.mean))
+    origin = np.zeros(n_features)
     if result.options.get("priors", "data") == "data":
         unit, origin = centre(sources, robust="robust" in result.options.get("noise", ""))
-    covariance = rows.covariance() / unit**2
     mu = (rows.mean - origin[:, None]) / unit
-    root = np.linalg.cholesky(covariance)
-    of_rows = (
-        phi[:, None, None] * covariance,
-        phi[:, None, None] * (mu[:, :, None] * mu[:, None] + covariance),
-    )
-    each = enumerate(zip(sources.matrices, sources.n_missing, strict=True))
-    sources = [Columns(x, n_missing > 0, result, c, unit, *of_rows) for c, (x, n_missing) in each]
-    own = np.diagonal(covariance, axis1=1, axis2=2)
-    pull = (unit**2 * rows.ridge * mu**2 / (mu**2 + own))[:, :, None] * np.eye(size)
-    wider = response(
-        root, pull + sum((phi * s.seen_of_rows)[:, None, None] * s.pull for s in sources)
-    )
-    covariance = wider @ np.swapaxes(wider, 1, 2)
-    seen = sum(s.seen_of_rows * len(s.t) for s in sources) / sum(len(s.t) for s in sources)
-    around = np.tensordot(phi, covariance, 1), seen.mean()
-    square = np.einsum("i,il,iq->ilq", (phi * seen) ** 2, mu, mu)
-    q = np.einsum(
-        "ikp,ilq->klpq", covariance, square, optimize=True
-    )  # k, p are of W, and l, q of H
-    c = sum(sum(s.each(s.coupling, *around)) for s in sources)
-    of_rows, of_columns = _shared(*(np.reshape(matrix, (size**2, size**2)) for matrix in (c, q)))
-    shared = np.einsum("klpq,ilq->ikp", of_rows.reshape(q.shape), square, optimize=True)
-    variance = (wider**2).sum(axis=2) + ((covariance @ shared) * covariance).sum(axis=2)
+    covariance = rows.covariance() / unit**2
+    weighted = phi[:, None, None] * covariance
+    second = phi[:, None, None] * (mu[:, :, None] * mu[:, None] + covariance)
     columns = [
-        s.widening(s.each(s.variance, *around, of_columns.reshape(q.shape))) for s in sources
+        Columns(x, n_missing > 0, result, c, unit, weighted, second)
+        for c, (x, n_missing) in enumerate(zip(sources.matrices, sources.n_missing, strict=True))
     ]
-    noise = posterior.noise
-    taken = 0.5 * np.array([s.freedom for s in sources])
+    n_samples = [len(source.t) for source in columns]
+    observed = sum(s.observed_of_rows * n for s, n in zip(columns, n_samples, strict=True))
+    observed = observed / sum(n_samples)
+
+    factor_variance = np.diagonal(covariance, axis1=1, axis2=2)
+    pull = (unit**2 * rows.ridge * mu**2 / (mu**2 + factor_variance))[:, :, None] * np.eye(size)
+    pull += sum((phi * s.observed_of_rows)[:, None, None] * s.pull for s in columns)
+    responding = np.concatenate(
+        threads.each(
+            lambda first, last: _responding_rows(covariance[first:last], pull[first:last]),
+            _blocks(n_features, size**2),
+        )
+    )
+    square = (phi * observed)[:, None] ** 2 * _packed_outer(mu)
+    q = _block_matrix(square.T @ _packed(responding), size).transpose(1, 0, 3, 2)
+    q = q.reshape(size**2, size**2)
+
+    spread = np.tensordot(phi, responding, 1)
+    share = observed.mean()
+    c = sum(source.coupling(spread, share) for source in columns)
+    c = _block_matrix(c, size).reshape(size**2, size**2)
+    of_rows, of_columns = (part.reshape((size,) * 4) for part in _shared(c, q))
+    # of_rows[k, l, p, q]: k and p belong to W, l and q to H
+    shared = moments.unpack(square @ _folded(of_rows.transpose(1, 0, 3, 2)), size)
+    variance = np.diagonal(responding, axis1=1, axis2=2)
+    variance = variance + ((responding @ shared) * responding).sum(axis=2)
+    freedom = np.array([source.freedom for source in columns])
+    remaining = np.maximum(1 - 0.5 * freedom / posterior.noise.shape, 1 - LARGEST)
+    gamma = _folded(of_columns)
     return Posterior(
-        replace(rows, widening=np.sqrt(np.maximum(variance / own, 1.0))),
-        [replace(f, widening=w) for f, w in zip(posterior.memberships, columns, strict=True)],
-        replace(noise, widening=1 / np.sqrt(np.maximum(1 - taken / noise.shape, 1 - LARGEST))),
+        replace(rows, widening=np.sqrt(np.maximum(variance / factor_variance, 1.0))),
+        [
+            replace(factor, widening=source.widening(spread, share, gamma))
+            for factor, source in zip(posterior.memberships, columns, strict=True)
+        ],
+        replace(posterior.noise, widening=1 / np.sqrt(remaining)),
     )
 
 
 class Columns:
-    """The columns of one source, some at a time: from `first` to `last`."""
+    """The columns of H of one source, and what the response needs to know of them."""
 
-    gaps: np.ndarray | None = None
-
-    def __init__(self, x, has_gaps, result, c, unit, covariances, moments_of_rows):
+    def __init__(self, x, has_gaps, result, c, unit, covariances, second_moments):
         n_features, n_columns = x.shape
         self.g = result.posterior.memberships[c].parameters
-        self.alpha = result.model.alpha0[c]
+        self.alpha = np.ascontiguousarray(result.model.alpha0[c])
         nu = result.model.degrees_of_freedom
-        scale = (
-            1.0 if nu is None else 1 + 1 / nu[c]
-        )  # of the noise, which is that of Student's t, in squares
+        student_t = 1.0 if nu is None else 1 + 1 / nu[c]
         self.t = (
-            scale
+            student_t
             * (unit / np.asarray(result.noise)[c]) ** 2
             * predictive.sample_precision(result, c)
         )
-        self.gram = moments_of_rows.sum(axis=0)
-        self.seen_of_rows = np.ones(n_features)
-        self.seen = np.ones(n_columns)
+        self.gram = moments.pack(second_moments.sum(axis=0))
+        self.gaps = np.empty((0, n_columns))
+        self.observed_of_rows = np.ones(n_features)
+        self.observed = np.ones(n_columns)
         if has_gaps:
             gaps = missing_entries(x)
-            self.seen_of_rows = 1 - gaps.mean(axis=1)
-            self.seen = 1 - gaps.mean(axis=0)
-            k, p = np.tril_indices(len(self.g))
-            self.gaps = moments.sums_over(
-                moments.Places.of(gaps.T), np.ascontiguousarray(moments_of_rows[:, k, p])
-            )
-        parts = self.each(self.taken, covariances.sum(axis=0))
+            self.observed_of_rows = 1 - gaps.mean(axis=1)
+            self.observed = 1 - gaps.mean(axis=0)
+            packed = np.ascontiguousarray(_packed(second_moments))
+            self.gaps = moments.sums_over(moments.Places.of(gaps.T), packed).T
+        parts = self._each(self._freedom, covariances.sum(axis=0))
         self.freedom = sum(freedom for freedom, _ in parts)
-        self.kappa = max(0.0, 1 - self.freedom / (n_features * self.seen.sum()))
-        self.pull = self.kappa * sum(pull for _, pull in parts)
+        self.kappa = max(0.0, 1 - self.freedom / (n_features * self.observed.sum()))
+        total = sum(covariance for _, covariance in parts)
+        self.pull = self.kappa * moments.unpack(total, len(self.g))
 
-    def each(self, function, *more):
-        size, n_columns = self.g.shape
-        starts = range(0, n_columns, max(1, BLOCK // size**2))
-        ranges = [(first, min(first + starts.step, n_columns)) for first in starts]
-        return threads.each(lambda first, last: function(first, last, *more), ranges)
+    def covariance(self, columns):
+        """Sigma_j = (diag m - mm') (-f'')^-1 (diag m - mm'), packed, and <G_j, Cov[h_j]>."""
+        g = np.ascontiguousarray(self.g[:, columns])
+        m = g / g.sum(axis=0)
+        curvature = np.empty((len(self.gram), g.shape[1]))
+        gaps = np.ascontiguousarray(self.gaps[:, columns])
+        explained = responses.curvatures(g, self.t[columns], self.alpha, self.gram, gaps, curvature)
+        out = np.empty_like(curvature)
+        flat = np.flatnonzero(~responses.covariances(curvature, m, FLATTEST, out))
+        if len(flat):
+            out[:, flat] = _flat_covariances(curvature[:, flat].T, m[:, flat].T).T
+        return out, explained
 
-    def taken(self, first, last, spread):
-        """Sums of t_j times the variance of the fit, which is what d_c is made of, and of t_j
-        Sigma_j.
-        """
-        g = self.g[:, first:last].T
-        t = self.t[first:last]
-        gram = self._gram(first, last)
-        s = g.sum(axis=1)
-        m = g / s[:, None]
-        inside = (
-            m * (np.diagonal(gram, axis1=-2, axis2=-1) - (gram @ m[:, :, None])[:, :, 0])
-        ).sum(axis=1) / (s + 1)
-        outside = self.seen[first:last] * (m * (m @ spread)).sum(axis=1)
-        return t @ (inside + outside), np.tensordot(t, self.covariance(first, last), 1)
+    def coupling(self, spread, share):
+        """The sum of b_j^2 m_j m_j' x Sigma~_j, packed x packed."""
+        return sum(self._each(self._coupling, spread, share))
 
-    def covariance(self, first, last):
-        """Sigma_j = (diag m - mm') (-f'')^-1 (diag m - mm'), with f'' in ln g (derivation 4.4),
-        which needs no data.
-        """
-        g = self.g[:, first:last].T
-        t = self.t[first:last, None]
-        size = len(self.g)
-        total = self.alpha.sum()
-        if size == 1:
-            return np.zeros((len(g), 1, 1))
-        s = g.sum(axis=1, keepdims=True)
-        gram = self._gram(first, last)
-        functions = np.empty((4, size + 1, len(g)))
-        gamma_functions(np.ascontiguousarray(np.hstack([g, s]).T), functions)
-        (one, one_s), (two, two_s) = ((f[:size].T, f[size][:, None]) for f in functions[2:])
-        product = (gram @ g[:, :, None])[:, :, 0]
-        diagonal = np.diagonal(gram, axis1=-2, axis2=-1)
-        # t L' as f' = 0; 2Gg + d
-        slope = one_s * (total - s) - one * (self.alpha - g)
-        linear = 2 * product + diagonal
-        r = slope / s - t * linear / (2 * s * (s + 1) ** 2)
-        quadratic = (g * (product + diagonal)).sum(axis=1, keepdims=True)
-        inner = (g * (slope + t * linear / (2 * s * (s + 1)))).sum(axis=1, keepdims=True)  # t u / s
-        kappa = (
-            t * quadratic * (s**-3 - (s + 1) ** -3) - 2 * inner / s**2 - one_s - (s - total) * two_s
-        )
-        curvature = (t / (s * (s + 1)))[:, :, None] * gram + (one + (g - self.alpha) * two)[
-            :, :, None
-        ] * np.eye(size)
-        curvature = curvature + r[:, :, None] + r[:, None] + kappa[:, :, None]
-        values, vectors = np.linalg.eigh(g[:, :, None] * curvature * g[:, None])
-        m = (g / s)[:, :, None]
-        root = (
-            m
-            * (vectors - np.swapaxes(m, 1, 2) @ vectors)
-            / np.sqrt(np.maximum(values, FLATTEST))[:, None]
-        )
-        return root @ np.swapaxes(root, 1, 2)
-
-    def responding(self, first, last, spread, share):
-        """Sigma~_j and b_j^2 m_j m_j'."""
-        covariance = self.covariance(first, last)
-        m = (self.g[:, first:last] / self.g[:, first:last].sum(axis=0)).T
-        t = self.t[first:last] * self.seen[first:last]
-        covariance = covariance + (self.kappa * t)[:, None, None] * (
-            covariance @ spread @ covariance
-        )
-        return covariance, np.einsum("j,jk,jp->jkp", (t / share) ** 2, m, m)
-
-    def coupling(self, *at):
-        covariance, square = self.responding(*at)
-        return np.einsum("jlq,jkp->klpq", covariance, square, optimize=True)
-
-    def variance(self, first, last, spread, share, gamma):
-        """The trace of Cov[h_j]."""
-        covariance, square = self.responding(first, last, spread, share)
-        shared = np.einsum("klpq,jkp->jlq", gamma, square, optimize=True)
-        return np.trace(covariance, axis1=1, axis2=2) + ((covariance @ shared) * covariance).sum(
-            axis=(1, 2)
-        )
-
-    def widening(self, variances):
-        """The sd of every column over that of its Dirichlet; no column gets wider than its prior."""
+    def widening(self, spread, share, gamma):
+        """The sd of every column over that of its Dirichlet; none gets wider than its prior."""
+        variance = np.concatenate(self._each(self._variance, spread, share, gamma))
         s = self.g.sum(axis=0)
-        own = np.maximum((self.g / s * (1 - self.g / s)).sum(axis=0), 1e-300) / (s + 1)
+        m = self.g / s
+        dirichlet_variance = np.maximum((m * (1 - m)).sum(axis=0), 1e-300) / (s + 1)
         most = np.maximum(1.0, (s + 1) / (self.alpha.sum() + 1))
-        return np.sqrt(np.clip(np.concatenate(variances) / own, 1.0, most))[None]
+        return np.sqrt(np.clip(variance / dirichlet_variance, 1.0, most))[None]
 
-    def _gram(self, first, last):
-        """G_j of every column, or one for all."""
-        return (
-            self.gram
-            if self.gaps is None
-            else self.gram - moments.unpack(self.gaps[first:last], len(self.g))
-        )
+    def _each(self, function, *arguments):
+        blocks = _blocks(self.g.shape[1], len(self.gram))
+        return threads.each(lambda *ends: function(slice(*ends), *arguments), blocks)
+
+    def _freedom(self, columns, spread):
+        """Sums of t_j times the variance of the fit, which make up d_c, and of t_j Sigma_j."""
+        covariance, explained = self.covariance(columns)
+        g = self.g[:, columns]
+        m = g / g.sum(axis=0)
+        of_rows = self.observed[columns] * (m * (spread @ m)).sum(axis=0)
+        return self.t[columns] @ (explained + of_rows), covariance @ self.t[columns]
+
+    def _responding(self, columns, spread, share):
+        """Sigma~_j and b_j^2 m_j m_j', both packed."""
+        covariance, _ = self.covariance(columns)
+        t = self.t[columns] * self.observed[columns]
+        responses.add_sandwiches(covariance, spread, self.kappa * t)
+        g = self.g[:, columns]
+        square = (t / share) ** 2 * _packed_outer((g / g.sum(axis=0)).T).T
+        return covariance, square
+
+    def _coupling(self, *arguments):
+        covariance, square = self._responding(*arguments)
+        return square @ covariance.T
+
+    def _variance(self, columns, spread, share, gamma):
+        """The trace of Cov[h_j]."""
+        covariance, square = self._responding(columns, spread, share)
+        k, p = np.tril_indices(len(self.g))
+        trace = covariance[k == p].sum(axis=0)
+        shared = np.ascontiguousarray(gamma.T @ square)
+        return trace + responses.traces_of_sandwiches(covariance, shared)
 
 
 def response(root, pull):
@@ -247,8 +213,55 @@ def response(root, pull):
     return root @ vectors / np.sqrt(1 - np.minimum(values, LARGEST))[..., None, :]
 
 
+def _responding_rows(covariance, pull):
+    """S~_i of some rows."""
+    root = response(np.linalg.cholesky(covariance), pull)
+    return root @ np.swapaxes(root, 1, 2)
+
+
 def _shared(c, q):
     """(C^-1 - Q)^-1, where C may be singular, and (Q^-1 - C)^-1 = Q + Q (C^-1 - Q)^-1 Q."""
     values, vectors = np.linalg.eigh(c)
     root = response(vectors * np.sqrt(np.maximum(values, 0.0)), q)
-    return root @ root.T, q + q @ root @ (q @ root).T
+    product = q @ root
+    return root @ root.T, q + product @ product.T
+
+
+def _flat_covariances(curvature, m):
+    """Sigma_j of columns that may be flatter than FLATTEST in some direction."""
+    values, vectors = np.linalg.eigh(moments.unpack(curvature, m.shape[1]))
+    centred = vectors - (m[:, None] @ vectors)
+    root = m[:, :, None] * centred / np.sqrt(np.maximum(values, FLATTEST))[:, None]
+    return _packed(root @ np.swapaxes(root, 1, 2))
+
+
+def _packed(matrices):
+    """Many symmetric matrices, n x K x K, as n x K(K+1)/2."""
+    k, p = np.tril_indices(matrices.shape[-1])
+    return matrices[..., k, p]
+
+
+def _packed_outer(vectors):
+    """vv' of every row v, packed."""
+    k, p = np.tril_indices(vectors.shape[1])
+    return vectors[:, k] * vectors[:, p]
+
+
+def _block_matrix(pairs, size):
+    """sum A x B as an array [k, l, p, q] of A[k, p] B[l, q], from packed A times packed B."""
+    first = moments.unpack(pairs.T, size)  # (l, q) packed, k, p
+    return moments.unpack(np.moveaxis(first, 0, -1), size).transpose(0, 2, 1, 3)
+
+
+def _folded(array):
+    """The map from a packed symmetric A to <A, array>[l, q] = sum A[k, p] array[k, l, p, q]."""
+    k, p = np.tril_indices(len(array))
+    both = array.transpose(0, 2, 1, 3)
+    folded = np.where(k == p, 0.5, 1.0)[:, None, None] * (both[k, p] + both[p, k])
+    return folded[:, k, p]
+
+
+def _blocks(length, width):
+    """Ranges of so many rows or columns that a temporary array over them has BLOCK numbers."""
+    step = max(1, BLOCK // width)
+    return [(first, min(first + step, length)) for first in range(0, length, step)]

@@ -15,7 +15,7 @@ entries, are taken as independent.
 The smallest K within one standard error of the best is recommended.  The best itself may be too
 large by chance, since components beyond the needed ones cost little; and the ELBO of the fits of
 all the data, though it finds the truth where the data follow the model, asks for ever more
-components where they do not.  docs/components.md has measured both, and stability.
+components where they do not.  docs/how-to/components.md has measured both, and stability.
 """
 
 import logging

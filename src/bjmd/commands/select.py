@@ -1,7 +1,7 @@
 """Find out how many components the data support.
 
 Each number is fitted to the data with some entries held out, and judged by
-how well it predicts them. docs/components.md explains the columns.
+how well it predicts them. docs/how-to/components.md explains the columns.
 """
 
 import argparse

@@ -325,10 +325,8 @@ class ClosedForm:
             precision=sum(t * s for t, s in zip(precisions, sums, strict=True)),
             linear=linear if phi is None else linear * phi,
             ridge=state.ridge,
-            weights=phi,
-            gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True))
-            if self.has_gaps
-            else None,
+            weights=1.0 if phi is None else phi,
+            gaps=sum(t * gap for t, gap in zip(precisions, gaps, strict=True)),
         )
         state = replace(state, rows=rows)
         if state.lambdas is not None and state.n_sweeps >= LEARNING_WAITS:
@@ -375,7 +373,13 @@ class ClosedForm:
         state, rows, phi = state.copy(), state.rows, state.phi()
         weighted = _weighted(rows.mean, phi)
         gram = weighted @ rows.mean.T + rows.covariance_sum
-        elbo = rows.elbo(self.lambda_(state))
+        lambda_ = self.lambda_(state)
+        if np.ndim(lambda_):
+            elbo = -(np.sqrt(rows.second_moment) / lambda_ + np.log(2 * lambda_)).sum()
+        else:
+            elbo = -np.sqrt(rows.second_moment).sum() / lambda_
+            elbo -= rows.mean.size * np.log(2 * lambda_)
+        elbo += rows.entropy()
         for c, weighed in enumerate(seen):
             for term in self.update_source(state, c, weighed, weighted, gram, tol, max_steps):
                 elbo += term

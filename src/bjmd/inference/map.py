@@ -32,8 +32,8 @@ from bjmd.inference import loop
 from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
-from bjmd.numerics import simplex, threads
-from bjmd.numerics.lanes import LANES, cholesky, compiled, load, solve, store, whiten
+from bjmd.numerics import simplex
+from bjmd.numerics.rows import ridge_rows
 from bjmd.results.decomposition import Decomposition, FittedModel
 
 Z_FLOOR = 1e-8
@@ -115,7 +115,7 @@ class State:
     columns: list[simplex.Solution | None]
     """The memberships with their slacks, to start the next solution from."""
     noise_variances: list[float]
-    ridge_variance: np.ndarray
+    inverse_ridge: np.ndarray
     """1 / weight of the ridge on W, K x M."""
     wt: np.ndarray | None
     """W', which follows from the rest."""
@@ -125,7 +125,7 @@ class State:
         """What momentum moves, in one vector: memberships, on which W depends, and logarithms of
         noise and ridge.
         """
-        positive = logarithms([np.array(self.noise_variances), self.ridge_variance])
+        positive = logarithms([np.array(self.noise_variances), self.inverse_ridge])
         return np.concatenate([*(h.ravel() for h in self.memberships), positive])
 
     def at(self, vector):
@@ -139,9 +139,9 @@ class State:
         ]
         for h in memberships:
             h /= h.sum(axis=0)
-        noise, ridge = exponentials(positive, [(len(memberships),), self.ridge_variance.shape])
+        noise, ridge = exponentials(positive, [(len(memberships),), self.inverse_ridge.shape])
         return replace(
-            self, memberships=memberships, noise_variances=list(noise), ridge_variance=ridge
+            self, memberships=memberships, noise_variances=list(noise), inverse_ridge=ridge
         )
 
 
@@ -188,7 +188,7 @@ class PosteriorMode:
             noise_variances=[
                 self.noise_variance(self.norm(c), n) for c, n in enumerate(self.n_entries)
             ],
-            ridge_variance=np.full((n_components, self.views[0].shape[0]), self.priors.lambda_**2),
+            inverse_ridge=np.full((n_components, self.views[0].shape[0]), self.priors.lambda_**2),
             wt=None,
             n_sweeps=0,
         )
@@ -198,12 +198,10 @@ class PosteriorMode:
         if state.wt is not None:
             self.fill(state.wt, state.memberships)
         wt = update_components(
-            self.views, state.memberships, state.noise_variances, state.ridge_variance
+            self.views, state.memberships, state.noise_variances, state.inverse_ridge
         )
-        ridge_variance = (
-            self.form.ridge_variance(wt) if n_sweeps > self.hold else state.ridge_variance
-        )
-        objective = self.form.penalty(wt, ridge_variance)
+        inverse_ridge = self.form.inverse_ridge(wt) if n_sweeps > self.hold else state.inverse_ridge
+        objective = self.form.penalty(wt, inverse_ridge)
 
         gram = wt @ wt.T
         columns = []
@@ -222,7 +220,7 @@ class PosteriorMode:
             noise_variances.append(variance)
         memberships = [solution.h for solution in columns]
         return State(
-            memberships, columns, noise_variances, ridge_variance, wt, n_sweeps
+            memberships, columns, noise_variances, inverse_ridge, wt, n_sweeps
         ), self.in_unit(objective)
 
     def norm(self, c):
@@ -261,7 +259,7 @@ class _Laplace:
     def __init__(self, lambda_):
         self.lambda_ = lambda_
 
-    def ridge_variance(self, wt):
+    def inverse_ridge(self, wt):
         """1 / ridge weight = lambda |w|."""
         return self.lambda_ * np.abs(wt)
 
@@ -273,7 +271,7 @@ class _Hierarchical:
     def __init__(self, lambda_):
         self.lambda_ = lambda_
 
-    def ridge_variance(self, wt):
+    def inverse_ridge(self, wt):
         """z = (sqrt(lambda^2 + 8 lambda w^2) - lambda) / 4, the minimiser over z >= floor."""
         # written without the difference of two nearly equal numbers
         root = np.sqrt(self.lambda_**2 + 8 * self.lambda_ * wt**2)
@@ -290,45 +288,11 @@ PRIORS_OF_W: dict[str, type[_Laplace] | type[_Hierarchical]] = {
 }
 
 
-def update_components(views, memberships, noise_variances, ridge_variance):
+def update_components(views, memberships, noise_variances, inverse_ridge):
     """W': w_i = (sum_c x_i H^(c)'/s2_c) (sum_c H^(c)H^(c)'/s2_c + diag(1/v_i))^-1 for every row i."""
     precision = sum(h @ h.T / s2 for h, s2 in zip(memberships, noise_variances, strict=True))
     linear = sum(
         view.times_memberships(h) / s2
         for view, h, s2 in zip(views, memberships, noise_variances, strict=True)
     )
-    wt = np.empty_like(linear)
-    size, n_rows = wt.shape
-    shared = precision, linear, ridge_variance, wt
-    threads.each(
-        lambda *ends: _ridge_rows(*ends, *shared),
-        threads.parts(n_rows, n_rows * size**3 / 2, LANES),
-    )
-    return wt
-
-
-@compiled
-def _ridge_rows(begin, end, precision, linear, variance, out):
-    """Solve (P + diag(1/v_i)) w_i = r_i for the rows i of W from `begin` to `end`, a lane each.
-
-    With D = diag(sqrt v_i) it is w = D (I + D P D)^-1 D r.
-    """
-    size, n_rows = linear.shape
-    lanes = min(LANES, n_rows)
-    matrix = np.empty((size, size, lanes))
-    root = np.empty((size, lanes))
-    x = np.empty((size, lanes))
-    for first in range(begin, end, lanes):
-        load(variance, first, root)
-        load(linear, first, x)
-        for k in range(size):
-            for lane in range(lanes):
-                root[k, lane] = np.sqrt(root[k, lane])
-                x[k, lane] *= root[k, lane]
-        whiten(precision, root, matrix)
-        cholesky(matrix)
-        solve(matrix, x)
-        for k in range(size):
-            for lane in range(lanes):
-                x[k, lane] *= root[k, lane]
-        store(x, out, first)
+    return ridge_rows(precision, linear, inverse_ridge)

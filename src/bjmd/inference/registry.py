@@ -28,7 +28,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.inference.loop import Course, Watch
 from bjmd.model import LEARNED, Priors
-from bjmd.numerics import blas, threads
+from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
 
 LEAST_COUNTS = {"hold": 0, "burn_in": 0, "n_draws": 4}
@@ -308,7 +308,7 @@ def fit(
 
     started = threads.seconds()
     compilation = Compilation()
-    with blas.on_one_thread(), compilation.installed():
+    with threads.blas_on_one_thread(), compilation.installed():
         given = sources.concatenated() if method.concatenate else sources
         result = method.function(given, n_components, seed=seed, **watching, **options)
     if method.concatenate:

@@ -12,7 +12,7 @@ from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry
-from bjmd.numerics import blas, threads
+from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def in_threads(fits, jobs, report):
         with threads.limited(jobs // at_once):
             return fit()
 
-    with blas.on_one_thread(), ThreadPoolExecutor(at_once) as pool:
+    with threads.blas_on_one_thread(), ThreadPoolExecutor(at_once) as pool:
         futures = [pool.submit(run_one, fit) for fit in fits]
         try:
             for n_done, future in enumerate(as_completed(futures), start=1):

@@ -29,8 +29,17 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from bjmd.numerics import threads
-from bjmd.numerics.lanes import LANES, cholesky, compiled, load, packed, part, solve, store
-from bjmd.numerics.polygamma import gamma_functions
+from bjmd.numerics.lanes import (
+    LANES,
+    cholesky,
+    compiled,
+    gamma_functions,
+    load,
+    packed,
+    part,
+    solve,
+    store,
+)
 
 LONGEST = 2.0
 """The most by which one step may change any ln g_k."""

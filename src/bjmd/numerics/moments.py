@@ -54,21 +54,20 @@ class Places(NamedTuple):
 
 @compiled
 def column_moments(g):
-    """E[h h'] = (s m m' + diag m) / (s + 1) of every Dirichlet column, N x K(K+1)/2."""
+    """E[h h'] = (g g' + diag g) / (s (s + 1)) of every Dirichlet column, packed, N x K(K+1)/2."""
     size, n_columns = g.shape
     out = np.empty((n_columns, size * (size + 1) // 2))
     for j in range(n_columns):
         s = 0.0
         for k in range(size):
             s += g[k, j]
-        of_square = 1.0 / (s * (s + 1.0))
-        of_diagonal = 1.0 / (s * (s + 1.0))
+        weight = 1.0 / (s * (s + 1.0))
         place = 0
         for k in range(size):
             for p in range(k + 1):
-                out[j, place] = of_square * g[k, j] * g[p, j]
+                out[j, place] = weight * g[k, j] * g[p, j]
                 place += 1
-            out[j, place - 1] += of_diagonal * g[k, j]
+            out[j, place - 1] += weight * g[k, j]
     return out
 
 

@@ -1,22 +1,40 @@
-"""q(W) of the closed form: a normal with a covariance of its own for every row of W."""
+"""The rows of W: one K x K system each, in lanes.
+
+`GaussianRows` is q(W) of the closed form (docs/derivation.md, 4.3), `ridge_rows` the best W of MAP
+(3.1).  Both use that with D = diag(rho^-1/2)
+
+    (P + diag rho)^-1 = D (I + D P D)^-1 D,
+
+which stays well conditioned as rho grows.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bjmd.numerics import moments, threads
-from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, packed, part, store
+from bjmd.numerics.lanes import (
+    LANES,
+    cholesky,
+    compiled,
+    invert_factor,
+    load,
+    packed,
+    part,
+    solve,
+    store,
+)
 
 
 class GaussianRows:
-    """q(W): S_i = (phi_i (P - gap_i) + diag nu_i)^-1 and mu_i = S_i r_i for every row i of W;
-    arrays are K x M.
+    """q(W): S_i = (phi_i (P - gap_i) + diag rho_i)^-1 and mu_i = S_i r_i for every row i.
 
-    Without weights phi is 1, and without gaps, which are packed, M x K(K+1)/2, they are 0.  With
-    either, `moments` has E[w_i w_i'] of every row, packed, and covariance_sum is sum_i phi_i S_i.
+    Arrays are K x M.  `weights` are the phi_i, or 1.0; `gaps` are packed, M x K(K+1)/2, or 0.0.
+    Where either is an array, `moments` has E[w_i w_i'] of every row, packed.  `covariance_sum` is
+    sum_i phi_i S_i.
     """
 
-    def __init__(self, precision, linear, ridge, weights=None, gaps=None):
+    def __init__(self, precision, linear, ridge, weights=1.0, gaps=0.0):
         size, n_rows = linear.shape
         self.precision = precision
         self.ridge = ridge
@@ -24,10 +42,11 @@ class GaussianRows:
         self.gaps = gaps
         self.mean = np.empty_like(linear)
         self.second_moment = np.empty_like(linear)
-        each = weights is not None or gaps is not None
-        phi = np.ones((1, n_rows if each else 0)) if weights is None else weights[None]
-        lack = np.zeros((0, n_rows)) if gaps is None else np.ascontiguousarray(gaps.T)
-        self.moments = np.empty((n_rows if each else 0, size * (size + 1) // 2))
+        self.differ = np.ndim(weights) > 0 or np.ndim(gaps) > 0
+        n_moments = n_rows if self.differ else 0
+        phi = np.ones((1, n_moments)) * weights
+        lack = np.ascontiguousarray(np.transpose(gaps)) if np.ndim(gaps) else np.zeros((0, n_rows))
+        self.moments = np.empty((n_moments, size * (size + 1) // 2))
         shared = precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.moments
         blocks = threads.each(
             lambda *ends: _gaussian_rows(*ends, *shared),
@@ -38,34 +57,61 @@ class GaussianRows:
 
     def row_precision(self):
         """P, or where it differs between rows, that of every row, M x K x K."""
-        if self.weights is None and self.gaps is None:
+        if not self.differ:
             return self.precision
-        lack = 0.0 if self.gaps is None else moments.unpack(self.gaps, len(self.precision))
+        lack = moments.unpack(self.gaps, len(self.precision)) if np.ndim(self.gaps) else 0.0
         each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - lack
-        return each if self.weights is None else self.weights[:, None, None] * each
+        return np.reshape(self.weights, (-1, 1, 1)) * each
 
-    def elbo(self, lambda_):
-        """E[ln prior bound] at its best nu, -sqrt(E[w^2])/lambda - ln(2 lambda) an entry, plus the
-        entropy of q(W).
-        """
-        if np.ndim(lambda_):
-            prior = -(np.sqrt(self.second_moment) / lambda_ + np.log(2 * lambda_)).sum()
-        else:
-            prior = -np.sqrt(self.second_moment).sum() / lambda_ - self.mean.size * np.log(
-                2 * lambda_
-            )
-        return prior + 0.5 * (self.log_determinant + self.mean.size * (1 + np.log(2 * np.pi)))
+    def entropy(self):
+        return 0.5 * (self.log_determinant + self.mean.size * (1 + np.log(2 * np.pi)))
+
+
+def ridge_rows(precision, linear, inverse_ridge):
+    """w_i = (P + diag rho_i)^-1 r_i for every row i, K x M, given 1 / rho, which may be 0."""
+    size, n_rows = linear.shape
+    wt = np.empty_like(linear)
+    shared = precision, linear, inverse_ridge, wt
+    threads.each(
+        lambda *ends: _ridge_rows(*ends, *shared),
+        threads.parts(n_rows, n_rows * size**3 / 2, LANES),
+    )
+    return wt
+
+
+@compiled
+def _ridge_rows(begin, end, precision, linear, inverse_ridge, out):
+    """Overwrite the rows of `out` from `begin` to `end`."""
+    size, n_rows = linear.shape
+    lanes = min(LANES, n_rows)
+    matrix = np.empty((size, size, lanes))
+    root = np.empty((size, lanes))
+    x = np.empty((size, lanes))
+    weight = np.ones(lanes)
+    gap = np.empty((0, lanes))
+    for first in range(begin, end, lanes):
+        load(inverse_ridge, first, root)
+        load(linear, first, x)
+        for k in range(size):
+            for lane in range(lanes):
+                root[k, lane] = np.sqrt(root[k, lane])
+                x[k, lane] *= root[k, lane]
+        whiten(precision, weight, gap, root, matrix)
+        cholesky(matrix)
+        solve(matrix, x)
+        for k in range(size):
+            for lane in range(lanes):
+                x[k, lane] *= root[k, lane]
+        store(x, out, first)
 
 
 @compiled
 def _gaussian_rows(
     begin, end, precision, linear, ridge, phi, lack, mean, second_moment, row_moments
 ):
-    """Fill mean and E[w^2] of the rows from `begin` to `end`, in lanes; returns their sums of ln
-    det S_i and phi_i S_i.
+    """Fill mean and E[w^2] of the rows from `begin` to `end`.
 
-    With D = diag(nu_i^-1/2) it is S_i = D (I + D P_i D)^-1 D, which stays well conditioned as nu
-    grows.
+    Returns their sums of ln det S_i and of phi_i S_i.
     """
     size, n_rows = linear.shape
     lanes = min(LANES, n_rows)
@@ -74,7 +120,7 @@ def _gaussian_rows(
     whitened = np.empty((size, lanes))
     x = np.empty((size, lanes))
     kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
-    each = phi.shape[1] > 0
+    differ = phi.shape[1] > 0
     weight = np.empty((1, lanes))
     gap = np.empty((len(lack), lanes))
     covariance = np.empty(lanes)
@@ -94,10 +140,10 @@ def _gaussian_rows(
             for lane in range(lanes):
                 root[k, lane] = 1.0 / np.sqrt(root[k, lane])
                 x[k, lane] *= root[k, lane]
-        if each:
+        if differ:
             load(phi, first, weight)
             load(lack, first, gap)
-        _whiten(precision, weight[0], gap, root, matrix)
+        whiten(precision, weight[0], gap, root, matrix)
         cholesky(matrix)
         invert_factor(matrix)
         for k in range(size):
@@ -122,7 +168,7 @@ def _gaussian_rows(
         store(root, second_moment, first)
         for k in range(size):
             for p in range(k + 1):
-                if each:
+                if differ:
                     _covariance(matrix, k, p, covariance)
                     for lane in range(lanes):
                         sums[k, p, lane] += kept[lane] * weight[0, lane] * covariance[lane]
@@ -145,8 +191,8 @@ def _gaussian_rows(
 
 
 @part
-def _whiten(precision, weight, gap, root, matrix):
-    """matrix = I + D phi (P - gap) D in every lane; lower triangle."""
+def whiten(precision, weight, gap, root, matrix):
+    """matrix = I + D phi (P - gap) D in every lane, with D = diag(root); lower triangle."""
     size, lanes = root.shape
     for k in range(size):
         for p in range(k + 1):

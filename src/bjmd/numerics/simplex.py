@@ -25,7 +25,6 @@ import numpy as np
 
 from bjmd.numerics import threads
 from bjmd.numerics.lanes import LANES, cholesky, compiled, load, part, solve
-from bjmd.numerics.logarithm import logarithms
 
 CENTERING = 0.1
 """How far one step aims to shrink the mean of h_k s_k while that is still above alpha."""
@@ -281,9 +280,6 @@ def _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, after):
     middle = np.empty((size, lanes))
     slope = np.empty((size, lanes))
     change = np.empty(lanes)
-    ratio = np.empty(lanes)
-    log = np.empty(lanes)
-    work = np.empty(lanes)
     for first in range(begin, end, lanes):
         n_block = min(lanes, end - first)
         load(linear, first, b)
@@ -297,11 +293,9 @@ def _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, after):
             change[lane] = 0.0
         for k in range(size):
             for lane in range(lanes):
-                ratio[lane] = new[k, lane] / old[k, lane]
-            logarithms(ratio, log, work)
-            for lane in range(lanes):
+                log_ratio = np.log(new[k, lane] / old[k, lane])
                 change[lane] += (
-                    slope[k, lane] * (new[k, lane] - old[k, lane]) - alpha[k] * log[lane]
+                    slope[k, lane] * (new[k, lane] - old[k, lane]) - alpha[k] * log_ratio
                 )
         for lane in range(n_block):
             if not change[lane] <= 0.0:

@@ -8,13 +8,16 @@ parts release the GIL: BLAS and compiled loops.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 PART_OF_WORK = 2**23
 """The least work of a part, in multiplications of compiled loops: a few milliseconds."""
@@ -23,6 +26,7 @@ MOST_PARTS = 32
 Result = TypeVar("Result")
 _mine = threading.local()
 _pool: ThreadPoolExecutor | None = None
+_blas: tuple[int, ThreadpoolController] | None = None
 
 
 def available() -> int:
@@ -83,6 +87,18 @@ def each(function: Callable[..., Result], ranges: list[tuple[int, int]]) -> list
             helper.result() for helper in helpers
         )
     return found
+
+
+def blas_on_one_thread() -> AbstractContextManager[object]:
+    """A context in which BLAS has one thread, so that its sums do not depend on the number of cores.
+
+    Looking for the libraries takes 3 ms, a third of a small fit, so it is repeated only after an
+    import.
+    """
+    global _blas
+    if _blas is None or _blas[0] != len(sys.modules):
+        _blas = len(sys.modules), ThreadpoolController()
+    return _blas[1].limit(limits=1)
 
 
 def seconds() -> float:

@@ -12,6 +12,7 @@ from bjmd.errors import InputError
 from bjmd.inference import loop, registry, restarts
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
+from bjmd.numerics.laplace import approximate_columns
 from bjmd.numerics.simplex import minimise
 from bjmd_paper.baselines import laplace
 from bjmd_paper.datasets import synthetic
@@ -99,7 +100,7 @@ def test_columns_against_an_optimiser_and_finite_differences(rng):
     gram = random_gram(rng, size)
     projection = gram @ rng.dirichlet(np.ones(size), 70).T + rng.standard_normal((size, 70))
     h = minimise(gram, projection, s2 * alpha0).h
-    spread, deviation, terms = laplace.approximate_columns(gram / s2, alpha0, h)
+    spread, deviation, terms = approximate_columns(gram / s2, alpha0, h)
     expected = [column_reference(gram, projection[:, j], s2, alpha0) for j in range(70)]
     np.testing.assert_allclose(h.T, [e[0] for e in expected], atol=1e-6)
     np.testing.assert_allclose(spread, sum(e[1] for e in expected), atol=1e-4)
@@ -113,7 +114,7 @@ def test_a_column_without_data_by_hand():
     the diagonal.
     """
     h = minimise(np.zeros((2, 2)), np.zeros((2, 1)), np.ones(2)).h
-    spread, deviation, _ = laplace.approximate_columns(np.zeros((2, 2)), np.ones(2), h)
+    spread, deviation, _ = approximate_columns(np.zeros((2, 2)), np.ones(2), h)
     np.testing.assert_allclose(spread, [[0.125, -0.125], [-0.125, 0.125]], rtol=1e-9)
     np.testing.assert_allclose(deviation, np.sqrt(0.125), rtol=1e-9)
 
@@ -166,7 +167,7 @@ def test_a_row_by_hand():
 
 
 def reference_fit(sources, n_components, seed, n_sweeps, alpha0, lambda_, eps):
-    """The module docstring, one row and one column at a time."""
+    """docs/derivation.md, 7, one row and one column at a time."""
     rng = np.random.default_rng(seed)
     h = [random_memberships(n_components, n, rng) for n in sources.n_samples]
     spread = [np.zeros((n_components, n_components)) for _ in h]
