@@ -42,7 +42,7 @@ examples:
   bjmd select cohort1.tsv cohort2.csv.gz -o number   how many components?
   bjmd fit cohort1.tsv cohort2.csv.gz -k 5 -o out    fit five of them
   bjmd show out                                      what was found?
-  bjmd check out                                     does the model suit the data?
+  bjmd check out                                     do data and model agree?
   bjmd verify out                                    is the fit reproducible?
   bjmd transform out new.tsv --source cohort1        place new samples
 

@@ -153,7 +153,9 @@ def project(
     known = unpacked(found)
     params = found["params"]
     by = source_key or (params["source_key"] if params.get("source_key") in one.obs else None)
-    raw_sources = anndata_files.split(one, by, "the AnnData object", layer=layer or params.get("layer"))
+    raw_sources = anndata_files.split(
+        one, by, "the AnnData object", layer=layer or params.get("layer")
+    )
     names = list(found["sources"])
     memberships = np.empty((one.n_obs, known.n_components))
     noise = []
@@ -172,7 +174,10 @@ def project(
         )
         noise.append(projected.noise)
     one.obsm[key_added or "X_bjmd"] = memberships
-    one.uns[key] = {"sources": np.array([table.name for table in raw_sources]), "noise": np.array(noise)}
+    one.uns[key] = {
+        "sources": np.array([table.name for table in raw_sources]),
+        "noise": np.array(noise),
+    }
     return data if copy else None
 
 
