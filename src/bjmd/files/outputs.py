@@ -292,7 +292,8 @@ def _write_report(
             png = folder / "figures" / f"{name}.png"
             style.save(figure, png.with_suffix(".svg"), png)
             pngs[name] = png.read_bytes()
-        charts = interactive.of_fit(sources, summary.results[0])
+        if interactive.is_installed():
+            charts = interactive.of_fit(sources, summary.results[0])
     heading = text.title(sources, summary.results)
     notes = settings.notes if settings else ()
     parts = text.sections(sources, summary.results, notes, FILES, summary.findings, answers)

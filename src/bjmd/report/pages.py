@@ -103,13 +103,12 @@ def picture(png, alt, caption):
     return f"<figure>{scrolling(alt, image)}<figcaption>{_text(caption)}</figcaption></figure>"
 
 
-def chart(data, alt, caption):
-    """An interactive figure of points, which scatter.js draws from `data`; no name in them can end
-    the script.
-    """
-    content = json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
+def chart(item, alt, caption):
+    """An interactive figure, given Bokeh's JSON; no name in it can end the script."""
+    content = json.dumps(item, separators=(",", ":")).replace("<", r"\u003c")
     return (
-        f'<figure class="chart" aria-label="{html.escape(alt)}"><script type="application/json">{content}</script>'
+        f'<figure class="chart" aria-label="{html.escape(alt)}"><div></div>'
+        f'<script type="application/json">{content}</script>'
         f"<figcaption>{_text(caption)}</figcaption></figure>"
     )
 

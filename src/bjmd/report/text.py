@@ -158,7 +158,6 @@ def page(
     `pngs` has the bytes of the figures that were drawn, `charts` the content of interactive ones to
     stand below them.
     """
-    library = interactive.d3() if charts else None
     body = []
     for part in parts:
         content = [pages.paragraph(text) for text in part.paragraphs]
@@ -166,11 +165,12 @@ def page(
             content.append(pages.table(part.title, part.table))
         for name in filter(pngs.__contains__, part.figures):
             content.append(pages.picture(pngs[name], *FIGURES[name]))
-            if charts and library and name in charts:
+            if charts and name in charts:
                 content.append(pages.chart(charts[name], *FIGURES[f"{name}_chart"]))
         body.append(pages.section(part.title, content))
-    note = interactive.MISSING if charts and library is None else ""
-    return pages.page(heading, body, note, [library, pages.ours("scatter.js")] if library else ())
+    if charts is None:
+        return pages.page(heading, body, interactive.MISSING if pngs else "")
+    return pages.page(heading, body, scripts=interactive.scripts())
 
 
 def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
