@@ -313,14 +313,14 @@ def test_the_list_of_data_sets(run, monkeypatch):
     out, _ = run("datasets")
     for words in (
         "3sources\n",
-        "at most 200 MB",
+        "at most 78 MB",
         "Non-commercial and research purposes only",
-        "at hand  ",
+        "present  ",
     ):
         assert words in out
     assert "did you mean '3sources'?" in run("datasets 3source", code=2)[1]
-    monkeypatch.setitem(sys.modules, "bjmd_paper.datasets.fetch", None)
-    assert "at hand  unknown" in run("datasets")[0]
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    assert "present  unknown" in run("datasets")[0]
     assert "pip install 'bjmd[workflow]'" in run("datasets 3sources", code=2)[1]
 
 

@@ -36,6 +36,9 @@ from bjmd.results import predictive
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition
 
 
+INFERENCES = ("cavi", "map", "advi")
+
+
 class PosteriorDraws(NamedTuple):
     """Draws from the posterior; the first axis of every array runs over draws.
 
@@ -243,12 +246,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _fit(self, read: Callable[[], Sources]) -> list[Decomposition]:
         """Fit what `read` gives, after the options are checked; returns all starts."""
-        methods = {
-            name.removesuffix("-bjmd"): method
-            for name, method in registry.METHODS.items()
-            if method.infers_bjmd and not method.concatenate
-        }
-        method = methods[one_of("inference", self.inference, methods)]
+        method = registry.get(f"{one_of('inference', self.inference, INFERENCES)}-bjmd")
         whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
         sources = read()
         seed = _seed(self.random_state)
@@ -497,7 +495,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if refused:
             way_out = "leave it out, or use inference='cavi'"
             raise InputError(f"inference={self.inference!r} has no option {refused[0]}; {way_out}")
-        return options if self.max_iter is None else {**options, method.limit: self.max_iter}
+        return (
+            options
+            if self.max_iter is None
+            else {
+                **options,
+                "max_iterations" if self.inference == "advi" else "max_sweeps": self.max_iter,
+            }
+        )
 
     def _sources(self, X: Any) -> Sources:
         """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames,

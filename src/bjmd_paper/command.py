@@ -1,13 +1,12 @@
-"""List the real data sets that bjmd knows, or get the one that is named.
+"""List the real data sets of the paper, or get the one that is named.
 
-A data set is downloaded if it is not at hand, verified, prepared, and written
-as a file that `bjmd fit` reads.
+A data set is downloaded unless it is in the mirror or the cache.  It is verified, prepared, and
+written as a file that `bjmd fit` reads.
 """
 
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from bjmd.errors import InputError
 
@@ -22,42 +21,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from bjmd_paper.datasets import catalogue
+    if arguments.name is None:
+        _list()
+    else:
+        _get(arguments.name, arguments.output or Path(f"{arguments.name}.npz"))
 
-    if arguments.name is not None:
-        _get(catalogue.get(arguments.name), arguments.output or Path(f"{arguments.name}.npz"))
-        return
-    try:
-        from bjmd_paper.datasets.fetch import at_hand
-    except ImportError:
-        at_hand = None  # type: ignore[assignment]
+
+def _list() -> None:
+    from bjmd_paper.datasets import catalogue, fetch
+
     for name in catalogue.names():
         dataset = catalogue.get(name)
-        size = (dataset.most_bytes or sum(member.most_bytes for member in dataset.members)) / 1e6
-        where = "unknown" if at_hand is None else "yes" if at_hand(name) else "no"
+        try:
+            present = "yes" if fetch.at_hand(name) else "no"
+        except ImportError:
+            present = "unknown; see with: pip install 'bjmd[workflow]'"
+        print(name)
+        print(f"  what     {dataset.title}, {dataset.version}")
+        print(f"  size     at most {dataset.most_bytes / 1e6:,.0f} MB, unpacked")
+        print(f"  terms    {dataset.terms}")
+        print(f"  present  {present}")
         if not dataset.addresses:
-            where += f"; must be fetched by hand from {dataset.page}"
-        print(
-            f"{name}\n  what     {dataset.title}, {dataset.version}\n  size     at most {size:,.0f} MB"
-        )
-        print(f"  terms    {dataset.terms}\n  at hand  {where}\n")
+            print(f"  from     {dataset.page}, by hand")
+        print()
     print("Get one with: bjmd datasets NAME")
-    if at_hand is None:
-        print("To see which are at hand, and to download them: pip install 'bjmd[workflow]'")
 
 
-def _get(dataset: Any, path: Path) -> None:
+def _get(name: str, path: Path) -> None:
     from bjmd.results import storage
+    from bjmd_paper.datasets import catalogue
+    from bjmd_paper.datasets.fetch import fetch_and_read
 
+    dataset = catalogue.get(name)
     try:
-        from bjmd_paper.datasets.fetch import fetch_and_read
+        with tempfile.TemporaryDirectory() as folder:
+            sources = fetch_and_read(name, folder)
     except ImportError as error:
         raise InputError(
             f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'"
         ) from None
-    sources = fetch_and_read(dataset.name, tempfile.gettempdir())
     storage.save_sources(path, sources)
-    print(
-        f"{path} holds {', '.join(sources.names)}; fit it with: bjmd fit {path} -k {len(sources.class_names)} -o out"
-    )
-    print(f"Terms: {dataset.terms}\nPlease cite: {dataset.citation}")
+    print(f"{path} holds {', '.join(sources.names)}")
+    print(f"Fit it with: bjmd fit {path} -k {dataset.n_components} -o out")
+    print(f"Terms: {dataset.terms}")
+    print(f"Please cite: {dataset.citation}")

@@ -123,6 +123,7 @@ def _values(plan, family):
         "fits_table": plan.fits_table(),
         "rows": plan.rows(),
         "seed": config["seed"],
+        "table_sigma3": float(config["synthetic"]["table_sigma3"]),
         **config["feature_test"],
     }
     if family is not None:
@@ -146,7 +147,7 @@ def _advi(plan, family):
     dataset = plan.shown(family)
     for fit in plan.fits_on(dataset):
         method = registry.get(plan.fits[fit]["method"])
-        if method.cost == "gradients" and not method.concatenate:
+        if method.name == "advi-bjmd":
             return [path.removeprefix("results/") for path in plan.chunks(dataset, fit)]
     return []
 

@@ -17,7 +17,7 @@ def families(fits):
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for name, fit in fits.items():
-        key = (registry.get(fit["method"]).module, str(sorted(fit.get("options", {}).items())))
+        key = (registry.get(fit["method"]).fit.__module__, str(sorted(fit.get("options", {}).items())))
         groups.setdefault(key, []).append(name)
     return list(groups.values())
 

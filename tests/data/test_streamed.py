@@ -21,9 +21,9 @@ from bjmd_paper.nonnegative import nonnegative
 
 da = pytest.importorskip("dask.array")
 
-STREAMING = [name for name, method in registry.METHODS.items() if method.streams]
+STREAMING = [name for name in registry.method_names() if registry.get(name).streams]
 MISSING = [name for name in STREAMING if registry.get(name).missing]
-OTHERS = [name for name, method in registry.METHODS.items() if not method.streams]
+OTHERS = [name for name in registry.method_names() if not registry.get(name).streams]
 
 
 @pytest.fixture(autouse=True)

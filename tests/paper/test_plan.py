@@ -167,57 +167,6 @@ BAD_NUMBERS = {
         lambda c: c["fits"].update({3: c["fits"]["jmd"]}),
         "the key 3 is not a name",
     ),
-    "text": (
-        of_map(options={"tol": "1e-5"}),
-        r"fits.map-bjmd: tol is '1e-5'; .* \(to YAML, 1e-5 is text; write 1.0e-05",
-    ),
-    "below 0": (of_map(options={"tol": -1}), "fits.map-bjmd: tol is -1; it must"),
-    "a list": (of_map(options={"tol": [1]}), r"fits.map-bjmd: tol is \[1\]; it must"),
-    "null": (of_map(options={"tol": None}), "fits.map-bjmd: tol is None; it must"),
-    "a word": (
-        of_map(options={"prior": "gauss"}),
-        "fits.map-bjmd: prior is 'gauss'; it must be one of laplace, hier",
-    ),
-    "a number for a word": (
-        of_map(options={"prior": 3}),
-        "fits.map-bjmd: prior is 3; it must be one of laplace",
-    ),
-    "a fraction": (
-        of_map(options={"max_sweeps": 0.5}),
-        "fits.map-bjmd: max_sweeps is 0.5; it must be a whole number",
-    ),
-    "no sweeps": (
-        of_map(options={"max_sweeps": 0}),
-        "fits.map-bjmd: max_sweeps is 0; it must be a whole number of at",
-    ),
-    "no scale": (
-        of_map(options={"lambda_": 0}),
-        "fits.map-bjmd: lambda_ is 0; it must be a finite number greater",
-    ),
-    "a scale too large": (
-        of_map(options={"lambda_": 1e300}),
-        r"map-bjmd: lambda_ is 1e\+300; it must be between",
-    ),
-    "an infinite tolerance": (
-        of_map(options={"tol": float("inf")}),
-        "fits.map-bjmd: tol is inf; it must be a finite",
-    ),
-    "alpha0 below 1": (
-        of_map(options={"alpha0": 0.5}),
-        "fits.map-bjmd: alpha0 is 0.5; every entry must be",
-    ),
-    "one alpha0 below 1": (
-        of_map(options={"alpha0": [2, 0.5]}),
-        r"fits.map-bjmd: alpha0 is \[2, 0.5\]; every entry",
-    ),
-    "a word for alpha0": (
-        of_cavi(alpha0="learn"),
-        "fits.cavi-bjmd: alpha0 is 'learn'; every entry must be",
-    ),
-    "a word for lambda": (
-        of_cavi(lambda_="learn"),
-        "fits.cavi-bjmd: lambda_ is 'learn'; it must be a finite number",
-    ),
     "a word for noise": (
         of_cavi(noise="features"),
         "fits.cavi-bjmd: noise is 'features'; it must be source, feature",

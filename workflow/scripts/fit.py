@@ -1,6 +1,6 @@
 """Run a chunk of the restarts of one fit on one data set."""
 
-from bjmd.inference import registry, restarts
+from bjmd.inference import restarts
 from bjmd.results import storage
 from bjmd_paper.frame import run_script
 from bjmd_paper.metric import auc_watch
@@ -31,9 +31,7 @@ def main(snakemake):
         n_restarts=last - first + 1,
         seed=seed + first,
         jobs=snakemake.threads,
-        watch=auc_watch(sources.labels)
-        if registry.get(job["method"]).cost == "gradients"
-        else None,
+        watch=auc_watch(sources.labels) if job["method"].startswith("advi") else None,
         **options,
     )
     storage.save_decompositions(snakemake.output[0], results)

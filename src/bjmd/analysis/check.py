@@ -114,7 +114,7 @@ def check(sources: Sources, result: Decomposition) -> list[Finding]:
 def require_checkable(method: str) -> None:
     """Refuse a method that does not fit this model."""
     if not registry.get(method).infers_bjmd:
-        able = ", ".join(known.name for known in registry.METHODS.values() if known.infers_bjmd)
+        able = registry.names_with("infers_bjmd")
         raise InputError(f"method {method!r} has no noise model to check; fit with one of {able}")
 
 

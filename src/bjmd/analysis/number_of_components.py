@@ -225,7 +225,7 @@ def _checked(
 ) -> list[int]:
     """ks in increasing order, if everything can be used."""
     if not registry.get(method).missing:
-        able = ", ".join(other.name for other in registry.METHODS.values() if other.missing)
+        able = registry.names_with("missing")
         raise InputError(
             f"method {method!r} cannot leave out the entries that select holds out; use one of {able}"
         )

@@ -44,6 +44,7 @@ from bjmd.inference import noise as noise_models
 from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.noise import Gammas, StudentT, Weighed
 from bjmd.inference.offsets import Offsets
+from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, learned_dirichlet
 from bjmd.numerics import dirichlet, moments
@@ -128,6 +129,19 @@ def fit(
         single=sources.is_single,
         course=course,
     )
+
+
+METHOD = Method(
+    "cavi-bjmd",
+    "VI-BJMD (closed form)",
+    fit,
+    objective="minus the ELBO",
+    infers_bjmd=True,
+    variational=True,
+    missing=True,
+    streams=True,
+)
+POOLED = replace(METHOD, name="cavi-catbjmd", label="VI-catBJMD (closed form)", concatenate=True)
 
 
 def _require_able(sources, factors):

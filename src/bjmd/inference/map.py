@@ -30,6 +30,7 @@ from bjmd.data.view import View, centre
 from bjmd.errors import InputError
 from bjmd.inference import loop
 from bjmd.inference.momentum import exponentials, logarithms
+from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
 from bjmd.numerics import simplex
@@ -105,6 +106,10 @@ def fit(
         single=sources.is_single,
         course=course,
     )
+
+
+METHOD = Method("map-bjmd", "MAP-BJMD", fit, infers_bjmd=True, missing=True, streams=True)
+POOLED = replace(METHOD, name="map-catbjmd", label="MAP-catBJMD", concatenate=True)
 
 
 @dataclass(frozen=True)

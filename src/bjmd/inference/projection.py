@@ -156,7 +156,7 @@ def _solved(result, matrix, source, noise, kind=None):
 def _known(result: Decomposition) -> FittedModel:
     """What the fit knows of the model; refused where it has none."""
     if result.model is None:
-        able = ", ".join(method.name for method in registry.METHODS.values() if method.infers_bjmd)
+        able = registry.names_with("infers_bjmd")
         raise InputError(
             f"method {result.method!r} has no way to place new samples; fit with one of {able}"
         )

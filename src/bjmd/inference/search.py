@@ -51,7 +51,7 @@ def run(
     method = registry.get(name)
     registry.check_options(name, options)
     as_printed = options.get("priors") == "paper" or options.get("prior") == "hierarchical"
-    if n_restarts < FEWEST or as_printed or not (method.infers_bjmd and method.cost == "sweeps"):
+    if n_restarts < FEWEST or as_printed or not method.takes("course"):
         return restarts.run(
             name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
         )

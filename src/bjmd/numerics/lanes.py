@@ -15,13 +15,35 @@ numba caches compiled code beside each file and renews it when that file changes
 part in another file changes: after editing this file, remove the __pycache__ folders.
 """
 
+import logging
+
 import numpy as np
 from numba import njit
+from numba.core import event
 from numba.extending import register_jitable
 
 LANES = 64
 SHIFT = 8
 _HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
+
+
+class _FirstCompilation(event.Listener):
+    """Says once that our code is being compiled, so that nobody wonders about the first fit."""
+
+    said = False
+
+    def on_start(self, event):
+        ours = event.data["dispatcher"].py_func.__module__.startswith("bjmd")
+        if ours and not self.said:
+            self.said = True
+            logging.getLogger(__name__).info("compiling; first run only, about 15 s")
+
+    def on_end(self, event):
+        pass
+
+
+first_compilation = _FirstCompilation()
+event.register("numba:compile", first_compilation)
 
 compiled = njit(cache=True, nogil=True, error_model="numpy")
 part = register_jitable(error_model="numpy")

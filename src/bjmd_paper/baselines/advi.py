@@ -20,6 +20,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.inference import loop
 from bjmd.inference.map import update_components
+from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
 from bjmd.results.decomposition import Decomposition, FittedModel
@@ -141,6 +143,17 @@ def fit(
             np.array([priors.dirichlet(n_components)] * len(sources)), np.array([a0, b0])
         ),
     )
+
+
+METHOD = Method(
+    "advi-bjmd",
+    "VI-BJMD (ADVI)",
+    fit,
+    objective="minus the ELBO",
+    infers_bjmd=True,
+    variational=True,
+)
+POOLED = replace(METHOD, name="advi-catbjmd", label="VI-catBJMD (ADVI)", concatenate=True)
 
 
 def build_model(sources, n_components, priors):

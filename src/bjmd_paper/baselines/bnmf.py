@@ -32,6 +32,7 @@ from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.inference import loop
+from bjmd.inference.registry import Method
 from bjmd.model import Priors, noise_terms, residual_sum_of_squares
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
@@ -75,6 +76,9 @@ def fit(
         chain.begin(joint_nmf.fit(sources, n_components, seed=seed, tol=START_TOLERANCE))
         return gibbs(chain, burn_in, n_draws)
     return loop.run(ConditionalModes(chain), tol=tol, max_sweeps=max_sweeps)
+
+
+METHOD = Method("bnmf", "BNMF", fit, concatenate=True, nonnegative=True)
 
 
 def gibbs(chain, burn_in, n_draws):

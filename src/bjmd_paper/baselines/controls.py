@@ -9,6 +9,7 @@ import numpy as np
 
 from bjmd.data.products import components_times_data
 from bjmd.data.sources import Sources
+from bjmd.inference.registry import Method
 from bjmd.model import residual_sum_of_squares
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.semi_nmf import least_squares_components
@@ -32,3 +33,8 @@ def fit(sources: Sources, n_components: int, *, seed: int) -> Decomposition:
         converged=True,
         reason="drawn at random, not fitted",
     )
+
+
+METHOD = Method(
+    "random", "Random H", fit, objective="squared error", concatenate=True, streams=True
+)

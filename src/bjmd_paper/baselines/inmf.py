@@ -20,6 +20,7 @@ from bjmd.checks import positive_number
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
+from bjmd.inference.registry import Method
 from bjmd.model import residual_sum_of_squares
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import semi_nmf
@@ -49,6 +50,9 @@ def fit(
         patience=PATIENCE,
         momentum_from=1,
     )
+
+
+METHOD = Method("inmf", "iNMF", fit, objective="penalised squared error", nonnegative=True)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.inference.registry import Method
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
 
@@ -41,6 +42,9 @@ def fit(
     blocks = sources.split(result.memberships[0])
     result.memberships = [block / root for block, root in zip(blocks, roots, strict=True)]
     return result
+
+
+METHOD = Method("intnmf", "intNMF", fit, objective="weighted squared error", nonnegative=True)
 
 
 def _weights(given, sources):

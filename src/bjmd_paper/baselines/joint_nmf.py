@@ -12,6 +12,7 @@ import numpy as np
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
+from bjmd.inference.registry import Method
 from bjmd.model import residual_sum_of_squares
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.factor_updates import improve_factor
@@ -46,6 +47,9 @@ def fit(
         patience=PATIENCE,
         momentum_from=1,
     )
+
+
+METHOD = Method("jnmf", "jNMF", fit, objective="squared error", concatenate=True, nonnegative=True)
 
 
 class JointNMF(SemiNMF):

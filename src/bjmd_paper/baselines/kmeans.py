@@ -10,6 +10,7 @@ import numpy as np
 
 from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
+from bjmd.inference.registry import Method
 from bjmd.results.decomposition import Decomposition
 
 
@@ -46,6 +47,9 @@ def fit(
         objective=float(model.inertia_),
         trace=np.array([model.inertia_]),
     )
+
+
+METHOD = Method("kmeans", "K-means", fit, objective="squared error", concatenate=True)
 
 
 def memberships(labels, n_components):

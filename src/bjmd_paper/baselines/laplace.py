@@ -26,6 +26,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.inference import loop
 from bjmd.inference.momentum import exponentials, logarithms
+from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, residual_sum_of_squares
 from bjmd.numerics import laplace, simplex
@@ -81,6 +82,10 @@ def fit(
     }
     result.history = watched | {"undone": np.array(course.undone)}
     return result
+
+
+JMD = Method("jmd", "JMD", fit, objective="minus the approximate ELBO", streams=True)
+GLAD = replace(JMD, name="glad", label="GLAD", concatenate=True)
 
 
 @dataclass(frozen=True)

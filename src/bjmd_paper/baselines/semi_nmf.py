@@ -19,6 +19,7 @@ import numpy as np
 from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
+from bjmd.inference.registry import Method
 from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.lanes import compiled
 from bjmd.results.decomposition import Decomposition
@@ -55,6 +56,9 @@ def fit(
         patience=PATIENCE,
         momentum_from=MOMENTUM_FROM,
     )
+
+
+METHOD = Method("semi-nmf", "Semi-NMF", fit, objective="squared error", concatenate=True)
 
 
 @dataclass(frozen=True)

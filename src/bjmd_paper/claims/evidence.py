@@ -9,44 +9,17 @@ import pandas as pd
 
 from bjmd_paper import tables
 from bjmd_paper.claims import statistics
-from bjmd_paper.claims.rules import Margins, Missing
-from bjmd_paper.claims.statistics import Effect, points, times
 from bjmd_paper.datasets import catalogue
+from bjmd_paper.datasets.synthetic import SCALES
 
-TABLE_SIGMA3 = 4.0
-"""The noise of source 3 in the paper's tables."""
 FEWEST_RESTARTS = 3
 """Below this, resampling the restarts says nothing."""
-PAIRS = {
-    "JMD": ("jmd", "glad"),
-    "VI": ("cavi-bjmd", "cavi-catbjmd"),
-    "MAP": ("map-bjmd", "map-catbjmd"),
-    "MAP as printed": ("map-bjmd-printed", "map-catbjmd-printed"),
-}
-"""Methods that know the noise of each source, and their blind versions."""
-ROWS = {
-    "map-bjmd": "MAP-BJMD",
-    "map-bjmd-printed": "MAP-BJMD",
-    "map-bjmd-held": "MAP-BJMD",
-    "map-catbjmd": "MAP-catBJMD",
-    "map-catbjmd-printed": "MAP-catBJMD",
-    "cavi-bjmd": "VI-BJMD",
-    "cavi-catbjmd": "VI-catBJMD",
-    "advi-bjmd": "VI-BJMD",
-    "advi-catbjmd": "VI-catBJMD",
-    "jmd": "JMD",
-    "glad": "GLAD",
-    "kmeans": "K-means",
-    "jnmf": "Joint-NMF",
-    "semi-nmf": "Semi-NMF",
-    "bnmf": "BNMF",
-}
-"""A fit -> the row of the paper's tables that it stands for."""
-MODES = ("map-bjmd", "map-bjmd-printed", "map-bjmd-held")
-COMPETITORS = ("kmeans", "jnmf", "semi-nmf", "bnmf")
-"""Those of the paper."""
-MORE_COMPETITORS = (*COMPETITORS, "intnmf", "jmd", "glad", "map-catbjmd", "cavi-catbjmd")
-"""With those that we add."""
+FEWEST_LEVELS = 4
+"""Below this number of sigma3, draws are not a sweep."""
+
+
+class Missing(Exception):
+    """What a claim needs and the run did not make."""
 
 
 @dataclass(frozen=True)
@@ -57,88 +30,32 @@ class Resampled:
     samples: np.ndarray
     names: tuple[str, ...]
     chosen: np.ndarray
-    """The same of every chosen run."""
+    """The number of every chosen run."""
 
     def mean(self):
-        """The mean over the sources, as if it were one."""
-        return Resampled(
-            self.point.mean(keepdims=True),
-            self.samples.mean(axis=1, keepdims=True),
-            ("",),
-            self.chosen,
-        )
-
-
-def best_of(several):
-    """The largest in each source, chosen again in every resample, so that chance helps the others
-    and not us.
-    """
-    return _picked(np.max, several)
-
-
-def worst_of(several):
-    return _picked(np.min, several)
-
-
-def _picked(extreme, several):
-    point, samples = (
-        extreme([getattr(one, name) for one in several], axis=0) for name in ("point", "samples")
-    )
-    return Resampled(point, samples, several[0].names, several[0].chosen)
-
-
-def restart_effects(label, function, *resampled, printed=None, form=points):
-    """An effect for every source: a function of numbers over restarts."""
-    names = resampled[0].names
-    values = function(*(one.samples for one in resampled))
-    point = function(*(one.point for one in resampled))
-    return [
-        Effect(
-            f"{label} {name}".strip(),
-            values[:, c],
-            None if printed is None else float(printed[c]),
-            form,
-            "restarts",
-            point[c],
-        )
-        for c, name in enumerate(names)
-    ]
-
-
-def found(cells):
-    """Effects of all cells that the run has, and what it lacks; `cells` are functions, each of
-    which may be missing.
-    """
-    effects = []
-    lacking = []
-    for cell in cells:
-        try:
-            effects += cell()
-        except Missing as error:
-            lacking.append(str(error))
-    if not effects:
-        raise Missing(", ".join(dict.fromkeys(lacking)) or "any data that this is about")
-    return effects, f"not made in this run: {', '.join(dict.fromkeys(lacking))}" if lacking else ""
+        """The mean over the sources, as if it were one source."""
+        samples = self.samples.mean(axis=1, keepdims=True)
+        return Resampled(self.point.mean(keepdims=True), samples, ("",), self.chosen)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Restarts by family, draws of the synthetic data, traces of ADVI, the feature test, and the
-    printed numbers.
-    """
+    """Everything that a run measured, the paper's row of every fit, and the printed numbers."""
 
+    rows: dict[str, str]
+    """A fit -> the row of the paper's tables that it stands for."""
+    sigma3: float
+    """The noise of source 3 in the tables."""
     runs: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Restarts by family of data."""
     draws: pd.DataFrame = field(default_factory=pd.DataFrame)
     advi: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Traces of ADVI."""
     features: pd.DataFrame = field(default_factory=pd.DataFrame)
     feature_auc: pd.DataFrame = field(default_factory=pd.DataFrame)
     printed: pd.DataFrame = field(default_factory=tables.printed)
     _kept: dict = field(default_factory=dict, init=False, repr=False)
     """What many claims ask for, computed once."""
-
-    @cached_property
-    def margins(self):
-        return Margins(self.printed)
 
     # the paper's numbers
 
@@ -153,17 +70,51 @@ class Evidence:
 
     def print_of(self, family, fit, column="auc"):
         """The printed numbers by source, or None."""
-        return self._prints.get((family, ROWS.get(fit), column))
+        return self._prints.get((family, self.rows.get(fit), column))
 
-    def print_gap(self, family, one, other, column="auc"):
-        """The printed difference of two fits by source, or None; of times, the difference of the
-        logarithms.
+    @cached_property
+    def margins(self):
+        """What the paper calls the same, from its own tables."""
+        auc = self.printed.pivot(index=["data", "source"], columns="row", values="auc")
+        noise = self.printed.pivot(index=["data", "source"], columns="row", values="noise")
+        seconds = self.printed[self.printed["data"] == "yale-b"].groupby("row")["seconds"].first()
+        not_bayesian = ["K-means", "Joint-NMF", "Semi-NMF"]
+        real = auc.drop(index=["small", "large"], level="data")
+        best = real[[*not_bayesian, "BNMF"]].max(axis=1)
+        return {
+            # MAP and VI on the small data: their largest gap
+            "about the same": (auc["VI-BJMD"] - auc["MAP-BJMD"])["small"].abs().max(),
+            # the largest deficit of MAP or VI to a competitor in a source of real data
+            "similar": max((best - real[row]).max() for row in ("MAP-BJMD", "VI-BJMD")),
+            # the largest gap in per cent between the noise levels of VI and MAP
+            "noise": 100 * (noise["VI-BJMD"] / noise["MAP-BJMD"] - 1).abs().max(),
+            # the log of the ratio of times of MAP and the slowest method that is not Bayesian
+            "comparable time": np.log(seconds["MAP-BJMD"] / seconds[not_bayesian].max()),
+        }
+
+    def printed_gap(self, combine, ours, theirs, columns, sources):
+        """The least of ours against the most of theirs in the paper's tables, or None.
+
+        Both are lists of (family, fit).  The result is by source, or for the mean over sources.
         """
-        first = self.print_of(family, one, column)
-        second = self.print_of(family, other, column)
-        if first is None or second is None:
-            return None
-        return np.log(first / second) if column == "seconds" else first - second
+        sides = []
+        for extreme, cells, column in zip((np.min, np.max), (ours, theirs), columns, strict=True):
+            prints = [self.print_of(name, fit, column) for name, fit in cells]
+            if any(one is None for one in prints):
+                return None
+            if sources == "mean":
+                prints = [one.mean(keepdims=True) for one in prints]
+            sides.append(extreme(prints, axis=0))
+        one, other = (
+            [(family, self.rows[fit]) for family, fit in cells] for cells in (ours, theirs)
+        )
+        return None if one == other else combine(*sides)  # one row of the paper against itself
+
+    def families(self, data):
+        """The names of some data; "real" means all real data of the run, filtered ones too."""
+        if data == "real":
+            return [name for name in self.runs if catalogue.family(name).kind != "synthetic"]
+        return [data] if isinstance(data, str) else data
 
     # draws of the synthetic data
 
@@ -171,69 +122,50 @@ class Evidence:
     def _draws(self):
         return dict(list(self.draws.groupby(["scale", "fit"]))) if len(self.draws) else {}
 
-    def curves(self, scale, fit, column="auc"):
+    def drawn(self, scale, fit, column="auc"):
         """A row for each draw, a column for each sigma3 and source."""
         key = "draws", scale, fit, column
         if key not in self._kept:
-            self._kept[key] = self._curves(scale, fit, column)
+            self._kept[key] = self._pivoted(scale, fit, column)
         return self._kept[key]
 
-    def _curves(self, scale, fit, column):
+    def _pivoted(self, scale, fit, column):
         if (scale, fit) not in self._draws:
             raise Missing(f"draws of {fit} on the {scale} data")
-        wide = self._draws[scale, fit].pivot(
-            index="draw", columns=["sigma3", "source"], values=column
-        )
+        table = self._draws[scale, fit]
+        wide = table.pivot(index="draw", columns=["sigma3", "source"], values=column)
         wide = wide.dropna().sort_index(axis=1)
         if len(wide) < 2:
             raise Missing(f"two draws of {fit} on the {scale} data")
+        if column == "objective":
+            wide = wide / (3 * SCALES[scale].n_features * SCALES[scale].samples_per_source)
         return wide.set_axis([f"{scale} {draw}" for draw in wide.index])
 
-    def sweep(self, scale, fit, column="auc", source=None):
-        """A row for each draw and a column for each sigma3, of one source or of their mean."""
-        wide = self.curves(scale, fit, column)
-        if wide.columns.get_level_values("sigma3").nunique() < 4:
-            raise Missing(f"a sweep over sigma3 of {fit} on the {scale} data")
-        return (
-            wide.T.groupby(level="sigma3").mean().T
-            if source is None
-            else wide.xs(source, axis=1, level="source")
-        )
-
     def at_table(self, scale, fit, column="auc"):
-        """A row for each draw and a column for each source, at the sigma3 of the paper's tables."""
-        wide = self.curves(scale, fit, column)
-        if TABLE_SIGMA3 not in wide.columns.get_level_values("sigma3"):
-            raise Missing(f"sigma3 = {TABLE_SIGMA3:g} of {fit} on the {scale} data")
-        return wide[TABLE_SIGMA3]
+        """A row for each draw and a column for each source, at the sigma3 of the tables."""
+        wide = self.drawn(scale, fit, column)
+        if self.sigma3 not in wide.columns.get_level_values("sigma3"):
+            raise Missing(f"sigma3 = {self.sigma3:g} of {fit} on the {scale} data")
+        return wide[self.sigma3]
 
-    def gaps(self, scale, one, other, label="", column="auc"):
-        """One fit over another in each source, draw by draw, at the sigma3 of the tables."""
-        gap = (self.at_table(scale, one, column) - self.at_table(scale, other, column)).dropna()
-        printed = self.print_gap(scale, one, other)
-        return [
-            Effect(
-                f"{label} source {c}".strip(),
-                gap[c],
-                None if printed is None else float(printed[i]),
-            )
-            for i, c in enumerate(gap.columns)
-        ]
+    def sweep(self, scale, fit, column="auc", source="mean"):
+        """A row for each draw and a column for each sigma3, of one source or of their mean."""
+        wide = self.drawn(scale, fit, column)
+        if wide.columns.get_level_values("sigma3").nunique() < FEWEST_LEVELS:
+            raise Missing(f"a sweep over sigma3 of {fit} on the {scale} data")
+        if source == "mean":
+            return wide.T.groupby(level="sigma3").mean().T
+        return wide.xs(source, axis=1, level="source")
 
-    def time_ratios(self, scale, slow, fast):
-        """The logarithm of the ratio of times, draw by draw, at the sigma3 of the tables."""
-        ratio = np.log(
-            self.at_table(scale, slow, "seconds")[1] / self.at_table(scale, fast, "seconds")[1]
-        ).dropna()
-        printed = self.print_gap(scale, slow, fast, "seconds")
-        label = f"{slow} / {fast} on {scale}"
-        return [Effect(label, ratio, None if printed is None else float(printed[0]), times)]
+    def curve(self, scale, fit, column, source, *, whole):
+        """The sweep, or of it only the sigma3 of the tables."""
+        if whole:
+            return self.sweep(scale, fit, column, source)
+        table = self.at_table(scale, fit, column)
+        values = table.mean(axis=1) if source == "mean" else table[source]
+        return values.to_frame(self.sigma3)
 
     # restarts on one data set
-
-    def real_families(self):
-        """All real data of the run, filtered ones too."""
-        return [name for name in self.runs if catalogue.family(name).kind != "synthetic"]
 
     def fit_runs(self, family, fit):
         table = self.runs.get(family)
@@ -241,16 +173,22 @@ class Evidence:
             raise Missing(f"{fit} on {family}")
         return table[table["fit"] == fit]
 
-    def restarts(self, family, fit, column="auc"):
-        """The mean of a column over the best restarts in each source, and its resamples over the
-        restarts.
+    def restarts(self, family, fit, column):
+        """The mean of a column over the best restarts, by source, and its resamples.
+
+        "auc" and "matched" are those of the memberships as they are or scaled to sum to one,
+        whichever is better in the mean.
         """
-        key = family, fit, column
-        if key not in self._kept:
-            self._kept[key] = self._resampled(*key)
-        return self._kept[key]
+        if column in ("auc", "matched"):
+            raw = self._resampled(family, fit, column)
+            scaled = self._resampled(family, fit, f"{column}_scaled")
+            return scaled if scaled.point.mean() > raw.point.mean() else raw
+        return self._resampled(family, fit, column)
 
     def _resampled(self, family, fit, column):
+        key = family, fit, column
+        if key in self._kept:
+            return self._kept[key]
         table = self.fit_runs(family, fit)
         wide = table.pivot(index="seed", columns="source", values=column)
         if len(wide) < FEWEST_RESTARTS:
@@ -259,42 +197,30 @@ class Evidence:
         seed = [statistics.SEED, zlib.crc32(f"{family} {fit}".encode())]
         chosen = wide[first["chosen"].astype(bool)].to_numpy()
         samples = statistics.resample_best(first["objective"], wide, len(chosen), seed)
-        names = tuple(
-            table.drop_duplicates("source").sort_values("source")["source_name"].astype(str)
-        )
-        return Resampled(chosen.mean(axis=0), samples, names, chosen)
+        names = table.drop_duplicates("source").sort_values("source")["source_name"].astype(str)
+        self._kept[key] = Resampled(chosen.mean(axis=0), samples, tuple(names), chosen)
+        return self._kept[key]
 
-    def score(self, family, fit, *, matched=False):
-        """AUC of the memberships as they are or scaled to sum to one, whichever is better in the
-        mean.
+    def extreme(self, extreme, family, fits, column, sources):
+        """The least (np.min) or the most (np.max) of some fits, and the fit that has it.
+
+        It is chosen again in every resample, so that chance helps the others and not us.  Only the
+        fits that the run has are compared for the most; for the least all are needed.
         """
-        name = "matched" if matched else "auc"
-        raw, scaled = (self.restarts(family, fit, name + end) for end in ("", "_scaled"))
-        return scaled if scaled.point.mean() > raw.point.mean() else raw
-
-    def best_competitor(self, family, names=COMPETITORS, *, matched=False, by_source=False):
-        """The best score of the others, and the name of the one that is best in the mean."""
         scores = {}
-        for name in names:
+        for fit in fits:
             try:
-                scores[name] = self.score(family, name, matched=matched)
+                scores[fit] = self.restarts(family, fit, column)
             except Missing:
-                continue
+                if extreme is np.min or len(fits) == 1:
+                    raise
         if not scores:
             raise Missing(f"competitors on {family}")
-        best = max(scores, key=lambda name: scores[name].point.mean())
-        return best, best_of([one if by_source else one.mean() for one in scores.values()])
-
-    def run_time_ratio(self, family, slow, fast):
-        """The logarithm of the ratio of times over the best restarts."""
-        printed = self.print_gap(family, slow, fast, "seconds")
-        return restart_effects(
-            f"{slow} / {fast} on {family}",
-            lambda a, b: np.log(a / b),
-            *(self.restarts(family, fit, "seconds").mean() for fit in (slow, fast)),
-            printed=None if printed is None else printed[:1],
-            form=times,
-        )
+        name = max(scores, key=lambda fit: scores[fit].point.mean())
+        several = [one.mean() if sources == "mean" else one for one in scores.values()]
+        point = extreme([one.point for one in several], axis=0)
+        samples = extreme([one.samples for one in several], axis=0)
+        return name, Resampled(point, samples, several[0].names, several[0].chosen)
 
     # traces of ADVI
 
@@ -302,6 +228,5 @@ class Evidence:
         """The trace of every draw, with rows in the order of the iterations."""
         if self.advi.empty or self.advi["draw"].nunique() < 2:
             raise Missing("traces of ADVI on two draws")
-        return {
-            f"small {draw}": one.sort_values("iteration") for draw, one in self.advi.groupby("draw")
-        }
+        groups = self.advi.groupby("draw")
+        return {f"small {draw}": trace.sort_values("iteration") for draw, trace in groups}

@@ -1,3 +1,1 @@
-"""The data: real/ has a file for every real data set, synthetic.py draws the paper's synthetic
-data.
-"""
+"""The data: real/ has a folder for every real data set, synthetic.py draws the paper's data."""

@@ -1,20 +1,21 @@
-"""What is known about the data sets, each of which says it in its own file.
+"""What is known about the data sets.
 
-A real data set is a module in `real/`, a file or a folder, that defines DATASET, an instance of the
-class `Dataset` below.  The catalogue finds it there; the command, the config, the tables, the card
-and the report ask the catalogue.
+A real data set is a folder in `real/`.  Its `dataset.toml` has the fields of the class `Dataset`
+below, and its `__init__.py` has a function `read(folder)` that turns the files in a folder into
+`Sources`, and perhaps a function `draw(sources, title)` that returns a matplotlib figure.  The
+command, the config, the tables, the card and the report find it through this catalogue.
 """
 
 import difflib
 import importlib
-import pkgutil
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from bjmd.errors import InputError
+
+REAL = Path(__file__).parent / "real"
 
 
 @dataclass(frozen=True)
@@ -22,24 +23,23 @@ class Member:
     """A file that a data set needs, known by its content."""
 
     names: tuple[str, ...]
-    """What it is called, without folders; several where releases differ.  A pattern stands for many
-    files.
+    """Its file name without folders; several if releases differ.  A pattern stands for many files.
     """
     most_bytes: int
-    """The largest known size; more is never unpacked."""
+    """The largest known size; a larger file is never unpacked."""
     sha256: tuple[str, ...] = ()
-    """Of every known version."""
+    """The hash of every known version."""
     git_blob: tuple[str, ...] = ()
-    """Of versions of which only the object id in a git repository was published."""
+    """Object ids of versions that are known only from a git repository."""
+    number: int = 1
+    """For a pattern: how many files match it."""
     list_sha256: str = ""
-    """For a pattern: of the text that `sha256sum` prints for all matching files, sorted by name."""
+    """For a pattern: the hash of what `sha256sum` prints for all matching files, sorted by name."""
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of the paper's tables: AUC (in percent) and noise sd in each source, and the seconds of
-    one run.
-    """
+    """A row of the paper's tables: AUC in percent and noise sd by source, and seconds a run."""
 
     auc: tuple[float, ...]
     seconds: float
@@ -73,29 +73,20 @@ class Dataset:
     page: str
     terms: str
     citation: str
-    sources: Callable
-    """The reader: turns a folder that holds the members into Sources."""
     n_classes: int
     folder: str
-    """Where its files are in a mirror and in the cache."""
+    """The folder of its files in a mirror and in the cache."""
     members: tuple[Member, ...]
+    module: str
+    """The module with the functions `read` and `draw`; the catalogue fills it in."""
     addresses: tuple[str, ...] = ()
-    """Of the archive, in order of preference; none if it must be fetched by hand."""
+    """Addresses of the archive, the best first; none if it must be downloaded by hand."""
     archive: str = ""
-    """The archive's file name."""
-    most_bytes: int = 0
-    """A download that grows beyond this is not the archive."""
-    sha256: tuple[str, ...] = ()
-    """Of the archive, where published; an archive is good too if all members are."""
-    draw: Callable | None = None
-    """A picture of the prepared data: sources and title -> matplotlib figure."""
+    """The archive's file name, a .zip or a .tar.gz."""
     nonnegative: str = "as-is"
-    """How it is made non-negative for the methods that need that: "clip", "shift", or "as-is" if it
-    is so already.
-    """
+    """How it is made non-negative for methods that need that: "clip", "shift", or "as-is"."""
     feature_test: bool = False
-    """Whether it is also run with only the features that pass the feature test, as <name>-filtered.
-    """
+    """Whether it is also run with only the features that pass the test, as <name>-filtered."""
     filtered: bool = False
     """Whether this is the data set after the feature test."""
     paper: Paper | None = None
@@ -106,8 +97,13 @@ class Dataset:
 
     @property
     def n_components(self):
-        """As many as there are classes, like the paper."""
+        """As many as there are classes, as in the paper."""
         return self.n_classes
+
+    @property
+    def most_bytes(self):
+        """The size of all its files."""
+        return sum(member.number * member.most_bytes for member in self.members)
 
     @property
     def printed(self):
@@ -116,57 +112,82 @@ class Dataset:
             return {}
         return self.paper.printed_filtered if self.filtered else self.paper.printed
 
+    def read(self, folder):
+        """The sources from a folder that holds the members."""
+        return importlib.import_module(self.module).read(folder)
 
-def described_beside(file, **functions):
-    """The data set that the file dataset.toml in the folder of `file` describes, with its reader
-    and its picture.
-    """
-    fields = tomllib.loads((Path(file).parent / "dataset.toml").read_text(encoding="utf-8"))
-    members = tuple(Member(**_frozen(member)) for member in fields.pop("members"))
-    paper = fields.pop("paper")
-    for rows in ("printed", "printed_filtered"):
-        paper[rows] = printed_rows(paper.get(rows, {}))
-    return Dataset(**_frozen(fields), members=members, paper=Paper(**paper), **functions)
+    @property
+    def draw(self):
+        """The function that draws the prepared data, or None."""
+        return getattr(importlib.import_module(self.module), "draw", None)
 
 
-def printed_rows(rows):
-    """Rows of the paper's tables as they stand in a TOML file."""
+@dataclass(frozen=True)
+class Scale:
+    """The constants of one size of the synthetic data, named as in the paper."""
+
+    title: str
+    a: float
+    n_components: int
+    L: int
+    coh: int
+    samples_per_source: int
+    p: float
+    printed: dict[str, Printed]
+    """The paper's numbers, by row of its table."""
+
+    kind = "synthetic"
+    nonnegative = "clip"
+
+    @property
+    def n_features(self):
+        return self.L + (self.n_components - 2) * (self.L - self.coh)
+
+
+def _read_toml(path):
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _printed(rows):
     return {row: Printed(**_frozen(numbers)) for row, numbers in rows.items()}
 
 
 def _frozen(fields):
+    """The fields with tuples in place of lists."""
     return {
         key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
     }
 
 
+SCALES = {
+    name: Scale(**{**fields, "printed": _printed(fields["printed"])})
+    for name, fields in _read_toml(Path(__file__).with_name("synthetic.toml")).items()
+}
+"""The paper's two sizes of synthetic data, "small" and "large"."""
+
+
 def names():
     """The names of all real data sets."""
-    return list(_table())
+    return list(_real())
 
 
 def get(name):
     """The entry of one real data set."""
-    return _known(name, _table(), "data set")
+    return _known(name, _real(), "data set")
 
 
 def families():
-    """Name -> entry of everything that can be fitted: the synthetic scales, the real data sets, and
-    those filtered.
-    """
-    from bjmd_paper.datasets.synthetic import SCALES
-
-    filtered = map(_filtered, _table().values())
-    return {**SCALES, **_table(), **{entry.name: entry for entry in filtered}}
-
-
-def _filtered(entry):
-    return replace(
-        entry,
-        name=f"{entry.name}-filtered",
-        title=f"{entry.title}, after the feature test",
-        filtered=True,
-    )
+    """Everything that can be fitted, by name: synthetic scales, real data sets, filtered ones."""
+    filtered = [
+        replace(
+            entry,
+            name=f"{entry.name}-filtered",
+            title=f"{entry.title}, after the feature test",
+            filtered=True,
+        )
+        for entry in _real().values()
+    ]
+    return {**SCALES, **_real(), **{entry.name: entry for entry in filtered}}
 
 
 def family(name):
@@ -174,18 +195,26 @@ def family(name):
     return _known(name, families(), "data")
 
 
-def _known(name, table, what):
-    if name not in table:
-        close = difflib.get_close_matches(str(name), table, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(table)}"
-        raise InputError(f"there is no {what} {name!r}; {hint}")
-    return table[name]
-
-
 @cache
-def _table():
-    from bjmd_paper.datasets import real
-
-    modules = (f"{real.__name__}.{found.name}" for found in pkgutil.iter_modules(real.__path__))
-    entries = (importlib.import_module(module).DATASET for module in modules)
+def _real():
+    entries = map(_dataset, REAL.glob("*/dataset.toml"))
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+
+
+def _dataset(path):
+    fields = _read_toml(path)
+    fields["members"] = tuple(Member(**_frozen(member)) for member in fields["members"])
+    if "paper" in fields:
+        paper = fields["paper"]
+        for rows in ("printed", "printed_filtered"):
+            paper[rows] = _printed(paper.get(rows, {}))
+        fields["paper"] = Paper(**paper)
+    return Dataset(**_frozen(fields), module=f"bjmd_paper.datasets.real.{path.parent.name}")
+
+
+def _known(name, entries, what):
+    if name not in entries:
+        close = difflib.get_close_matches(str(name), entries, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(entries)}"
+        raise InputError(f"there is no {what} {name!r}; {hint}")
+    return entries[name]

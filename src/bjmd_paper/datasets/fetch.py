@@ -1,203 +1,227 @@
-"""Get the files of a data set: from a mirror directory, from the cache, or from the network; always
-verified.
+"""Find the files of a data set in a mirror, in the cache or on the network, and verify them.
 
-A mirror and the cache have the same layout: <root>/<folder of the data set>/<archive, or the files
-themselves>.  So a cache that was filled on one machine is a mirror for another one without network.
+A mirror and the cache have the same layout: <root>/<folder of the data set>/<the archive, or its
+files>.  So a cache that was filled on one machine is a mirror for a machine without network.
+
+Only listed files are taken out of an archive, without their folders and within their known sizes,
+so that no archive can write anywhere else; and their content must be known.
 """
 
+import fnmatch
 import hashlib
 import logging
 import os
+import shutil
 import sys
-import tempfile
-import time
-from pathlib import Path
-
-import pooch
-import requests
-from tqdm import tqdm
+import tarfile
+import zipfile
+import zlib
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 
 from bjmd.errors import InputError
-from bjmd_paper.datasets import catalogue, unpack
+from bjmd_paper.datasets import catalogue
 
 log = logging.getLogger(__name__)
 
-WAITS = (1, 4, 16)
-"""Seconds before each new attempt at one address."""
-TIMEOUT = (10, 60)
+TIMEOUT = 30
 """Seconds to wait for a connection, and for the next bytes."""
-_WORTH_RETRYING = {408, 425, 429, 500, 502, 503, 504}
-_CHUNK = 2**16
+RETRIES = 2
+"""How often a failed download is tried again."""
 
 
-def fetch(name, *, mirror=None, cache=None):
-    """The path of the verified archive, or of the folder with the files, of one data set.
+def fetch_and_read(name, folder, *, mirror=None, cache=None):
+    """A real data set as sources; an archive is unpacked for a moment within `folder`.
 
-    The mirror (default: the environment variable BJMD_DATA) is looked at first, then the cache
+    The mirror (default: the environment variable BJMD_DATA) is searched first, then the cache
     (default: the user's cache directory), then the addresses of the catalogue.
     """
     dataset = catalogue.get(name)
-    mirror, cache = _roots(mirror, cache)
+    unpacked = Path(folder) / f".unpacked-{name}"
+    shutil.rmtree(unpacked, ignore_errors=True)  # left behind if an earlier run was killed
+    unpacked.mkdir(parents=True)
+    try:
+        return dataset.read(_verified_files(dataset, unpacked, *_roots(mirror, cache)))
+    finally:
+        shutil.rmtree(unpacked)
+
+
+def at_hand(name, *, mirror=None, cache=None):
+    """Whether the mirror or the cache has the files of a data set; nothing is verified."""
+    return any(root and _find(Path(root), catalogue.get(name)) for root in _roots(mirror, cache))
+
+
+def _roots(mirror, cache):
+    import pooch
+
+    return mirror or os.environ.get("BJMD_DATA"), Path(cache or pooch.os_cache("bjmd"))
+
+
+def _find(root, dataset):
+    """The archive, or a folder with all members, or None."""
+    folder = root / dataset.folder
+    for archive in (folder / dataset.archive, root / dataset.archive):
+        if archive.is_file():
+            return archive
+    complete = all(
+        any(next(folder.glob(name), None) for name in member.names) for member in dataset.members
+    )
+    return folder if complete else None
+
+
+def _verified_files(dataset, unpacked, mirror, cache):
+    """A folder with the verified files: where they were found, or `unpacked`."""
     if mirror:
         if not Path(mirror).is_dir():
             raise InputError(
-                f"the mirror {mirror} is not a folder; check its path (in the config or in BJMD_DATA)"
+                f"the mirror {mirror} is not a folder; check its path in the config or in BJMD_DATA"
             )
         if found := _find(Path(mirror), dataset):
-            unpack.verify(found, dataset)
-            return found
+            return _verified(found, dataset, unpacked)
     if found := _find(cache, dataset):
         try:
-            unpack.verify(found, dataset)
-            return found
+            return _verified(found, dataset, unpacked)
         except InputError as error:
             if not dataset.addresses or found.is_dir():
                 raise
             log.warning("%s; it is downloaded again", error)
             found.unlink()
-    return _download(dataset, cache / dataset.folder)
+    return _download(dataset, cache / dataset.folder, unpacked)
 
 
-def fetch_and_read(name, folder, *, mirror=None, cache=None):
-    """The prepared data set; its files are unpacked for a moment in a new folder within `folder`."""
-    archive = fetch(name, mirror=mirror, cache=cache)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacked-") as temporary:
-        unpack.extract(archive, catalogue.get(name), Path(temporary) / "files")
-        return catalogue.get(name).sources(Path(temporary) / "files")
+def _download(dataset, folder, unpacked):
+    """Try one address after the other; only a verified archive stays in the cache."""
+    import pooch
+    import requests
 
-
-def at_hand(name, *, mirror=None, cache=None):
-    """Whether the mirror or the cache has the files of a data set; nothing is downloaded or
-    verified.
-    """
-    return any(root and _find(Path(root), catalogue.get(name)) for root in _roots(mirror, cache))
-
-
-def _roots(mirror, cache):
-    return mirror or os.environ.get("BJMD_DATA"), Path(cache or pooch.os_cache("bjmd"))
-
-
-def _find(root, dataset):
-    """Where the archive is, or a folder with all members, or None."""
-    folder = root / dataset.folder
-    for archive in (folder / dataset.archive, root / dataset.archive):
-        if archive.is_file():
-            return archive
-    if all(
-        any(next(folder.glob(name), None) for name in member.names) for member in dataset.members
-    ):
-        return folder
-    return None
-
-
-def _download(dataset, folder):
-    """Try one address after the other."""
+    pooch.get_logger().setLevel("WARNING")
     problems = []
     for address in dataset.addresses:
+        registry = pooch.create(
+            path=folder,
+            base_url="",
+            registry={dataset.archive: None},
+            urls={dataset.archive: address},
+            retry_if_failed=RETRIES,
+        )
+        downloader = pooch.HTTPDownloader(
+            progressbar=sys.stderr.isatty(), chunk_size=2**16, timeout=TIMEOUT
+        )
         try:
-            return _download_from(address, dataset, folder)
-        except (requests.RequestException, InputError) as error:
-            problems.append(f"{address}: {_in_short(error)}")
-            log.info("%s", problems[-1])
+            archive = Path(registry.fetch(dataset.archive, downloader=downloader))
+            try:
+                files = _verified(archive, dataset, unpacked)
+            except InputError:
+                archive.unlink()
+                raise
+            archive.chmod(0o644)
+            return files
+        except requests.HTTPError as error:
+            problems.append(f"{address}: {error.response.status_code} {error.response.reason}")
+        except requests.Timeout:
+            problems.append(f"{address}: no answer in time")
+        except requests.RequestException:
+            problems.append(f"{address}: no connection")
+        except InputError as error:
+            problems.append(f"{address}: {error}")
     if problems:
         raise InputError(
-            f"{dataset.archive} could not be downloaded ({'; '.join(problems)}); fetch it by hand from "
-            f"{dataset.addresses[0]} (see {dataset.page}) and put it into {folder}"
+            f"{dataset.archive} could not be downloaded ({'; '.join(problems)}); download it by "
+            f"hand from {dataset.addresses[0]} (see {dataset.page}) and put it into {folder}"
         )
     raise InputError(
-        f"{dataset.name} cannot be downloaded by a program; fetch {dataset.members[0].names[0]} by hand from "
-        f"{dataset.page} and put it into {folder}"
+        f"{dataset.name} cannot be downloaded automatically; download "
+        f"{dataset.members[0].names[0]} by hand from {dataset.page} and put it into {folder}"
     )
 
 
-def _download_from(address, dataset, folder):
-    """Try one address again and again, with growing pauses; pooch moves what arrived and is
-    verified into the cache.
-    """
-    pooch.get_logger().setLevel("WARNING")  # it would print checksums that we know
-    for wait in (*WAITS, None):
-        try:
-            return Path(
-                pooch.retrieve(
-                    address,
-                    known_hash=None,
-                    fname=dataset.archive,
-                    path=folder,
-                    downloader=_Resuming(dataset),
+def _verified(found, dataset, unpacked):
+    """The folder with the files of an archive or of a folder, all of them known."""
+    folder = found
+    if not found.is_dir():
+        _unpack(found, dataset.members, unpacked)
+        folder = unpacked
+    for member in dataset.members:
+        paths = sorted({path for name in member.names for path in folder.glob(name)})
+        _verify(member, paths, found)
+    return folder
+
+
+def _unpack(archive, members, folder):
+    """Copy the wanted files of an archive into a folder."""
+    with _damage_as_a_sentence(archive):
+        for path, size, open_file in _entries(archive):
+            name = PurePosixPath(path).name
+            member = next((one for one in members if _matches(name, one)), None)
+            if member is None:
+                continue
+            if size > member.most_bytes:
+                raise InputError(
+                    f"{name} in {archive} has {size} bytes, more than the {member.most_bytes} that "
+                    "are known; it is not the expected archive"
                 )
-            )
-        except requests.RequestException as error:
-            if wait is None or (
-                error.response is not None and error.response.status_code not in _WORTH_RETRYING
-            ):
-                raise
-            log.info("%s: %s; trying again in %d s", address, _in_short(error), wait)
-            time.sleep(wait)
+            with open_file() as source, (folder / name).open("wb") as target:
+                shutil.copyfileobj(source, target)
 
 
-class _Resuming:
-    """A pooch downloader that continues where an earlier attempt, or an earlier run, was cut off."""
+def _matches(name, member):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in member.names)
 
-    def __init__(self, dataset):
-        self.dataset = dataset
 
-    def __call__(self, address, output_file, _pooch):
-        # One part per address, since the archives at two addresses may differ.
-        mark = hashlib.sha256(address.encode()).hexdigest()[:8]
-        part = Path(output_file).with_name(f"{self.dataset.archive}.{mark}.part")
-        resumed = self._receive(address, part)
-        try:
-            unpack.verify(part, self.dataset)
-        except InputError as error:
-            part.unlink()
-            if (
-                resumed
-            ):  # perhaps the file changed on the server in between: once more, from the beginning
-                raise requests.ConnectionError(str(error)) from None
-            raise
-        os.replace(part, output_file)
+def _entries(archive):
+    """Path, size and a function that opens it, for every file in an archive."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as content:
+            for entry in content.infolist():
+                if not entry.is_dir():
+                    yield entry.filename, entry.file_size, lambda entry=entry: content.open(entry)
+    else:
+        with tarfile.open(archive, "r|gz") as content:
+            for part in content:
+                if part.isreg():
+                    yield part.name, part.size, lambda part=part: content.extractfile(part)
 
-    def _receive(self, address, part):
-        """Append to the part what the server sends; True if that began in the middle."""
-        have = part.stat().st_size if part.exists() else 0
-        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-        with requests.get(address, headers=headers, stream=True, timeout=TIMEOUT) as response:
-            if have and response.status_code == requests.codes.requested_range_not_satisfiable:
-                return True  # nothing is left to send
-            response.raise_for_status()
-            if response.status_code != requests.codes.partial_content:
-                have = 0
-            rest = int(response.headers.get("Content-Length", 0))
-            bar = tqdm(
-                desc=self.dataset.archive,
-                initial=have,
-                total=have + rest if rest else None,
-                unit="B",
-                unit_scale=True,
-                disable=not sys.stderr.isatty(),
-            )
-            with part.open("ab" if have else "wb") as file, bar:
-                for chunk in response.iter_content(_CHUNK):
-                    file.write(chunk)
-                    bar.update(len(chunk))
-                    if file.tell() > self.dataset.most_bytes:
-                        break
-        if part.stat().st_size > self.dataset.most_bytes:
-            part.unlink()
+
+@contextmanager
+def _damage_as_a_sentence(archive):
+    try:
+        yield
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError) as error:
+        raise InputError(
+            f"{archive} is not a complete .zip or .tar.gz archive ({error}); download it again"
+        ) from None
+
+
+def _verify(member, paths, found):
+    """Every file of a member has known content, and none is missing."""
+    if not paths:
+        raise InputError(
+            f"{found} does not hold {' or '.join(member.names)}; it is not the expected archive"
+        )
+    if member.list_sha256:
+        listing = "".join(f"{_sha256(path)}  {path.name}\n" for path in paths)
+        if hashlib.sha256(listing.encode()).hexdigest() != member.list_sha256:
             raise InputError(
-                f"{address} sends more than {self.dataset.most_bytes} bytes; it is not {self.dataset.archive}"
+                f"{found} does not hold the {member.number} known files {member.names[0]}; some "
+                "are missing or differ"
             )
-        return have > 0
+        return
+    for path in paths:
+        sha256 = _sha256(path)
+        by_git = member.git_blob and _git_blob(path) in member.git_blob
+        if sha256 not in member.sha256 and not by_git:
+            raise InputError(
+                f"{path.name} in {found} is not a known version (its sha256 is {sha256}); "
+                "download it again"
+            )
 
 
-def _in_short(error):
-    """A few words for a sentence; the text of a requests error is long and repeats the address."""
-    if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"{error.response.status_code} {error.response.reason}"
-    if isinstance(error, requests.Timeout):
-        return "no answer in time"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the connection was cut off"
-    if isinstance(error, requests.ConnectionError):
-        return "no connection"
-    return str(error).removesuffix("; fetch it again")
+def _sha256(path):
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _git_blob(path):
+    content = path.read_bytes()
+    header = b"blob %d\0" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()

@@ -2,50 +2,14 @@
 of varying noise.
 """
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.results.decomposition import Decomposition
-from bjmd_paper.datasets.catalogue import Printed, printed_rows
-
-SIGMA3 = tuple(np.arange(1.5, 6.0, 0.5).tolist())
-"""The noise levels of source 3 in the paper's sweep."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The constants of one size of the data, named as in the paper."""
-
-    title: str
-    a: float
-    n_components: int
-    L: int
-    coh: int
-    samples_per_source: int
-    p: float
-    printed: dict[str, Printed]
-    """The paper's numbers, by row of its table."""
-
-    kind = "synthetic"
-    nonnegative = "clip"
-    """How the data are made non-negative for the methods that need that."""
-
-    @property
-    def n_features(self):
-        return self.L + (self.n_components - 2) * (self.L - self.coh)
-
-
-SCALES = {
-    name: Scale(**{**fields, "printed": printed_rows(fields["printed"])})
-    for name, fields in tomllib.loads(
-        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    ).items()
-}
+from bjmd_paper.datasets.catalogue import SCALES
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,11 @@ def made_up(content):
             page="http://example.org/made-up",
             terms="none",
             citation="none",
-            sources=None,
             n_classes=2,
             folder="made-up",
             archive="made-up.zip",
             addresses=addresses,
-            most_bytes=2_000_000,
+            module="bjmd_paper.datasets.real.made_up",
             members=members,
         )
         return Dataset(**fields | changes)

@@ -1,3 +1,1 @@
-"""The real data sets, a folder or a file each.  A module here that defines DATASET adds one; see
-docs/data.md.
-"""
+"""One folder for every real data set: its facts in dataset.toml, its functions in __init__.py."""

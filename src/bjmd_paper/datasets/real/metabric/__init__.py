@@ -1,16 +1,13 @@
-"""METABRIC: gene expression of breast tumours, grouped by cellularity, classes by PAM50 subtype;
-see docs/data.md.
+"""METABRIC: gene expression of breast tumours, grouped by cellularity, classes by PAM50 subtype.
 
-This is the whole study as cBioPortal distributes it: log2 intensities of all genes.  The text of
-690 MB is read twice, in pieces, so that memory holds little more than the result.  Releases differ
-in file names, column order, letter case, line ends and in how a missing value is written.
+This is the whole study as cBioPortal distributes it: log2 intensities of all genes, a text of
+690 MB that is read in pieces.  Releases differ in file names, column order, letter case, line ends
+and in how a missing value is written; see docs/data.md.
 """
 
 import csv
 import io
 import logging
-import re
-from itertools import islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,6 @@ import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd_paper.datasets.catalogue import described_beside
 
 log = logging.getLogger(__name__)
 
@@ -31,205 +27,110 @@ EXPRESSION_FILES = (
     "data_expression_median.txt",
     "data_expression.txt",
 )
-"""What the log2 intensities have been called, newest first."""
+"""The names that the log2 intensities have had, newest first."""
 CLINICAL_FILES = ("data_clinical_patient.txt", "data_clinical.txt")
-
-_MISSING = {"", "na", "nan", "null", "none", "not available", "[not available]"}
-_NO_CLASS = {"claudin-low", "nc"}
-"""Subtypes that are none of the five: current releases put claudin-low in the place of the PAM50
-call.
-"""
-_ROWS_AT_A_TIME = 200
+ROWS_AT_A_TIME = 1000
 
 
 def read(folder):
-    """The whole study from a folder with its expression and clinical file, under any of their
-    names.
-    """
-    folder = Path(folder)
+    """The sources from a folder with the expression and the clinical file of the study."""
     patients = read_patients(first_existing(folder, CLINICAL_FILES))
-    return read_expression(first_existing(folder, EXPRESSION_FILES), patients)
+    return by_group(read_expression(first_existing(folder, EXPRESSION_FILES), patients), patients)
 
 
 def read_patients(path):
-    """Patient -> (group, class) for those with a known cellularity and one of the five classes."""
-    path = Path(path)
-    # Any line end reads as \n here; columns that we do not use may hold anything.
+    """The group and the class of every patient who has both, from the clinical file."""
+    # In text mode every line end reads as \n.
     lines = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
-    rows = [
-        [cell.strip().strip('"') for cell in line.split("\t")]
-        for line in lines
-        if line.strip() and not line.startswith("#")
-    ]
-    header = [name.upper() for name in rows[0]] if rows else []
-    identifier = _column(path, header, "PATIENT_ID", "SAMPLE_ID")
-    cellularity = _column(path, header, "CELLULARITY")
-    # The five-class call itself where a release has it; claudin-low takes its place in the other
-    # column.
-    subtype = _column(path, header, "PAM50_SUBTYPE", "PAM50SUBTYPE", "CLAUDIN_SUBTYPE")
-    table = [row + [""] * (len(header) - len(row)) for row in rows[1:]]
-    return known_patients(
-        path, *([row[column] for row in table] for column in (identifier, cellularity, subtype))
-    )
+    text = "\n".join(line for line in lines if not line.startswith("#"))
+    table = pd.read_csv(io.StringIO(text), sep="\t", dtype=str, keep_default_na=False).fillna("")
+    table.columns = table.columns.str.upper()
+
+    def column(*names):
+        name = next((name for name in names if name in table), None)
+        if name is None:
+            raise InputError(f"{path} has no column {' or '.join(names)}")
+        return table[name]
+
+    # The five-class call where a release has it; elsewhere claudin-low takes its place.
+    subtype = column("PAM50_SUBTYPE", "PAM50SUBTYPE", "CLAUDIN_SUBTYPE")
+    return known_patients(column("PATIENT_ID", "SAMPLE_ID"), column("CELLULARITY"), subtype)
+
+
+def known_patients(ids, cellularity, subtype):
+    """A table of the patients with a known cellularity and one of the five classes."""
+    classes = {name.lower(): name for name in CLASSES}
+    groups = [str(group).strip().lower() for group in cellularity]
+    called = [classes.get(str(name).strip().lower()) for name in subtype]
+    table = pd.DataFrame({"group": groups, "class": called}, index=list(ids))
+    return table[table["group"].isin(GROUPS) & table["class"].notna()]
 
 
 def read_expression(path, patients):
-    """The sources from the expression text, in memory for the result and a few rows more.
-
-    A gene is the mean of its rows.  A row that lacks a value in any of the patients is left out.
-    """
-    path = Path(path)
-    with path.open("rb") as file:
-        header = file.readline().decode("utf-8-sig").rstrip("\r\n").split("\t")
-        leading = len(
-            list(takewhile(lambda name: name.lower() in ("hugo_symbol", "entrez_gene_id"), header))
-        )
-        if leading == 0:
-            raise InputError(
-                f"{path} does not begin with Hugo_Symbol; give the expression file of the METABRIC study"
-            )
-        ids = [_patient_id(name) for name in header[leading:]]
-        columns = [
-            np.array([j for j, one in enumerate(ids) if group_of(patients, one) == group], int)
-            for group in GROUPS
-        ]
-        used = np.concatenate(columns)
-
-        # As many rows as there could be genes; those that stay empty take no memory because nothing
-        # touches them.
-        n_rows = _count_lines(path)
-        totals = [np.zeros((n_rows, len(group))) for group in columns]
-        row_of: dict[str, int] = {}
-        n_probes = np.zeros(n_rows)
-        left_out = 0
-        for genes, values in _pieces(path, file, leading, len(ids)):
-            complete = np.isfinite(values[:, used]).all(axis=1)
-            left_out += len(genes) - complete.sum()
-            for i in np.flatnonzero(complete):
-                row = row_of.setdefault(genes[i], len(row_of))
-                n_probes[row] += 1
-                for total, group in zip(totals, columns, strict=True):
-                    total[row] += values[i, group]
-    if left_out:
-        log.info("%s: %d rows lack a value in some patient and are left out", path, left_out)
-    if not row_of:
-        raise InputError(f"{path} has no row with a value for every patient; fetch it again")
-    matrices = [total[: len(row_of)] for total in totals]
-    for matrix in matrices:
-        matrix /= n_probes[: len(row_of), None]
-    return by_group(matrices, row_of, [[ids[j] for j in group] for group in columns], patients)
-
-
-def _pieces(path, file, leading, n_patients):
-    """The genes and values (rows x patients) of a few rows after the other."""
-    rows = (line for line in file if not line.isspace())
-    done = 1
-    while lines := [
-        line.rstrip(b"\r\n").split(b"\t", leading) for line in islice(rows, _ROWS_AT_A_TIME)
-    ]:
-        for number, fields in enumerate(lines, start=done + 1):
-            if len(fields) <= leading or fields[-1].count(b"\t") != n_patients - 1:
-                raise InputError(
-                    f"{path} has another number of columns in line {number} than in its header; it is cut off or "
-                    "damaged, fetch it again"
-                )
+    """Genes x patients: the mean of each gene's rows that have a value for every known patient."""
+    header = pd.read_csv(path, sep="\t", nrows=0).columns
+    gene_columns = [name for name in header if name.lower() in ("hugo_symbol", "entrez_gene_id")]
+    n_rows = 0
+    pieces = []
+    for piece in pd.read_csv(
+        path,
+        sep="\t",
+        quoting=csv.QUOTE_NONE,
+        chunksize=ROWS_AT_A_TIME,
+        converters=dict.fromkeys(gene_columns, str.strip),
+    ):
         # The symbol, or the Entrez number of a gene that has none.
         genes = [
-            next((name for name in fields[:-1] if name), b"").decode().strip() for fields in lines
+            next(filter(None, names), "") for names in piece[gene_columns].itertuples(index=False)
         ]
-        # pandas reads one long column several times faster than many short ones.
-        column = b"\n".join(fields[-1] for fields in lines).replace(b"\t", b"\n")
-        try:
-            values = pd.read_csv(
-                io.BytesIO(column),
-                header=None,
-                skip_blank_lines=False,
-                dtype=np.float64,
-                quoting=csv.QUOTE_NONE,
-            )
-        except ValueError as error:
-            raise InputError(
-                f"{path} has a value that is not a number in lines {done + 1} to {done + len(lines)} ({error}); "
-                "fetch it again"
-            ) from None
-        done += len(lines)
-        yield genes, values.to_numpy().reshape(len(lines), n_patients)
+        values = piece.set_axis(genes).rename(columns=_patient_id)
+        known = [name for name in values.columns if name in patients.index]
+        pieces.append(values[known].dropna())
+        n_rows += len(piece)
+    complete = pd.concat(pieces)
+    if len(complete) < n_rows:
+        log.info(
+            "%s: left out %d rows without a value for some patient", path, n_rows - len(complete)
+        )
+    return complete.groupby(level=0, sort=False).mean()
 
 
-def by_group(matrices, genes, ids, patients):
-    for group, chosen in zip(GROUPS, ids, strict=True):
-        if not chosen:
-            raise InputError(
-                f"no patient of group {group!r} has expression values; the clinical file is of another study"
-            )
+def by_group(expression, patients):
+    """The expression of the known patients as sources, one for each group."""
+    chosen = [
+        [name for name in expression.columns if patients["group"].get(name) == group]
+        for group in GROUPS
+    ]
+    for group, names in zip(GROUPS, chosen, strict=True):
+        if not names:
+            raise InputError(f"no patient of group {group!r} has expression values")
     return Sources(
-        matrices,
+        [np.ascontiguousarray(expression[names]) for names in chosen],
         names=GROUPS,
-        feature_names=genes,
-        sample_names=ids,
+        feature_names=expression.index,
+        sample_names=chosen,
         labels=[
-            np.array([[patients[one][1] == name for one in chosen] for name in CLASSES])
-            for chosen in ids
+            np.array([patients.loc[names, "class"] == name for name in CLASSES]) for names in chosen
         ],
         class_names=CLASSES,
     )
 
 
-def _count_lines(path):
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(2**20), b""))
-
-
 def _patient_id(name):
     """MB-0362, also from the BRCA.METABRIC.S1.MB.0362 of early releases."""
-    return re.sub(r"^BRCA-METABRIC-S1-", "", name.replace(".", "-"))
-
-
-def group_of(patients, one):
-    return patients[one][0] if one in patients else None
-
-
-def known_patients(path, ids, cellularity, subtype):
-    classes = {name.lower(): name for name in CLASSES}
-    patients = {}
-    for one, group, name in zip(ids, cellularity, subtype, strict=True):
-        group, name = (str(value).strip().lower() for value in (group, name))
-        if group not in GROUPS and group not in _MISSING:
-            raise InputError(
-                f"{path} has cellularity {group!r}; it must be one of {', '.join(GROUPS)}, or missing"
-            )
-        if name not in classes and name not in _NO_CLASS and name not in _MISSING:
-            raise InputError(
-                f"{path} has subtype {name!r}; it must be one of {', '.join(CLASSES)}, or missing"
-            )
-        if group in GROUPS and name in classes:
-            patients[one] = group, classes[name]
-    return patients
-
-
-def _column(path, header, *names):
-    for name in names:
-        if name in header:
-            return header.index(name)
-    raise InputError(
-        f"{path} has no column {' or '.join(names)}; give the clinical file of the METABRIC study"
-    )
+    return name.replace(".", "-").removeprefix("BRCA-METABRIC-S1-")
 
 
 def first_existing(folder, names):
+    """The first of some files that a folder has."""
     for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise InputError(
-        f"{folder} holds none of {', '.join(names)}; put one there or let the workflow fetch it"
-    )
+        if (Path(folder) / name).is_file():
+            return Path(folder) / name
+    raise InputError(f"{folder} holds none of {', '.join(names)}; put one of them there")
 
 
-def draw_expression(sources, title, n_genes=40):
-    """The genes that differ most between the classes, each centred; one panel a group, patients by
-    class.
-    """
-
+def draw(sources, title, n_genes=40):
+    """The centred genes that differ most between classes; a panel a group, patients by class."""
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -245,7 +146,7 @@ def draw_expression(sources, title, n_genes=40):
     between = (class_sums**2 / np.maximum(sizes, 1)).sum(axis=1) - n_all * means**2
     top = np.argsort(-between, kind="stable")[:n_genes]
     blocks = [x[top] - means[top, None] for x in sources.matrices]
-    # Genes that go together stand together.
+    # Correlated genes are neighbours.
     order = leaves_list(linkage(np.hstack(blocks), method="average", metric="correlation"))
     limit = np.percentile(np.abs(np.hstack(blocks)), 98)
 
@@ -286,6 +187,3 @@ def draw_expression(sources, title, n_genes=40):
         frameon=False,
     )
     return figure
-
-
-DATASET = described_beside(__file__, sources=read, draw=draw_expression)

@@ -1,5 +1,4 @@
-"""3Sources: term counts of news stories from the BBC, the Guardian and Reuters; docs/data.md says
-more.
+"""3Sources: term counts of news stories from the BBC, the Guardian and Reuters (docs/data.md).
 
 A story may be told by one, two or all three of them, and may belong to several of six topics.  The
 three term lists differ; the features are their union, and a term that a source never uses is an
@@ -7,7 +6,6 @@ empty row there.  Everything stays sparse: 97 % of the entries are zero.
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,101 +14,63 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd_paper.datasets.catalogue import described_beside
 
 SOURCES = {"BBC": "bbc", "Guardian": "guardian", "Reuters": "reuters"}
-"""The sources in the paper's order, and what their files are called."""
+"""The sources in the paper's order, and how their files are called."""
 
 
 def read(folder):
-    """The sources from a folder that holds `3sources_<source>.mtx/.terms/.docs` and
-    `3sources.overlap.clist`.
-    """
+    """The sources from a folder with `3sources_<source>.mtx/.terms/.docs` and the topics."""
     folder = Path(folder)
-    views = [_read_view(folder, stem) for stem in SOURCES.values()]
-    terms = sorted(set().union(*(view.terms for view in views)))
-    topics = _read_topics(folder / "3sources.overlap.clist")
+    counts = [scipy.io.mmread(folder / f"3sources_{stem}.mtx") for stem in SOURCES.values()]
+    terms = [_read_lines(folder / f"3sources_{stem}.terms") for stem in SOURCES.values()]
+    stories = [_read_lines(folder / f"3sources_{stem}.docs") for stem in SOURCES.values()]
+    all_terms = sorted(set().union(*terms))
+    topics = read_topics(folder / "3sources.overlap.clist")
     return Sources(
-        [view.over(terms) for view in views],
+        [_over(all_terms, own, matrix) for own, matrix in zip(terms, counts, strict=True)],
         names=SOURCES,
-        feature_names=terms,
-        sample_names=[view.stories for view in views],
+        feature_names=all_terms,
+        sample_names=stories,
         labels=[
-            np.array([[story in members for story in view.stories] for members in topics.values()])
-            for view in views
+            np.array([[story in members for story in own] for members in topics.values()])
+            for own in stories
         ],
         class_names=topics,
     )
 
 
-@dataclass
-class _View:
-    """One source as its files have it: counts (terms x stories) over its own terms."""
-
-    counts: scipy.sparse.coo_array
-    terms: list[str]
-    stories: list[str]
-
-    def over(self, all_terms):
-        """The counts with one row for each of `all_terms`."""
-        place = {term: i for i, term in enumerate(all_terms)}
-        rows = np.array([place[term] for term in self.terms])[self.counts.row]
-        shape = len(all_terms), len(self.stories)
-        return scipy.sparse.csc_array(
-            (self.counts.data, (rows, self.counts.col)), shape=shape, dtype=float
-        )
+def _over(all_terms, own_terms, counts):
+    """The counts of one source with a row for each of `all_terms`."""
+    place = {term: i for i, term in enumerate(all_terms)}
+    counts = scipy.sparse.coo_array(counts)
+    rows = np.array([place[term] for term in own_terms])[counts.row]
+    return scipy.sparse.csc_array(
+        (counts.data, (rows, counts.col)), shape=(len(all_terms), counts.shape[1]), dtype=float
+    )
 
 
-def _read_view(folder, stem):
-    path = _existing(folder / f"3sources_{stem}.mtx")
-    try:
-        counts = scipy.io.mmread(path)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{path} is not a Matrix Market file ({error}); fetch it again") from None
-    terms = _read_lines(folder / f"3sources_{stem}.terms")
-    stories = _read_lines(folder / f"3sources_{stem}.docs")
-    if counts.shape != (len(terms), len(stories)):
-        raise InputError(
-            f"{path} is {counts.shape[0]} x {counts.shape[1]} but beside it are {len(terms)} terms and {len(stories)} "
-            "documents; fetch the three files again"
-        )
-    return _View(scipy.sparse.coo_array(counts), terms, stories)
-
-
-def _read_topics(path):
-    """Topic -> its stories, from lines like `sport: 003,011`; some copies have a comma in place of
-    the colon.
-    """
+def read_topics(path):
+    """Topic -> its stories, from lines like `sport: 003,011`; some copies have `sport, 003,011`."""
     topics = {}
     for line in _read_lines(path):
-        found = re.fullmatch(r"(\D+?)\s*[:,]\s*(\d[\d,\s]*)", line)
-        if not found:
+        match = re.fullmatch(r"(\D+?)\s*[:,]\s*(\d[\d,\s]*)", line)
+        if match is None:
             raise InputError(
-                f"{path} has a line {line[:40]!r}; each line must read `topic: story,story,...`"
+                f"{path} has a line {line[:40]!r}; it must read `topic: story,story,...`"
             )
-        topics[found[1]] = {story.strip() for story in found[2].split(",")}
+        topics[match[1]] = {story.strip() for story in match[2].split(",")}
     return topics
 
 
 def _read_lines(path):
     """The lines of a text file that are not blank."""
-    lines = (line.strip() for line in _existing(path).read_text(encoding="utf-8").split("\n"))
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").split("\n"))
     return [line for line in lines if line]
 
 
-def _existing(path):
-    if not path.is_file():
-        raise InputError(
-            f"{path} is missing; unpack 3sources.zip into {path.parent} or let the workflow fetch it"
-        )
-    return path
-
-
-def draw_terms(sources, title, n_terms=20):
-    """The most frequent terms of each source, in tokens per thousand; dots mark the same terms in
-    the other sources.
-    """
-
+def draw(sources, title, n_terms=20):
+    """The most frequent terms of each source; dots mark the same terms in the other sources."""
     from matplotlib.figure import Figure
 
     per_thousand = []
@@ -119,7 +79,7 @@ def draw_terms(sources, title, n_terms=20):
         per_thousand.append(1000 * totals / totals.sum())
     figure = Figure(figsize=(3.6 * len(sources), 0.24 * n_terms + 1.2), layout="constrained")
     figure.suptitle(
-        f"{title}: most frequent word stems (bars), and how often the other two sources use them (dots)"
+        f"{title}: most frequent word stems (bars), and the same in other sources (dots)"
     )
     axes = figure.subplots(1, len(sources), sharex=True)
     for c, axis in enumerate(axes):
@@ -136,6 +96,3 @@ def draw_terms(sources, title, n_terms=20):
         axis.set_xlabel("per 1000 tokens")
         axis.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-DATASET = described_beside(__file__, sources=read, draw=draw_terms)

@@ -3,7 +3,8 @@ import pytest
 
 from bjmd.data.sources import Sources
 from bjmd.report.tables import markdown
-from bjmd_paper.datasets import cards, catalogue
+from bjmd_paper import cards
+from bjmd_paper.datasets import catalogue
 
 
 @pytest.fixture
