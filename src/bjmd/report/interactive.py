@@ -32,10 +32,10 @@ else if (other.value === ALL)
 const is_map = across.value === ALL;
 points.data = {...points.data, x: points.data[is_map ? "map_x" : across.value],
   y: points.data[is_map ? "map_y" : up.value]};
-plot.xaxis[0].axis_label = across.value;
-plot.yaxis[0].axis_label = up.value;
-for (const axis of plot.xaxis.concat(plot.yaxis, plot.xgrid, plot.ygrid)) axis.visible = !is_map;
-for (const shape of outline) shape.visible = is_map;
+x_axis.axis_label = across.value;
+y_axis.axis_label = up.value;
+for (const part of axes) part.visible = !is_map;
+for (const part of outline) part.visible = is_map;
 plot.reset.emit();
 """
 FIND = """
@@ -51,10 +51,12 @@ def is_installed() -> bool:
 
 
 def scripts() -> list[str]:
-    """Bokeh's own script, and the line that draws every figure of the page."""
+    """Bokeh's own scripts, and the one that draws every figure of the page."""
     from bokeh.resources import Resources
 
-    return [*Resources(mode="inline", components=["bokeh", "bokeh-widgets"]).js_raw, DRAW]
+    parts = Resources(mode="inline", components=["bokeh", "bokeh-widgets"]).js_raw
+    library = [part for part in parts if not part.startswith("Bokeh.set_log_level")]
+    return [*library, 'Bokeh.logger.set_level("error");', DRAW]
 
 
 def of_fit(data: Named, best: Decomposition) -> dict[str, dict[str, Any]]:
@@ -155,14 +157,15 @@ def _chart(
     )
     plot.toolbar.active_scroll = None  # the wheel scrolls the page until its tool is chosen
     plot.toolbar.logo = None
+    axes = [*plot.xaxis, *plot.yaxis, *plot.xgrid, *plot.ygrid]
     outline = []
     if corners is not None:
         edge = np.vstack([corners, corners[:1]])
         outline.append(plot.line(edge[:, 0], edge[:, 1], color="#999999"))
         labels = {"text": components, "text_align": "center", "text_baseline": "middle"}
         outline.append(plot.text(*(1.1 * corners).T, text_font_size="13px", **labels))
-        for axis in (*plot.xaxis, *plot.yaxis, *plot.xgrid, *plot.ygrid):
-            axis.visible = False
+        for part in axes:
+            part.visible = False
     else:
         plot.add_layout(Slope(gradient=1, y_intercept=0, line_color="#999999"))
     *_, group = columns
@@ -190,15 +193,27 @@ def _chart(
     plot.legend.title = group
 
     options = components if corners is None else [ALL, *components]
-    choice_across = Select(title="Across", value=across, options=options, width=150)
-    choice_up = Select(title="Up", value=up, options=options, width=150)
-    search = TextInput(title="Find by name", width=150)
-    named = {"points": points, "plot": plot, "outline": outline, "ALL": ALL}
-    named |= {"across": choice_across, "up": choice_up}
+    choice_across = Select(title="Across", value=across, options=options, width=120)
+    choice_up = Select(title="Up", value=up, options=options, width=120)
+    search = TextInput(title="Find by name", width=120)
+    named = {
+        "points": points,
+        "plot": plot,
+        "axes": axes,
+        "x_axis": plot.xaxis[0],
+        "y_axis": plot.yaxis[0],
+        "outline": outline,
+        "across": choice_across,
+        "up": choice_up,
+        "ALL": ALL,
+    }
     for choice, other in ((choice_across, choice_up), (choice_up, choice_across)):
         choice.js_on_change("value", CustomJS(args={**named, "other": other}, code=CHOOSE_AXES))
     search.js_on_change("value_input", CustomJS(args={"points": points}, code=FIND))
-    layout = column(row(choice_across, choice_up, search), plot, sizing_mode="stretch_width")
+    controls = row(
+        choice_across, choice_up, search, sizing_mode="stretch_width", styles={"flex-wrap": "wrap"}
+    )
+    layout = column(controls, plot, sizing_mode="stretch_width")
     return json_item(layout, f"{name}-chart")
 
 

@@ -99,7 +99,8 @@ def _cell(text, marks=""):
 
 def picture(png, alt, caption):
     """A picture, given the bytes of its PNG."""
-    image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+    content = base64.b64encode(png).decode()
+    image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{content}">'
     return f"<figure>{scrolling(alt, image)}<figcaption>{_text(caption)}</figcaption></figure>"
 
 
@@ -115,4 +116,5 @@ def chart(item, alt, caption):
 
 def scrolling(label, content):
     """A box that scrolls sideways, reachable by the keyboard."""
-    return f'<div class="wide" role="region" tabindex="0" aria-label="{html.escape(label)}">{content}</div>'
+    label = html.escape(label)
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{label}">{content}</div>'
