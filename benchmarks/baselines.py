@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.decomposition import non_negative_factorization
 from threadpoolctl import threadpool_limits
 
-from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd.model import Priors
@@ -55,14 +54,14 @@ def report(name, seconds, floor, limit):
 def main():
     large = synthetic.generate("large", 4.0, 4)
     clipped = Sources([np.maximum(x, 0) for x in large.sources.matrices]).concatenated()
-    (x,), (squared_norm,) = clipped.matrices, clipped.squared_norms
+    (x,), (squared_norm,) = clipped.data, clipped.squared_norms
     k = large.components.shape[1]
 
     # these tolerances make both take exactly NMF_SWEEPS sweeps
     ours, theirs = best_seconds(
         lambda: registry.fit("jnmf", clipped, k, seed=0, tol=1e-300, max_sweeps=NMF_SWEEPS),
         lambda: non_negative_factorization(
-            x, n_components=k, init="random", tol=0.0, max_iter=NMF_SWEEPS, random_state=0
+            x.raw, n_components=k, init="random", tol=0.0, max_iter=NMF_SWEEPS, random_state=0
         ),
     )
     report(f"jnmf / scikit-learn, {NMF_SWEEPS} sweeps", ours, theirs, 3.0)
@@ -72,7 +71,7 @@ def main():
     h = rng.random((k, x.shape[1]))
 
     def floor():
-        return data_times_memberships(x, h), components_times_data(wt, x)
+        return x.times_memberships(h), x.times_components(wt)
 
     state = bnmf.Chain(clipped, k, rng, Priors(), 1.0, 1.0)
     products, semi, gibbs = best_seconds(

@@ -115,16 +115,16 @@ BROKEN = {
     "all times 100": (times(100), 5, "unit"),
     "all times 0.0001": (times(1e-4), 5, "unit"),
     "all plus 20": (moved_by_20, 5, "origin"),
-    "noise variance 0.25 + signal": (growing, 5, "growing noise"),
-    "Poisson counts": (poisson, 5, "growing noise"),
-    "one entry in 1000 times 100": (wild, 5, "wild entries"),
-    "Student t, 2 df": (student, 5, "wild entries"),
+    "noise variance 0.25 + signal": (growing, 5, "signal-dependent noise"),
+    "Poisson counts": (poisson, 5, "signal-dependent noise"),
+    "one entry in 1000 times 100": (wild, 5, "outliers"),
+    "Student t, 2 df": (student, 5, "outliers"),
     "every tenth feature 10 x noise": (a_tenth_noisy, 5, "feature noise"),
     "feature noise log-normal 0.7": (lognormal_features, 5, "feature noise"),
     "sample noise log-normal 0.5": (lognormal_samples, 5, "sample noise"),
     "source 2 shifted by sd 1": (shifted, 5, "shifts"),
     "source 2 shifted, K = 6": (shifted, 6, "shifts"),
-    "pattern of source 1 alone, K = 6": (private, 6, "private component"),
+    "pattern of source 1 alone, K = 6": (private, 6, "source-specific component"),
 }
 
 

@@ -74,7 +74,7 @@ def fit(path, limit, from_disk):
 
         return call
 
-    for name in ("data_times_memberships", "components_times_data", "squared_norm"):
+    for name in ("times_memberships", "times_components"):
         setattr(streamed.Mapped, name, timed(getattr(streamed.Mapped, name)))
     started = time.perf_counter()
     result = registry.fit(

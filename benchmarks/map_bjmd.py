@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.decomposition import NMF
 from threadpoolctl import threadpool_limits
 
-from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd_paper.datasets import synthetic
@@ -36,9 +35,9 @@ def best_time(function, repeats):
 def products(sources, result, n_sweeps):
     wt = np.ascontiguousarray(result.components.T)
     for _ in range(n_sweeps):
-        for x, h in zip(sources.matrices, result.memberships, strict=True):
-            data_times_memberships(x, h)
-            components_times_data(wt, x)
+        for x, h in zip(sources.data, result.memberships, strict=True):
+            x.times_memberships(h)
+            x.times_components(wt)
 
 
 def floor_and_peer():

@@ -99,7 +99,7 @@ def fit(path, n_components, in_memory):
     import h5py
 
     import bjmd
-    from bjmd.data import products
+    from bjmd.data.matrix import Sparse
     from bjmd.data.on_disk import OnDisk
     from bjmd.files.readers import read_sources
     from bjmd.numerics import threads
@@ -122,12 +122,9 @@ def fit(path, n_components, in_memory):
         setattr(owner, name, call)
 
     timed(OnDisk, "read", "reading")
-    if in_memory:
-        timed(products, "data_times_memberships", "products")
-        timed(products, "components_times_data", "products")
-    else:
-        timed(OnDisk, "data_times_memberships", "products")
-        timed(OnDisk, "components_times_data", "products")
+    kind = Sparse if in_memory else OnDisk
+    timed(kind, "times_memberships", "products")
+    timed(kind, "times_components", "products")
     wall = time.perf_counter()
     processor = time.process_time()
     sources, _ = read_sources(path, on_disk=not in_memory)

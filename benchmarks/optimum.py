@@ -1,4 +1,4 @@
-"""Twenty plain restarts against the search (inference/search.py): the lowest objective, and the
+"""Twenty plain restarts against the search (inference/restarts.py): the lowest objective, and the
 processor time it takes.
 
     python benchmarks/optimum.py [data ...] [--methods map-bjmd] [--repeats 20] [--plain 60]
@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from bjmd.data.sources import Sources
-from bjmd.inference import registry, restarts, search
+from bjmd.inference import registry, restarts
 from bjmd.results import storage
 from bjmd_paper.datasets import synthetic
 
@@ -76,12 +76,12 @@ def compare(name, methods, n_plain, n_repeats):
 
         def plain(i, method=method):
             return timed(
-                lambda: restarts.run(method, sources, k, n_restarts=1, seed=i, widen=False)
+                lambda: restarts.run(method, sources, k, n_restarts=1, seed=i)
             )
 
         def searched(i, method=method):
             return timed(
-                lambda: search.run(method, sources, k, n_restarts=N_RESTARTS, seed=1000 * (i + 1))
+                lambda: restarts.search(method, sources, k, n_restarts=N_RESTARTS, seed=1000 * (i + 1))
             )
 
         objectives, seconds = kept(f"{name} {method} plain", n_plain, plain)
@@ -125,7 +125,6 @@ if __name__ == "__main__":
     print(
         "| data | method | best of 20 plain restarts | search | no worse | share of time |\n|---|---|---|---|---|---|"
     )
-    restarts.best_widened = lambda sources, results, jobs: results
     for name in given.data:
         if name in ("small", "digits") or Path(f"{name}.npz").is_file():
             compare(name, given.methods, given.plain, given.repeats)

@@ -35,7 +35,6 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from bjmd.data.products import components_times_data, data_times_memberships
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd.model import Priors
@@ -62,9 +61,9 @@ def timed(function):
 def products(sources, result):
     wt = np.ascontiguousarray(result.components.T)
     for _ in range(len(result.trace)):
-        for x, h in zip(sources.matrices, result.memberships, strict=True):
-            data_times_memberships(x, h)
-            components_times_data(wt, x)
+        for x, h in zip(sources.data, result.memberships, strict=True):
+            x.times_memberships(h)
+            x.times_components(wt)
 
 
 def floor_noise_and_peer():

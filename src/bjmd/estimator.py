@@ -5,8 +5,7 @@ underscore.
     model.components_, model.memberships_, model.noise_
     model.transform(new, source=0)
 
-Fits are those of search.py and restarts.py, to the bit, and new samples are placed by
-projection.py.
+The fits are those of analysis/fitting.py, and projection.py places new samples.
 """
 
 import inspect
@@ -16,25 +15,21 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
-import scipy.sparse
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bjmd.analysis import automatic, variance
+from bjmd.analysis import fitting, variance
 from bjmd.analysis.check import Finding, check
-from bjmd.analysis.consensus import consensus
 from bjmd.checks import one_of, whole_number
 from bjmd.data.assembly import RawSource, assemble
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.inference import projection, registry, restarts, search
+from bjmd.inference import projection, registry
 from bjmd.model import Priors
-from bjmd.results import predictive
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition
-
 
 INFERENCES = ("cavi", "map", "advi")
 
@@ -112,11 +107,10 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         inference="advi" always has the latter.
     noise : str, default="source"
         How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to
-        outliers; several are joined by +, as in "feature+robust".  "auto" chooses by held-out
-        entries.
-    offsets : bool or "auto", default=False
+        outliers; several are joined by +, as in "feature+robust".
+    offsets : bool, default=False
         Whether every source has an offset of its own for each feature, for sources that are shifted
-        against each other.  "auto" chooses by held-out entries.
+        against each other.
     alpha0 : float, sequence of n_components floats, or "learned", default=1.1
         Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned"
         finds one for each source, so that a source may lack a component, and one that no source
@@ -160,8 +154,6 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         The same with noise by sample.
     degrees_of_freedom_ : ndarray of shape (n_sources,) or None
         With robust noise: the degrees of freedom of Student's t.
-    choice_ : Choice or None
-        What "auto" chose and by how much it won, which `print(model.choice_)` says in a sentence.
     variance_explained_ : ndarray of shape (n_sources, n_components)
         Share of the variance of every source that each component explains; a row sums to the R2 of
         its source.
@@ -196,7 +188,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         search: bool = True,
         priors: str = "data",
         noise: str = "source",
-        offsets: bool | str = False,
+        offsets: bool = False,
         alpha0: float | Sequence[float] | str = Priors.alpha0,
         lambda_: float | str | None = None,
         a0: float = Priors.a0,
@@ -229,8 +221,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def fit(self, X: Any, y: None = None) -> Self:
         """Fit one or several sources.
 
-        Parameters ---------- X : array, DataFrame or sparse matrix of shape (n_samples,
-        n_features), or a list or dict of them
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix (n_samples, n_features), or a list or dict of them
             One matrix per source; the keys of a dict name the sources.  NaN in an array or a
             DataFrame is a missing entry.  Features of DataFrames are matched by name.
         y : None
@@ -248,50 +241,46 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Fit what `read` gives, after the options are checked; returns all starts."""
         method = registry.get(f"{one_of('inference', self.inference, INFERENCES)}-bjmd")
         whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
+        options = self._options(method)
         sources = read()
-        seed = _seed(self.random_state)
-        jobs = effective_n_jobs(self.n_jobs)
-        given = self._options(method)
-        options, choice = automatic.resolved(
-            method.name, sources, self.n_components, given, seed=seed, jobs=jobs
-        )
-        run = search.run if self.search and not self.consensus else restarts.run
-        results = run(
+        fits = fitting.fit(
             method.name,
             sources,
             self.n_components,
             n_restarts=self.n_init,
-            seed=seed,
-            jobs=jobs,
+            seed=_seed(self.random_state),
+            jobs=effective_n_jobs(self.n_jobs),
+            search=self.search,
+            agree=self.consensus,
             **options,
         )
-        (best,) = restarts.best(results, 1)
+        best = fits.best
         if not best.converged:
-            message = f"the best of {len(results)} starts has not converged ({best.reason}); raise max_iter or tol"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+            warnings.warn(
+                f"the best of {len(fits.results)} starts has not converged ({best.reason}); "
+                "raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         if len(best.vanished()) == best.n_components:
             warnings.warn(ALL_VANISHED, stacklevel=3)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
         self.noise_ = np.asarray(best.noise)
-        known = best.model
-        self.offsets_ = known.offsets
-        self.feature_precision_ = known.feature_precision
-        self.degrees_of_freedom_ = known.degrees_of_freedom
-        self.choice_ = choice
-        by_sample = range(len(sources)) if known.sample_precision is not None else None
-        self.sample_precision_ = by_sample and [
-            predictive.sample_precision(best, c) for c in by_sample
-        ]
+        model = best.model
+        self.offsets_ = model.offsets
+        self.feature_precision_ = model.feature_precision
+        self.sample_precision_ = model.sample_precision
+        self.degrees_of_freedom_ = model.degrees_of_freedom
         self.objective_ = best.objective
         self.n_iter_ = best.n_iterations
         self.converged_ = best.converged
         self.variance_explained_ = variance.explained(sources, best)
-        self.consensus_ = consensus(sources, results) if self.consensus else None
-        self.restarts_ = np.array([result.objective for result in results])
+        self.consensus_ = fits.consensus
+        self.restarts_ = np.array([result.objective for result in fits.results])
         self.source_names_ = sources.names
-        return results
+        return fits.results
 
     def transform(
         self, X: Any, *, source: int | str | None = None, noise: float | None = None
@@ -440,8 +429,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Draw from the posterior as `sample_posterior` does, into an arviz.InferenceData.
 
         Its `posterior` has components (component x feature), memberships (sample x component; the
-        coordinate `of` names the source of a sample), noise (source) and, where the fit has them,
-        offsets (source x feature).
+        coordinate `source_of_sample` names the source of a sample), noise (source) and, where the
+        fit has them, offsets (source x feature).
         """
         import arviz
 
@@ -458,8 +447,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         data = arviz.from_dict(
             {name: x[None] for name, x in found.items() if x is not None}, coords=coords, dims=dims
         )
-        of = np.repeat(self.source_names_, [len(h) for h in self.memberships_])
-        data.posterior = data.posterior.assign_coords(of=("sample", of))
+        source_of_sample = np.repeat(self.source_names_, [len(h) for h in self.memberships_])
+        data.posterior = data.posterior.assign_coords(source_of_sample=("sample", source_of_sample))
         return data
 
     @property
@@ -495,14 +484,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if refused:
             way_out = "leave it out, or use inference='cavi'"
             raise InputError(f"inference={self.inference!r} has no option {refused[0]}; {way_out}")
-        return (
-            options
-            if self.max_iter is None
-            else {
-                **options,
-                "max_iterations" if self.inference == "advi" else "max_sweeps": self.max_iter,
-            }
-        )
+        if self.max_iter is not None:
+            options["max_iterations" if self.inference == "advi" else "max_sweeps"] = self.max_iter
+        return options
 
     def _sources(self, X: Any) -> Sources:
         """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames,
@@ -577,16 +561,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 def _listed(X: Any) -> tuple[list[str] | None, list | None]:
     """The names (if any) and matrices of several sources, or None and None for a single matrix."""
-    if scipy.sparse.issparse(X):  # even the format that is a dictionary
+    if getattr(X, "ndim", 0) == 2:  # even a sparse matrix that is a dictionary
         return None, None
     if isinstance(X, Mapping | list | tuple) and not X:
         raise InputError("no source was given; give at least one samples x features matrix")
     if isinstance(X, Mapping):
         return [str(name) for name in X], list(X.values())
     # a list of lists of numbers is one matrix to scikit-learn
-    if isinstance(X, list | tuple) and any(
-        scipy.sparse.issparse(x) or getattr(x, "ndim", 0) == 2 for x in X
-    ):
+    if isinstance(X, list | tuple) and any(getattr(x, "ndim", 0) == 2 for x in X):
         return None, list(X)
     return None, None
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln, polygamma, psi
 
 from bjmd.checks import one_of, positive_number
-from bjmd.data.products import components_times_data
+from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.errors import InputError
 from bjmd.numerics import threads
 
@@ -140,14 +140,6 @@ def _dirichlet_density(mean_log, alpha, n_columns):
     )
 
 
-def residual_sum_of_squares(squared_norm, gram, projection, h):
-    """||X - WH||^2 = ||X||^2 - 2 <W'X, H> + <W'W, HH'>, with no M x N residual; gram is W'W,
-    projection W'X.
-    """
-    value = squared_norm - 2 * np.vdot(projection, h) + np.vdot(gram, h @ h.T)
-    return max(value, 0.0)  # rounding may cross zero where the fit is perfect
-
-
 def noise_terms(rss, noise_variance, n_entries, priors):
     """RSS/(2 s2) + (MN/2 + a0 + 1) ln s2 + b0/s2: one source's likelihood and noise prior in the
     objective.
@@ -177,9 +169,7 @@ def negative_log_joint(sources, w, memberships, noise_variances, priors):
     gram = w.T @ w
     alpha0 = priors.dirichlet(w.shape[1])
     total = laplace_terms(w, priors.lambda_)
-    for x, norm, h, s2 in zip(
-        sources.matrices, sources.squared_norms, memberships, noise_variances, strict=True
-    ):
-        rss = residual_sum_of_squares(norm, gram, components_times_data(w.T, x), h)
+    for x, h, s2 in zip(sources.data, memberships, noise_variances, strict=True):
+        rss = residual_sum_of_squares(x.squared_norm, gram, x.times_components(w.T), h)
         total += noise_terms(rss, s2, x.shape[0] * x.shape[1], priors) + dirichlet_terms(h, alpha0)
     return total

@@ -1,6 +1,4 @@
-"""The tables and figures of a run: what the list in exhibits.toml means for one config, and how
-each is made.
-"""
+"""The tables and figures of a run: the list in exhibits.toml, applied to one config."""
 
 import importlib
 import re
@@ -33,7 +31,7 @@ class Exhibit:
 
     name: str
     kind: str
-    """ "table" or "figure"."""
+    """Either "table" or "figure"."""
     section: str
     title: str
     caption: str
@@ -48,35 +46,28 @@ class Exhibit:
         return f"results/{self.kind}s/{self.name}.{ending}"
 
     def files(self):
-        endings = (
-            ("csv", "md", "tex", "html", "fragment.html")
-            if self.kind == "table"
-            else ("svg", "png")
-        )
-        return [self.file(ending) for ending in endings]
+        tables = ("csv", "md", "tex", "html", "fragment.html")
+        return [
+            self.file(ending) for ending in (tables if self.kind == "table" else ("svg", "png"))
+        ]
 
     def part(self):
-        """The file that the report takes in."""
+        """The file that the report includes."""
         return self.file("fragment.html" if self.kind == "table" else "png")
 
     def reference_files(self):
-        """What the reference run keeps: the numbers and the text of a table, a picture, and the
-        table behind it.
-        """
-        kept = [
-            self.file(ending) for ending in (("csv", "md") if self.kind == "table" else ("png",))
-        ]
+        """The files that the reference run keeps; for a figure also the table behind it."""
+        if not self.reference:
+            return []
+        kept = [self.file(ending) for ending in ("csv", "md", "png")]
         behind = [path for path in self.inputs.values() if str(path).startswith("results/tables/")]
-        return [*kept, *behind] if self.reference else []
+        return [*(path for path in kept if path in self.files()), *behind]
 
 
 def of(plan):
-    """The exhibits of one run as the report has them: section by section, and within a section
-    family by family.
-    """
-    listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[
-        "exhibit"
-    ]
+    """The exhibits of one run in the order of the report: by section, and then by family."""
+    path = Path(__file__).with_suffix(".toml")
+    listed = tomllib.loads(path.read_text(encoding="utf-8"))["exhibit"]
     sections = list(dict.fromkeys(entry["section"] for entry in listed))
     order = [None, *plan.families()]
     both = [
@@ -105,11 +96,9 @@ def _exhibit(entry, values):
 
 
 def _values(plan, family):
-    """What an entry of the list may mention; those that name data sets are lists where it is about
-    the whole run.
-    """
+    """What an entry of the list may mention, for one family or for the whole run (None)."""
     config = plan.config
-    scales = plan.scales if family is None else [family] if family in plan.scales else []
+    scales = [scale for scale in plan.scales if family in (None, scale)]
     values = {
         "family": family,
         "families": plan.families(),
@@ -123,7 +112,7 @@ def _values(plan, family):
         "fits_table": plan.fits_table(),
         "rows": plan.rows(),
         "seed": config["seed"],
-        "table_sigma3": float(config["synthetic"]["table_sigma3"]),
+        "table_sigma3": plan.table_sigma3,
         **config["feature_test"],
     }
     if family is not None:
@@ -136,14 +125,14 @@ def _values(plan, family):
         }
     if family in plan.scales:
         values["drawn"] = (
-            f" (noise sd {config['synthetic']['table_sigma3']} in source 3; one draw, as in the paper, whose own is "
-            "not known; the table of many draws says how much draws differ)"
+            f" (noise sd {plan.table_sigma3:g} in source 3). This is one draw, as in the paper, "
+            "whose own draw is not known; the table of many draws shows how much draws differ"
         )
     return values
 
 
 def _advi(plan, family):
-    """The restarts of the first fit by ADVI that tells the sources apart, as files of results/."""
+    """The restarts of the first fit by ADVI with a noise level per source, as files of results/."""
     dataset = plan.shown(family)
     for fit in plan.fits_on(dataset):
         method = registry.get(plan.fits[fit]["method"])
@@ -161,13 +150,10 @@ def _files(path, values):
 
 
 def make(function, inputs, settings):
-    """The table or figure that a function of bjmd_paper makes of its inputs, given as {argument:
-    file or files}.
-    """
+    """Call a function of bjmd_paper with its inputs, {argument: file or files}, and settings."""
     module, _, name = function.rpartition(".")
-    return getattr(importlib.import_module(f"bjmd_paper.{module}"), name)(
-        **{argument: _read(path) for argument, path in inputs.items()}, **settings
-    )
+    called = getattr(importlib.import_module(f"bjmd_paper.{module}"), name)
+    return called(**{argument: _read(path) for argument, path in inputs.items()}, **settings)
 
 
 def _read(path):
@@ -179,25 +165,20 @@ def _read(path):
         return [_read(one) for one in path]
     if path.endswith(".csv"):
         return pd.read_csv(path)
-    return (
-        storage.load_sources(path)
-        if Path(path).parts[1] == "data"
-        else storage.load_decompositions(path)
-    )
+    if Path(path).parts[1] == "data":
+        return storage.load_sources(path)
+    return storage.load_decompositions(path)
 
 
 def report(introduction, parts, left_out):
     """The page with all exhibits, given as (section, title, caption, file) from top to bottom."""
-    opening = [
-        pages.paragraph(" ".join(text.split())) for text in introduction.strip().split("\n\n")
-    ]
+    paragraphs = introduction.strip().split("\n\n")
     if left_out:
-        opening.append(
-            pages.paragraph(
-                f"Left out, because their files are neither at hand nor could be downloaded: {', '.join(left_out)}. "
-                "docs/data.md says what to fetch by hand and where to put it."
-            )
+        paragraphs.append(
+            f"Left out because their files were not found: {', '.join(left_out)}. "
+            "docs/data.md says what to download by hand and where to put it."
         )
+    opening = [pages.paragraph(" ".join(text.split())) for text in paragraphs]
     sections: dict[str, list[str]] = {}
     for section, title, caption, path in parts:
         if path.endswith(".png"):

@@ -8,7 +8,6 @@ source if its upper tail is below level / M (Bonferroni).
 
 import numpy as np
 import pandas as pd
-import scipy.sparse
 from scipy.special import chdtrc, chdtri
 
 from bjmd.checks import one_of
@@ -18,10 +17,9 @@ RULES = ("all", "any")
 
 
 def feature_table(sources, noise, *, level=0.05, rule="all"):
-    """One row per feature: variance, statistic, p-value and decision in every source, and whether
-    it is kept.
+    """One row per feature: variance, statistic, p-value and decision in every source.
 
-    noise holds the noise sd of every source; a feature is kept if it passes in all, or in any, of
+    `noise` holds the noise sd of every source; a feature is kept if it passes in all, or in any, of
     the sources.
     """
     one_of("rule", rule, RULES)
@@ -30,11 +28,12 @@ def feature_table(sources, noise, *, level=0.05, rule="all"):
         raise InputError(f"level is {level!r}; it must be between 0 and 1, for example 0.05")
     table = pd.DataFrame({"feature": sources.feature_names})
     passes = []
-    for x, sd, name in zip(sources.matrices, noise, sources.names, strict=True):
+    for x, sd, name in zip(sources.data, noise, sources.names, strict=True):
         n = x.shape[1]
         if n < 2:
             raise InputError(
-                f"source {name!r} has one sample, and so no variance; leave it out of the feature test"
+                f"source {name!r} has only one sample, so it has no variance; "
+                "leave it out of the feature test"
             )
         variance = _row_variances(x)
         statistic = (n - 1) * variance / sd**2
@@ -72,7 +71,5 @@ def filtered(sources, kept):
 
 def _row_variances(x):
     n = x.shape[1]
-    if scipy.sparse.issparse(x):
-        mean = x.sum(axis=1) / n
-        return ((x * x).sum(axis=1) - n * mean**2) / (n - 1)
-    return x.var(axis=1, ddof=1)
+    rows, columns = (np.ones(length) for length in x.shape)
+    return x.squares(x.sums_of_rows() / n, rows, columns)[0] / (n - 1)

@@ -1,4 +1,4 @@
-"""The figures of the paper's exhibits; exhibits.py says what each is drawn from."""
+"""The figures of the paper's exhibits; exhibits.toml says what each is drawn from."""
 
 import numpy as np
 import pandas as pd
@@ -12,38 +12,34 @@ from bjmd_paper.metric import auc_watch
 
 
 def families(fits):
-    """Fits that differ only in whether they tell sources apart, together: {key: [names]} in the
-    config's order.
-    """
+    """Names of fits in groups: a method and its pooled version with the same options."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, fit in fits.items():
-        key = (registry.get(fit["method"]).fit.__module__, str(sorted(fit.get("options", {}).items())))
+        options = str(sorted(fit.get("options", {}).items()))
+        key = registry.get(fit["method"]).fit.__module__, options
         groups.setdefault(key, []).append(name)
     return list(groups.values())
 
 
 def line_styles(fits):
-    """One colour and marker a family; as in the paper, dashed if the fit tells the sources' noise
-    apart, else solid.
-    """
+    """One colour and marker per group; as in the paper, dashed with a noise level per source."""
     styles = {}
     for i, family in enumerate(families(fits)):
+        colour = COLOURS[i % len(COLOURS)]
         for name in family:
-            together = registry.get(fits[name]["method"]).concatenate
+            pooled = registry.get(fits[name]["method"]).concatenate
             styles[name] = {
-                "color": COLOURS[i % len(COLOURS)],
+                "color": colour,
                 "marker": MARKERS[i % len(MARKERS)],
-                "linestyle": "-" if together else "--",
-                "markerfacecolor": COLOURS[i % len(COLOURS)] if together else "white",
+                "linestyle": "-" if pooled else "--",
+                "markerfacecolor": colour if pooled else "white",
             }
     return styles
 
 
 @styled
 def auc(draws, fits):
-    """AUC against the noise of source 3, a panel per source: the mean over draws, and the 95 %
-    interval of the mean.
-    """
+    """AUC against the noise of source 3 by source: the mean over draws and its 95 % interval."""
     table = tables.over_draws(draws)
     sources = sorted(table["source"].unique())
     styles = line_styles({name: fit for name, fit in fits.items() if name in set(table["fit"])})
@@ -72,14 +68,12 @@ def auc(draws, fits):
 
 @styled
 def advi_traces(advi):
-    """ELBO, change and AUC along ADVI's iterations: thin lines are draws, thick lines their means."""
-    looks = pd.concat(advi)
-    looks["objective"] -= looks.groupby("draw")["objective"].transform("min")
-    looks["objective"] = looks["objective"].where(
-        looks["objective"] > 0
-    )  # the lowest has no place on a log axis
-    looks["change"] *= 100
-    aucs = [column for column in looks if column.startswith("auc_")]
+    """ELBO, change and AUC along the iterations of ADVI: draws thin, their means thick."""
+    traces = pd.concat(advi)
+    above = traces["objective"] - traces.groupby("draw")["objective"].transform("min")
+    traces["objective"] = above.where(above > 0)  # a log axis has no zero
+    traces["change"] *= 100
+    aucs = [column for column in traces if column.startswith("auc_")]
     figure = Figure(figsize=(9.4, 2.9), layout="constrained")
     axes = figure.subplots(1, 3)
     panels = (
@@ -89,7 +83,7 @@ def advi_traces(advi):
     )
     for ax, (columns, title) in zip(axes, panels, strict=True):
         for c, column in enumerate(columns):
-            wide = looks.pivot(index="iteration", columns="draw", values=column)
+            wide = traces.pivot(index="iteration", columns="draw", values=column)
             style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3]}
             ax.plot(wide.index, wide, alpha=0.35, **{**style, "linewidth": 0.6})
             ax.plot(
@@ -99,7 +93,7 @@ def advi_traces(advi):
                 **{**style, "linewidth": 1.8},
             )
         for place in (20_000, 80_000):
-            if place < looks["iteration"].max():
+            if place < traces["iteration"].max():
                 ax.axvline(place, color="0.6", linestyle=":", linewidth=1)
         ax.set_yscale("linear" if columns is aucs else "log")
         ax.set_title(title, loc="left")
@@ -112,10 +106,9 @@ def advi_traces(advi):
 
 @styled
 def objective(traces, fits):
-    """Objective against iteration, a panel per family; the best run thick, the other chosen runs
-    thin.
+    """Objective against iteration, a panel per group; the best run thick, other chosen runs thin.
 
-    Methods that report nothing but their last value are left out.
+    Methods that report only their last value are left out.
     """
     longest = traces.groupby("fit")["iteration"].nunique()
     present = [[name for name in family if longest.get(name, 0) > 1] for family in families(fits)]
@@ -153,9 +146,7 @@ def objective(traces, fits):
 
 @styled
 def noise(sources, truth, runs, fits):
-    """Histograms of the true noise of each source with the normal densities that each fit
-    estimated, a panel a fit.
-    """
+    """Histograms of the true noise of each source and the estimated normal densities, by fit."""
     (truth,) = truth
     residuals = [
         (x - truth.components @ h).ravel()
@@ -190,9 +181,7 @@ def noise(sources, truth, runs, fits):
 
 @styled
 def convergence(sources, advi, n_components, seed):
-    """ELBO, change and AUC of the best run by ADVI (above) and of one run of the closed form
-    (below).
-    """
+    """ELBO, change and AUC of the best run by ADVI (above) and a run of the closed form (below)."""
     (advi,) = restarts.best([run for chunk in advi for run in chunk], 1)
     cavi = registry.fit(
         "cavi-bjmd",
@@ -206,8 +195,7 @@ def convergence(sources, advi, n_components, seed):
     axes = figure.subplots(2, 3)
     iterations = advi.trace_step * np.arange(1, len(advi.trace) + 1)
     sweeps = np.arange(1, len(cavi.trace) + 1)
-    # the closed form stops on its ELBO, so the gain of a sweep stands where ADVI has the change of
-    # the memberships
+    # the closed form stops by its ELBO, so its panel shows the relative gain of a sweep
     gains = -np.diff(cavi.trace, prepend=np.nan) / np.abs(cavi.trace)
     for row, x, run, name, change, of_what in (
         (axes[0], iterations, advi, "ADVI", advi.history["relative_change"], "the memberships"),
@@ -239,9 +227,7 @@ def convergence(sources, advi, n_components, seed):
 
 @styled
 def features(table, sources, runs, fit, level):
-    """The variance of every feature in each source, sorted, with the noise variance and the
-    threshold of the test.
-    """
+    """The sorted variances of the features by source, with the noise variance and the threshold."""
     noise = scores.mean_noise(runs, fit)
     limits = feature_test.threshold(sources, noise, level)
     figure = Figure(figsize=(3.1 * len(sources), 3.2), layout="constrained")

@@ -38,9 +38,7 @@ PLATES = (
 
 @styled
 def graphical_models():
-    """Both models side by side; plates show over what a variable is repeated (w and z also over
-    components k).
-    """
+    """Both models side by side; plates show repeated variables (w and z also by component)."""
     figure = Figure(figsize=(9.0, 4.4), layout="constrained")
     for ax, (title, variables) in zip(figure.subplots(1, 2), MODELS.items(), strict=True):
         for x, y, width, height, text, where in PLATES:
@@ -51,26 +49,19 @@ def graphical_models():
         for _, x, y, _, parents in variables.values():
             for parent in parents:
                 _, x0, y0, kind, _ = variables[parent]
-                start = 3 if kind == "constant" else 20
-                arrow = {
-                    "arrowstyle": "-|>",
-                    "color": "black",
-                    "shrinkA": start,
-                    "shrinkB": 20,
-                    "mutation_scale": 11,
-                }
-                ax.annotate("", (x, y), (x0, y0), arrowprops=arrow)
+                gap = 3 if kind == "constant" else 20
+                arrow = {"arrowstyle": "-|>", "color": "black", "mutation_scale": 11}
+                ends = {"shrinkA": gap, "shrinkB": 20}
+                ax.annotate("", (x, y), (x0, y0), arrowprops={**arrow, **ends})
         for label, x, y, kind, _ in variables.values():
             if kind == "constant":
                 ax.add_patch(Circle((x, y), 0.05, color="black"))
                 ax.text(x, y + 0.12, label, ha="center", va="bottom")
             else:
                 shade = "0.85" if kind == "observed" else "white"
-                ax.add_patch(
-                    Circle(
-                        (x, y), 0.28, facecolor=shade, edgecolor=COLOURS[0], linewidth=1.4, zorder=3
-                    )
-                )
+                circle = Circle((x, y), 0.28, facecolor=shade, edgecolor=COLOURS[0], zorder=3)
+                circle.set_linewidth(1.4)
+                ax.add_patch(circle)
                 ax.text(x, y, label, ha="center", va="center", zorder=4)
         ax.set(xlim=(-0.3, 5.0), ylim=(-0.1, 4.7), aspect="equal")
         ax.axis("off")

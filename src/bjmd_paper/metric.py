@@ -1,15 +1,17 @@
-"""How well memberships find known classes: the paper's measure, and two fairer ones.
+"""How well memberships find known classes: the paper's measure, and fairer ones.
 
-The paper's: for each class, the best AUC that any single component (row of H) reaches as its score;
-then the mean over classes.  One component may serve several classes there, so that even random
-memberships score above 50.  Matched one to one it may not.  And memberships of BJMD sum to one in
-every sample, those of NMF and its kin do not, so that a sample with large values is ranked first by
-every component; `scaled` memberships make up for that.
+The paper takes for each class the best AUC that any single component (row of H) reaches as its
+score, and averages over the classes.  One component may serve several classes, so that even random
+memberships score above 50; `matched_per_class` allows a component one class only.  Memberships of
+BJMD sum to one in every sample.  Those of NMF do not, so that every component ranks a sample with
+large values first; `scaled` memberships correct for that.
 """
 
 import warnings
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import rankdata
 
 from bjmd.errors import InputError
 
@@ -27,23 +29,14 @@ def auc_table(h, labels):
     labels = np.asarray(labels, dtype=bool)
     if h.ndim != 2 or labels.ndim != 2 or h.shape[1] != labels.shape[1]:
         raise InputError(
-            f"memberships {h.shape} and labels {labels.shape} must be two matrices over the same samples"
+            f"memberships {h.shape} and labels {labels.shape} must be matrices of the same samples"
         )
     inside = labels.sum(axis=1, keepdims=True)
     outside = labels.shape[1] - inside
-    ranks = np.array([_ranks(row) for row in h]).reshape(h.shape)
-    wins = labels @ ranks.T - inside * (inside + 1) / 2
+    wins = labels @ rankdata(h, axis=1).T - inside * (inside + 1) / 2
     pairs = (inside * outside).astype(float)
     pairs[pairs == 0] = np.nan
     return wins / pairs
-
-
-def _ranks(values):
-    """The rank of each value, from 1; equal ones share a mean.  (scipy.stats has it, but takes a
-    second to load.)
-    """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place]
 
 
 def auc_per_class(h, labels):
@@ -52,14 +45,10 @@ def auc_per_class(h, labels):
 
 
 def matched_per_class(h, labels):
-    """For each class the AUC of its own component: no two classes share one, and the mean is as
-    high as can be.
+    """For each class the AUC of its own component, matched so that the mean is as high as possible.
 
-    Classes that are left over, where there are fewer components than classes, count one half; NaN
-    as above.
+    Classes that get no component score one half; classes without an AUC are NaN.
     """
-    from scipy.optimize import linear_sum_assignment
-
     table = auc_table(h, labels)
     scores = np.where(np.isnan(table).any(axis=1), np.nan, 0.5)
     defined = np.flatnonzero(~np.isnan(scores))
@@ -69,19 +58,17 @@ def matched_per_class(h, labels):
 
 
 def scaled(memberships):
-    """Memberships whose columns sum to one: a column is divided by its sum, and one of zeros
-    becomes uniform.
+    """Memberships whose columns sum to one; a column of zeros becomes uniform.
 
-    Columns that sum to one already, but for rounding, stay as they are.
+    Blocks whose columns sum to one already, up to rounding, are returned as they are.
     """
-    found = []
+    blocks = []
     for h in memberships:
         total = h.sum(axis=0)
-        if np.allclose(total, 1, rtol=0, atol=1e-5):
-            found.append(h)
-        else:
-            found.append(np.where(total > 0, h / np.where(total > 0, total, 1), 1 / len(h)))
-    return found
+        if not np.allclose(total, 1, rtol=0, atol=1e-5):
+            h = np.where(total > 0, h / np.where(total > 0, total, 1), 1 / len(h))
+        blocks.append(h)
+    return blocks
 
 
 def condition(memberships):
@@ -90,14 +77,11 @@ def condition(memberships):
     return float(np.linalg.cond(h @ h.T))
 
 
-def auc_per_source(memberships, labels, per_class=None):
-    """The paper's score: for each source, the mean of `per_class` over the classes that have an AUC
-    there.
+def auc_per_source(memberships, labels, per_class=auc_per_class):
+    """The paper's score: for each source, the mean of `per_class` over the classes with an AUC.
 
-    A class that is left out is named in an UndefinedAUCWarning; a source with no class left scores
-    NaN.
+    An UndefinedAUCWarning names the classes that are left out; a source with no class left is NaN.
     """
-    per_class = per_class or auc_per_class
     if len(memberships) != len(labels):
         raise InputError(
             f"there are memberships of {len(memberships)} sources but labels of {len(labels)}"
@@ -109,7 +93,8 @@ def auc_per_source(memberships, labels, per_class=None):
         if not defined.all():
             left_out = ", ".join(str(k + 1) for k in np.flatnonzero(~defined))
             warnings.warn(
-                f"source {c + 1}: class {left_out} is absent or holds every sample, so it is left out of the mean AUC",
+                f"source {c + 1}: class {left_out} is absent or holds every sample, "
+                "so it is left out of the mean AUC",
                 UndefinedAUCWarning,
                 stacklevel=2,
             )
@@ -119,10 +104,9 @@ def auc_per_source(memberships, labels, per_class=None):
 
 
 def auc_watch(labels):
-    """What `bjmd.fit` calls along the way to keep the AUC of every source; None where there are no
-    labels.
+    """A `watch` for `bjmd.fit` that records the AUC of every source, or None without labels.
 
-    It is silent: a class without an AUC is reported where the final scores are made.
+    It does not warn; classes without an AUC are named when the final scores are computed.
     """
     if labels is None:
         return None
@@ -136,74 +120,64 @@ def auc_watch(labels):
 
 
 def strongest(memberships, labels):
-    """For each source, ARI and NMI of the grouping of its samples by their strongest component
-    against the classes.
+    """For each source, ARI and NMI between the strongest component of its samples and the classes.
 
-    Samples of no class or of several are left out; a source in which that leaves fewer than two
-    classes has NaN.
+    Samples of no class or of several are left out; a source with fewer than two classes is NaN.
     """
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    found = np.full((2, len(memberships)), np.nan)
+    scores = np.full((2, len(memberships)), np.nan)
     for c, (h, indicator) in enumerate(zip(memberships, labels, strict=True)):
         one = indicator.sum(axis=0) == 1
         classes = indicator[:, one].argmax(axis=0)
         groups = h[:, one].argmax(axis=0)
         if len(np.unique(classes)) > 1:
-            found[:, c] = (
-                adjusted_rand_score(classes, groups),
-                normalized_mutual_info_score(classes, groups),
-            )
-    return found
+            scores[0, c] = adjusted_rand_score(classes, groups)
+            scores[1, c] = normalized_mutual_info_score(classes, groups)
+    return scores
 
 
 def mixing(memberships, n_neighbours=15):
-    """For each source, how many of the nearest neighbours of its samples come from other sources,
-    relative to chance.
+    """For each source, the share of nearest neighbours from other sources, relative to chance.
 
-    1 is a source whose samples lie among the others as if drawn from them, 0 one that lies apart.
-    They are shuffled, or else the neighbours among equal memberships, as those of K-means are,
-    would be the first ones in order.
+    1 means that the samples are mixed with those of the other sources, 0 that they are apart.
+    Samples are shuffled, so that among equal memberships (K-means) the neighbours are random.
     """
     from sklearn.neighbors import NearestNeighbors
 
     sizes = [h.shape[1] for h in memberships]
     order = np.random.default_rng(0).permutation(sum(sizes))
-    of = np.repeat(np.arange(len(sizes)), sizes)[order]
+    source = np.repeat(np.arange(len(sizes)), sizes)[order]
     h = np.hstack(memberships).T[order]
     n_neighbours = min(n_neighbours, len(h) - 1)
     near = NearestNeighbors(n_neighbors=n_neighbours).fit(h).kneighbors(return_distance=False)
-    found = np.full(len(sizes), np.nan)
+    scores = np.full(len(sizes), np.nan)
     for c, size in enumerate(sizes):
         if size < len(h):
             chance = (len(h) - size) / (len(h) - 1)
-            found[c] = (of[near[of == c]] != c).mean() / chance
-    return found
+            scores[c] = (source[near[source == c]] != c).mean() / chance
+    return scores
 
 
 def transferred(memberships, labels):
-    """For each source, the balanced accuracy of classes predicted from the memberships of the other
-    sources.
+    """For each source, the balanced accuracy of classes predicted from the other sources.
 
-    Every sample gets the class whose mean memberships, over the other sources, are nearest to its
-    own.  Only samples of one class count, and only classes that also occur elsewhere; a source with
-    fewer than two of them has NaN.
+    Every sample gets the class whose mean memberships over the other sources are nearest to its
+    own.  Only samples of one class count, and only classes that occur in another source, too; a
+    source with fewer than two of them is NaN.
     """
     one = [indicator.sum(axis=0) == 1 for indicator in labels]
     h = [block[:, alone] for block, alone in zip(memberships, one, strict=True)]
     y = [indicator[:, alone].argmax(axis=0) for indicator, alone in zip(labels, one, strict=True)]
-    found = np.full(len(h), np.nan)
+    scores = np.full(len(h), np.nan)
     for c in range(len(h)):
-        others = [d for d in range(len(h)) if d != c]
-        known = (
-            np.unique(np.concatenate([y[d] for d in others])) if others else np.array([], dtype=int)
-        )
+        classes = np.concatenate([np.array([], dtype=int), *y[:c], *y[c + 1 :]])
+        known = np.unique(classes)
         shared = np.intersect1d(known, y[c])
         if len(shared) > 1:
-            pooled = np.hstack([h[d] for d in others])
-            classes = np.concatenate([y[d] for d in others])
+            pooled = np.hstack([*h[:c], *h[c + 1 :]])
             centres = np.array([pooled[:, classes == k].mean(axis=1) for k in known])
             distances = ((h[c].T[:, None] - centres) ** 2).sum(axis=2)
             right = known[distances.argmin(axis=1)] == y[c]
-            found[c] = np.mean([right[y[c] == k].mean() for k in shared])
-    return found
+            scores[c] = np.mean([right[y[c] == k].mean() for k in shared])
+    return scores

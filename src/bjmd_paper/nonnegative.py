@@ -1,7 +1,6 @@
 """Data without negative entries, for the baselines that need them; a fit in the config says how."""
 
 import numpy as np
-import scipy.sparse
 
 from bjmd.checks import one_of
 from bjmd.errors import InputError
@@ -20,11 +19,9 @@ def nonnegative(sources, way):
         return sources
     sources.require_in_memory(f"nonnegative = {way!r}")
     if way == "clip":
-        matrices = [
-            x.maximum(0) if scipy.sparse.issparse(x) else np.maximum(x, 0) for x in sources.matrices
-        ]
+        matrices = [x.nonnegative() for x in sources.data]
     else:
-        if any(scipy.sparse.issparse(x) for x in sources.matrices):
+        if any(sources.is_sparse):
             raise InputError(
                 "nonnegative is 'shift', which would fill sparse data; use 'clip', or dense data"
             )

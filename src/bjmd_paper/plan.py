@@ -57,6 +57,7 @@ class Plan:
             config = self._own_data_only(config)
         self.config = config
         self.scales = config["synthetic"]["scales"]
+        self.table_sigma3 = float(config["synthetic"]["table_sigma3"])
         # by method and name, because a config that is laid over another puts its own fits first;
         # null leaves a fit out
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
@@ -116,7 +117,6 @@ class Plan:
         fit = self.fits[name]
         options = fit.get("options", {})
         registry.check_options(fit["method"], options)
-        # here nothing replaces "auto"
         true_or_false("offsets", options.get("offsets", False))
         if "noise" in options:
             from bjmd.inference.noise import parsed  # with numba, for which a job need not wait
@@ -141,11 +141,7 @@ class Plan:
 
     def shown(self, family):
         """The data set of a family that its tables show."""
-        return (
-            f"{family}-{float(self.config['synthetic']['table_sigma3'])}"
-            if family in self.scales
-            else family
-        )
+        return f"{family}-{self.table_sigma3}" if family in self.scales else family
 
     def datasets(self):
         """All data sets of the run, but for the draws."""
@@ -194,7 +190,7 @@ class Plan:
         return _chunks(len(self.feature_draws()), self.config["feature_draws"]["chunk"])
 
     def feature_draw_job(self):
-        """What a job of them needs to know: every fit on the small data except slow ones and chance."""
+        """What a job of them needs to know: all fits on the small data but slow ones and chance."""
         asked = self.config["feature_draws"]
         test = self.config["feature_test"]
         quick = [
@@ -208,6 +204,7 @@ class Plan:
             "jobs": {fit: self.job("small", fit) for fit in fits},
             "noise_from": [fit for fit in asked["noise_from"] if fit in fits],
             **_restarts(asked),
+            "sigma3": self.table_sigma3,
             "fit": test["fit"],
             "level": test["level"],
         }

@@ -1,4 +1,4 @@
-"""From results to tidy tables: one row per run and source, and their summary over the chosen runs."""
+"""Scores of runs as tidy tables, one row per run and source, and their summary."""
 
 import warnings
 
@@ -9,22 +9,23 @@ from bjmd.inference import restarts
 from bjmd_paper import metric
 
 SCORES = ("auc", "auc_scaled", "matched", "matched_scaled")
-"""In percent: the best component of each class, or one of its own; memberships as they are, or
-`metric.scaled`.
+"""AUCs in percent: by the best component of each class, or with components matched to classes; of
+memberships as they are, or scaled to sum to one.
 """
-
-INTEGRATION = ("ari", "nmi", "mixing", "transfer")
-"""What users of integration ask for (metric.strongest, mixing and transferred), of scaled
-memberships.
-"""
+INTEGRATION = {
+    "ari": ("ARI", 3),
+    "nmi": ("NMI", 3),
+    "mixing": ("Mixing of sources", 2),
+    "transfer": ("Accuracy across sources (%)", 1),
+}
+"""A measure of integration, of scaled memberships -> its heading and decimals in tables."""
 
 
 def runs_table(sources, results, n_best, integration=False):
-    """Every restart of every fit: SCORES and noise per source, and whether the run is among the
-    best.
+    """Every restart of every fit: SCORES and noise per source, and whether the run is chosen.
 
-    `results` maps the name of a fit to its restarts, `n_best` to how many of them are chosen, by
-    objective alone.  With `integration` the chosen ones have those measures too, which take longer.
+    `results` maps the name of a fit to its restarts, and `n_best` to how many of them are chosen,
+    by their objective.  With `integration` the chosen runs also have those measures.
     """
     rows = []
     for fit, runs in results.items():
@@ -41,9 +42,9 @@ def with_truth(runs, sources, truth):
 
 
 def _rows(sources, fit, run, chosen, integration):
-    found = four_scores(run.memberships, sources.labels)
+    by_source = four_scores(run.memberships, sources.labels)
     if integration and chosen and sources.labels is not None:
-        found |= integration_scores(run.memberships, sources.labels)
+        by_source |= integration_scores(run.memberships, sources.labels)
     condition = metric.condition(run.memberships)
     return [
         {
@@ -51,7 +52,7 @@ def _rows(sources, fit, run, chosen, integration):
             "seed": -1 if run.seed is None else run.seed,
             "source": c + 1,
             "source_name": name,
-            **{name: values[c] for name, values in found.items()},
+            **{name: values[c] for name, values in by_source.items()},
             "noise": np.nan if run.noise is None else run.noise[c],
             "objective": run.objective,
             "iterations": run.n_iterations,
@@ -65,39 +66,30 @@ def _rows(sources, fit, run, chosen, integration):
 
 
 def four_scores(memberships, labels):
-    """The SCORES of every source, NaN where there are no labels; classes without an AUC are named
-    once.
+    """The SCORES of every source, NaN where there are no labels.
+
+    A warning names the classes without an AUC once.
     """
     if labels is None:
         return {name: np.full(len(memberships), np.nan) for name in SCORES}
-    found = {"auc": 100 * metric.auc_per_source(memberships, labels)}
     scaled = metric.scaled(memberships)
-    as_they_are = all(h is same for h, same in zip(memberships, scaled, strict=True))
+    auc = 100 * metric.auc_per_source(memberships, labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", metric.UndefinedAUCWarning)
-        found["matched"] = 100 * metric.auc_per_source(
-            memberships, labels, metric.matched_per_class
+        auc_scaled = 100 * metric.auc_per_source(scaled, labels)
+        matched, matched_scaled = (
+            100 * metric.auc_per_source(h, labels, metric.matched_per_class)
+            for h in (memberships, scaled)
         )
-        if as_they_are:
-            return found | {"auc_scaled": found["auc"], "matched_scaled": found["matched"]}
-        found["auc_scaled"] = 100 * metric.auc_per_source(scaled, labels)
-        found["matched_scaled"] = 100 * metric.auc_per_source(
-            scaled, labels, metric.matched_per_class
-        )
-    return found
+    return dict(zip(SCORES, (auc, auc_scaled, matched, matched_scaled), strict=True))
 
 
 def integration_scores(memberships, labels):
-    """The measures of INTEGRATION for every source; the last in percent."""
+    """The measures of INTEGRATION for every source."""
     h = metric.scaled(memberships)
     ari, nmi = metric.strongest(h, labels)
-    return dict(
-        zip(
-            INTEGRATION,
-            (ari, nmi, metric.mixing(h), 100 * metric.transferred(h, labels)),
-            strict=True,
-        )
-    )
+    transfer = 100 * metric.transferred(h, labels)
+    return {"ari": ari, "nmi": nmi, "mixing": metric.mixing(h), "transfer": transfer}
 
 
 def traces_table(results, n_best):
@@ -121,7 +113,7 @@ def traces_table(results, n_best):
 def summary(runs):
     """Mean and spread over the chosen runs of each fit, per source.
 
-    Of their times the median: the first fit in a process also loads or compiles its updates.
+    The time is the median, because the first fit in a process also compiles or loads its updates.
     """
     restarts_of = runs.groupby("fit")["seed"].nunique()
     grouped = runs[runs["chosen"]].groupby(["fit", "source", "source_name"], sort=False)

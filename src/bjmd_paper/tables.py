@@ -1,24 +1,41 @@
-"""From scores to the tables that people read, and from those to files."""
+"""The tables of the paper's exhibits, from scores, and how a table is written to files."""
 
+import platform
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+from bjmd import __version__
 from bjmd.report import pages
 from bjmd.report.tables import markdown
 from bjmd_paper import scores
 from bjmd_paper.datasets import catalogue
 from bjmd_paper.draws import ALL, ANY
 
+DECIMALS = {
+    **dict.fromkeys(
+        ("auc", "auc_1", "auc_2", "auc_3", "auc_scaled", "matched", "matched_scaled"), 3
+    ),
+    **dict.fromkeys(("noise", "seconds", "power"), 4),
+    **dict.fromkeys(("objective", "converged", "iterations"), 2),
+    "false_rate": 6,
+}
+"""Decimals of the numbers of single draws: enough to compute their statistics again."""
+SHOWN_ITERATIONS = (1000, 5000, 10_000, 20_000, 40_000, 80_000)
+"""Iterations that the table of ADVI's traces shows, besides the last."""
+PACKAGES = (
+    *("numpy", "scipy", "numba", "scikit-learn", "pandas"),
+    *("pymc", "pytensor", "matplotlib", "snakemake"),
+)
+
 
 @dataclass(frozen=True)
 class Table:
-    """A table as numbers for machines, and as what people read: sentences and tables of text cells,
-    in this order.
-    """
+    """A table as numbers, and as the sentences and tables of text cells that people read."""
 
     data: pd.DataFrame
     shown: list
@@ -31,9 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Marked:
-    """A table of text cells, and for each cell what its look on a page is called in page.css, or
-    nothing.
-    """
+    """A table of text cells, with a CSS class of page.css, or nothing, for each cell."""
 
     cells: pd.DataFrame
     marks: pd.DataFrame
@@ -45,9 +60,7 @@ def text_cells(table):
 
 
 def write(table, title, caption, output):
-    """Write a table as CSV, Markdown, LaTeX, a fragment of HTML for the report, and a page of the
-    same.
-    """
+    """Write a table as CSV, Markdown, LaTeX, an HTML fragment for the report, and an HTML page."""
     table.data.to_csv(output.csv, index=False)
     text = []
     latex = []
@@ -86,8 +99,7 @@ def printed():
 
 
 def performance(runs, family, rows):
-    """How well each fit finds the classes of one data set, ours beside the printed numbers of the
-    paper.
+    """How well each fit finds the classes of one data set, with the paper's numbers.
 
     `rows` maps a fit to its label and, as paper_row, to the row of the paper's table that it stands
     for.
@@ -105,22 +117,16 @@ def performance(runs, family, rows):
     table["difference"] = table["auc"] - table["paper_auc"]
     table = table.drop(columns="row")
     return Table(
-        table,
-        [_wide(table), "The same with a component of its own for each class:", _matched(table)],
+        table, [_wide(table), "With classes and components matched one to one:", _matched(table)]
     )
 
 
 def noise_levels(runs, real_families, rows):
-    """Noise sd per data set, fit and source, ours beside the printed one; fits without a noise
-    model are left out.
-    """
-    table = pd.concat(
-        [
-            scores.summary(one).assign(data=name)
-            for name, one in zip(real_families, runs, strict=True)
-        ]
-    )
-    table = table.dropna(subset="noise")
+    """Noise sd per data set, fit and source, and the printed one; only fits with a noise model."""
+    summaries = [
+        scores.summary(one).assign(data=name) for name, one in zip(real_families, runs, strict=True)
+    ]
+    table = pd.concat(summaries).dropna(subset="noise")
     table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
     table["algorithm"] = [rows[fit]["label"] for fit in table["fit"]]
     paper = printed().rename(columns={"noise": "paper"})
@@ -134,9 +140,7 @@ def noise_levels(runs, real_families, rows):
 
 
 def over_draws(draws):
-    """Mean AUC by fit, sigma3 and source, sd of a draw, standard error, and half of the 95 %
-    interval of the mean.
-    """
+    """Mean AUC by fit, sigma3 and source, with its standard error and half its 95 % interval."""
     grouped = pd.concat(draws).groupby(["fit", "sigma3", "source"], sort=False)["auc"]
     table = grouped.agg(mean="mean", sd="std", n="count").reset_index()
     table["se"] = table["sd"] / np.sqrt(table["n"])
@@ -145,83 +149,47 @@ def over_draws(draws):
 
 
 def draws(draws, rows):
-    """Every draw of one scale as numbers; to read, the mean, its standard error and the sd of a
-    draw.
-    """
+    """All draws of one scale, shown as means with standard errors and the sd of a draw."""
     summary = over_draws(draws)
     summary["Algorithm"] = [rows[fit]["label"] for fit in summary["fit"]]
     summary["cell"] = [
         f"{row.mean:.2f} ± {row.se:.2f} ({row.sd:.2f})" if row.n > 1 else f"{row.mean:.2f}"
         for row in summary[["mean", "se", "sd", "n"]].itertuples()
     ]
-    n_draws = summary["n"].max()
     shown = [
-        f"Number of draws: {n_draws}. Means over draws ± their standard errors, and in brackets the standard deviation "
-        "of a draw. The columns are the noise sd of source 3."
+        f"Number of draws: {summary['n'].max()}. Means over draws ± their standard errors, with "
+        "the standard deviation of a draw in brackets. The columns are the noise sd of source 3."
     ]
     for source, part in summary.groupby("source"):
-        wide = part.pivot_table(
-            index="Algorithm", columns="sigma3", values="cell", aggfunc="first", sort=False
-        )
-        shown += [
-            f"Source {source}:",
-            wide.rename(columns=str).rename_axis(columns=None).reset_index(),
-        ]
+        wide = part.pivot(index="Algorithm", columns="sigma3", values="cell")
+        wide = wide.loc[part["Algorithm"].unique()].rename(columns=str).rename_axis(columns=None)
+        shown += [f"Source {source}:", wide.reset_index()]
     return Table(_rounded(pd.concat(draws)), shown)
-
-
-DECIMALS = {
-    **dict.fromkeys(
-        ("auc", "auc_1", "auc_2", "auc_3", "auc_scaled", "matched", "matched_scaled"), 3
-    ),
-    **dict.fromkeys(("noise", "seconds", "power"), 4),
-    **dict.fromkeys(("objective", "converged", "iterations"), 2),
-    "false_rate": 6,
-}
-"""With which numbers of single draws are kept: enough to compute again what is said about them, in
-small files.
-"""
 
 
 def _rounded(table):
     return table.round({name: decimals for name, decimals in DECIMALS.items() if name in table})
 
 
-LOOKS = (1000, 5000, 10_000, 20_000, 40_000, 80_000)
-"""At which the table of ADVI's traces shows them, and at the end."""
-
-
 def advi_traces(advi):
-    """Every look at ADVI as numbers; to read, the means over draws at some of them."""
-    looks = pd.concat(advi)
-    end = looks["iteration"].max()
-    above = looks["objective"] - looks.groupby("draw")["objective"].transform("min")
-    looks = looks.assign(
-        **{
-            "Minus ELBO above its lowest": above,
-            "Change of the memberships (%)": 100 * looks["change"],
-        }
-    )
-    looks = looks.rename(columns={f"auc_{c}": f"AUC, source {c}" for c in (1, 2, 3)})
-    at = looks[looks["iteration"].isin([*(look for look in LOOKS if look < end), end])].groupby(
-        "iteration"
-    )
-    shown = pd.DataFrame({"Iteration": [f"{iteration:,}" for iteration in at.groups]})
-    for column, form in zip(
-        [
-            "Minus ELBO above its lowest",
-            "Change of the memberships (%)",
-            *(f"AUC, source {c}" for c in (1, 2, 3)),
-        ],
-        [",.1f", ".3g", ".2f", ".2f", ".2f"],
-        strict=True,
-    ):
-        shown[column] = [_with_error(values, form) for _, values in at[column]]
-    n_draws = looks["draw"].nunique()
-    return Table(
-        _rounded(pd.concat(advi)),
-        [f"Number of draws: {n_draws}. Means over draws ± their standard errors.", shown],
-    )
+    """The traces of ADVI, shown as means over draws at some of the iterations."""
+    traces = pd.concat(advi, ignore_index=True)
+    last = traces["iteration"].max()
+    lowest = traces.groupby("draw")["objective"].transform("min")
+    columns = {
+        "Minus ELBO above its lowest": (traces["objective"] - lowest, ",.1f"),
+        "Change of the memberships (%)": (100 * traces["change"], ".3g"),
+        **{f"AUC, source {c}": (traces[f"auc_{c}"], ".2f") for c in (1, 2, 3)},
+    }
+    iterations = [iteration for iteration in SHOWN_ITERATIONS if iteration < last] + [last]
+    shown = pd.DataFrame({"Iteration": [f"{iteration:,}" for iteration in iterations]})
+    for head, (values, form) in columns.items():
+        shown[head] = [
+            _with_error(values[traces["iteration"] == iteration], form) for iteration in iterations
+        ]
+    n_draws = traces["draw"].nunique()
+    sentence = f"Number of draws: {n_draws}. Means over draws ± their standard errors."
+    return Table(_rounded(traces), [sentence, shown])
 
 
 def _with_error(values, form="+.2f"):
@@ -233,82 +201,111 @@ def _with_error(values, form="+.2f"):
 
 
 def feature_draws(features, rows, level):
-    """The feature test on every draw as numbers; to read, its power and its false positives by
-    source.
-    """
+    """The feature test on every draw, shown as its power and its false positives by source."""
     table = pd.concat(features)
+    labels = {name: row["label"] for name, row in rows.items()} | {"truth": "the truth"}
     places = {1: "source 1", 2: "source 2", 3: "source 3", ALL: "all sources", ANY: "any source"}
-    n_draws = table["draw"].nunique()
+    power = f"Power (%): true features that pass, mean over {table['draw'].nunique()} draws."
+    false = f"Draws with a false positive (%); {100 * level:g} are expected in each source."
     parts = []
-    for sentence, column, form in (
-        (
-            f"Power: the share of the true features that pass (%), mean over {n_draws} draws.",
-            "power",
-            "{:.1f}",
-        ),
-        (
-            f"Draws with a false positive (%); by source, {100 * level:g} are expected.",
-            "any_false",
-            "{:.0f}",
-        ),
-    ):
-        means = 100 * table.pivot_table(
-            index=["extra", "noise_from"], columns="source", values=column, sort=False
-        )
-        shown = (
-            means[list(places)]
-            .rename(columns=places)
-            .map(form.format)
-            .rename_axis(columns=None)
-            .reset_index()
-        )
-        shown["extra"] = shown["extra"].astype(str)
-        shown["noise_from"] = [
-            {**rows, "truth": {"label": "the truth"}}[name]["label"] for name in shown["noise_from"]
-        ]
+    for sentence, column, decimals in ((power, "power", 1), (false, "any_false", 0)):
+        keys = ["extra", "noise_from"]
+        means = 100 * table.pivot_table(index=keys, columns="source", values=column, sort=False)
+        cells = means[list(places)].map(f"{{:.{decimals}f}}".format).rename(columns=places)
+        cells = cells.rename_axis(columns=None).reset_index()
+        cells["noise_from"] = cells["noise_from"].map(labels)
+        cells["extra"] = cells["extra"].astype(str)
         parts += [
             sentence,
-            shown.rename(columns={"extra": "noise features", "noise_from": "noise by"}),
+            cells.rename(columns={"extra": "noise features", "noise_from": "noise by"}),
         ]
     return Table(_rounded(table), parts)
 
 
 def feature_draws_auc(feature_auc, rows):
-    """The AUC of every method before and after the feature test; to read, the means over sources
-    and draws.
-    """
+    """The AUC of every method before and after the feature test, shown as means over draws."""
     table = pd.concat(feature_auc)
     wide = table.pivot_table(
         index=["fit", "extra", "draw"], columns="stage", values="auc", sort=False
     )
     wide = wide.reindex(columns=["before", "after"])
     shown = []
-    for name, of_fit in wide.groupby("fit", sort=False):
+    for name, fit in wide.groupby("fit", sort=False):
         row = {("", "Algorithm"): rows[name]["label"]}
-        for extra, found in of_fit.groupby("extra"):
+        for extra, auc in fit.groupby("extra"):
             head = f"{extra} noise features"
-            row[head, "before"] = f"{found['before'].mean():.2f}"
-            row[head, "after"] = _or_dash(found["after"].mean(), ".2f")
-            row[head, "gain"] = _with_error((found["after"] - found["before"]).dropna())
+            row[head, "before"] = f"{auc['before'].mean():.2f}"
+            row[head, "after"] = _or_dash(auc["after"].mean(), ".2f")
+            row[head, "gain"] = _with_error((auc["after"] - auc["before"]).dropna())
         shown.append(row)
     cells = pd.DataFrame(shown)
     cells.columns = pd.MultiIndex.from_tuples(cells.columns)
-    tested = table[table["stage"] == "after"].groupby("extra")["draw"].nunique()
-    of = table.groupby("extra")["draw"].nunique()
+    n_draws = table.groupby("extra")["draw"].nunique()
+    n_passed = table[table["stage"] == "after"].groupby("extra")["draw"].nunique()
     counts = "; ".join(
-        f"{extra} noise features: {tested.get(extra, 0)} of {n}" for extra, n in of.items()
+        f"{extra} noise features: {n_passed.get(extra, 0)} of {n}" for extra, n in n_draws.items()
     )
     sentence = (
-        "Mean AUC over sources and draws; the gain is paired by draw, with its standard error. Draws with features "
-        f"that passed: {counts}."
+        "Mean AUC over sources and draws; the gain is paired by draw, with its standard error. "
+        f"Draws in which a feature passed: {counts}."
     )
     return Table(_rounded(table), [sentence, cells])
 
 
-def _wide(table):
-    """A row per fit; under each source our AUC, the paper's, and the difference.  Below it, the
-    scaled memberships.
+def integration(runs, families, fits):
+    """Measures of integration of every fit, averaged over the sources and the chosen runs."""
+    means = []
+    shown = []
+    for family, scored in zip(families, runs, strict=True):
+        n_restarts = scored.groupby("fit")["seed"].nunique()
+        by_fit = scored[scored["chosen"] & scored["fit"].isin(fits)].groupby("fit", sort=False)
+        mean = by_fit[list(scores.INTEGRATION)].mean()
+        mean = mean.assign(n_chosen=by_fit["seed"].nunique(), n_restarts=n_restarts).reset_index()
+        mean.insert(0, "data", family)
+        mean.insert(2, "label", [fits[fit]["label"] for fit in mean["fit"]])
+        means.append(mean)
+        cells = {head: mean[name].round(n) for name, (head, n) in scores.INTEGRATION.items()}
+        cells = pd.DataFrame({"Algorithm": mean["label"], **cells})
+        cells["Runs"] = [f"{run.n_chosen} of {run.n_restarts}" for run in mean.itertuples()]
+        shown += [f"{family}:", text_cells(cells)]
+    return Table(pd.concat(means, ignore_index=True), shown)
+
+
+def provenance(runs, datasets, fits_table, seed):
+    """The fits with their options, the processor time of each, the seed and the versions.
+
+    `datasets` has the family of each run.
     """
+    settings = {"seed": seed, "bjmd": __version__, "python": platform.python_version()}
+    settings |= {name: version(name) for name in PACKAGES}
+    rows = [
+        one[one["source"] == 1].assign(data=family)
+        for family, one in zip(datasets.values(), runs, strict=True)
+    ]
+    rows = pd.concat(rows)
+    rows = rows[rows["fit"] != "truth"]
+    seconds = rows.pivot_table(
+        index="fit", columns="data", values="seconds", aggfunc="sum", sort=False
+    )
+    minutes = seconds / 60
+    minutes["all"] = minutes.sum(axis=1)
+    minutes.loc["all"] = minutes.sum()
+    minutes = minutes.reset_index()
+    return Table(
+        minutes,
+        [
+            "The fits:",
+            text_cells(pd.DataFrame(fits_table)),
+            "Processor time of all restarts of each fit, in minutes:",
+            text_cells(minutes.round(2)),
+            "The seed and the versions:",
+            pd.DataFrame(settings.items(), columns=["what", "value"]).astype(str),
+        ],
+    )
+
+
+def _wide(table):
+    """A row per fit and way to score it: our AUC in each source, the paper's, the difference."""
     rows = []
     for _, fit in table.groupby("fit", sort=False):
         first = fit.iloc[0]
@@ -348,17 +345,11 @@ def _matched(table):
 
 
 def _ways(fit, score):
-    """(label, score) of a fit, and again with the memberships scaled, unless they sum to one
-    anyway.
-    """
+    """(label, score) of a fit, and of its scaled memberships if they did not sum to one anyway."""
     label = fit["label"].iloc[0]
-    if np.allclose(
-        fit[["auc", "matched"]],
-        fit[["auc_scaled", "matched_scaled"]],
-        rtol=0,
-        atol=1e-9,
-        equal_nan=True,
-    ):
+    raw = fit[["auc", "matched"]]
+    scaled = fit[["auc_scaled", "matched_scaled"]]
+    if np.allclose(raw, scaled, rtol=0, atol=1e-9, equal_nan=True):
         return [(label, score)]
     return [(label, score), (f"{label}, columns scaled", f"{score}_scaled")]
 

@@ -167,10 +167,10 @@ def moved(data, rng):
 BROKEN = {
     "feature noise": [(noisy_features, 5)],
     "sample noise": [(noisy_samples, 5)],
-    "wild entries": [(wild, 5), (heavy_tails, 5)],
+    "outliers": [(wild, 5), (heavy_tails, 5)],
     "shifts": [(shifted, 5), (shifted, 6)],
-    "growing noise": [(growing, 5)],
-    "private component": [(private, 6)],
+    "signal-dependent noise": [(growing, 5)],
+    "source-specific component": [(private, 6)],
     "unit": [(times(100.0), 5), (times(1e-4), 5)],
     "origin": [(moved, 5)],
 }
@@ -190,9 +190,9 @@ def test_the_right_alarm_on_broken_data(name):
 ANSWERED = {
     "feature noise": (noisy_features, {"noise": "feature"}),
     "sample noise": (noisy_samples, {"noise": "sample"}),
-    "wild entries": (heavy_tails, {"noise": "robust"}),
+    "outliers": (heavy_tails, {"noise": "robust"}),
     "shifts": (shifted, {"offsets": True}),
-    "private component": (private, {"alpha0": "learned"}),
+    "source-specific component": (private, {"alpha0": "learned"}),
     "unit": (times(1e5), {}),
     "origin": (moved, {}),
 }
@@ -204,7 +204,7 @@ def test_the_recommended_option_ends_the_alarm(name):
     for seed in (3, 4):
         sources = change(draw(seed), np.random.default_rng(seed))
         assert (
-            alarms(sources, fit(sources, 6 if name == "private component" else 5, **options))
+            alarms(sources, fit(sources, 6 if name == "source-specific component" else 5, **options))
             == set()
         )
 
@@ -223,7 +223,7 @@ def test_what_a_fit_has_is_not_recommended():
 
 
 def test_a_shift_or_a_private_pattern_is_not_taken_for_the_other():
-    for change, n_components, name in ((shifted, 6, "shifts"), (private, 6, "private component")):
+    for change, n_components, name in ((shifted, 6, "shifts"), (private, 6, "source-specific component")):
         sources = change(draw(3), np.random.default_rng(3))
         assert alarms(sources, fit(sources, n_components)) == {name}
 
@@ -256,7 +256,7 @@ def test_offenders_are_named():
     matrices = [np.array(x) for x in data.sources.matrices]
     matrices[2][17, 40] += 100.0
     sources = Sources(matrices)
-    finding = found("wild entries", sources, fit(sources))
+    finding = found("outliers", sources, fit(sources))
     assert finding.alarm
     assert finding.where == ["feature 18 of source 3-sample 41 in source 3"]
 
@@ -268,7 +268,7 @@ def test_the_expected_noise_is_that_of_the_result(clean):
     sources = with_noise(data, lambda noise, signal: factor * noise)
     assert "feature noise" in alarms(sources, result)
     model = dataclasses.replace(result.model, feature_precision=1 / factor[:, 0] ** 2)
-    assert not {"feature noise", "wild entries"} & alarms(
+    assert not {"feature noise", "outliers"} & alarms(
         sources, dataclasses.replace(result, model=model)
     )
 
@@ -313,7 +313,7 @@ def test_missing_entries_are_left_out(clean):
     data, result = clean
     matrices = [np.array(x) for x in data.sources.matrices]
     matrices[0][3, 5] = 1e6
-    assert "wild entries" in alarms(Sources(matrices), result)
+    assert "outliers" in alarms(Sources(matrices), result)
     matrices[0][3, 5] = np.nan
     matrices[1][60] = np.nan
     matrices[2][np.random.default_rng(0).random(matrices[2].shape) < 0.2] = np.nan
@@ -351,7 +351,7 @@ def test_units_do_not_matter_to_what_is_not_about_them(clean):
 def test_one_source_and_one_component(clean):
     data, _ = clean
     alone = Sources(data.sources.matrices[:1])
-    assert not {"shifts", "private component"} & alarms(alone, fit(alone))
+    assert not {"shifts", "source-specific component"} & alarms(alone, fit(alone))
     rng = np.random.default_rng(0)
     flat = Sources([1 + rng.standard_normal((40, n)) for n in (30, 50)])
     assert alarms(flat, fit(flat, 1)) == set()

@@ -35,8 +35,8 @@ def test_sources_count_what_is_missing(holed):
 def test_a_point_estimate_fills_in_its_fit(holed, rng):
     wt = rng.standard_normal((3, 40))
     h = [rng.random((3, n)) for n in holed.n_samples]
-    for x, n, block in zip(holed.matrices, holed.n_missing, h, strict=True):
-        view = View(x, n, unit=2.0, origin=np.arange(40.0))
+    for x, block in zip(holed.matrices, h, strict=True):
+        view = View(x, unit=2.0, origin=np.arange(40.0))
         added = view.fill(wt, block)
         z = np.where(np.isnan(x), wt.T @ block, (x - np.arange(40.0)[:, None]) / 2)
         np.testing.assert_allclose(view.times_components(wt), wt @ z)
@@ -46,7 +46,7 @@ def test_a_point_estimate_fills_in_its_fit(holed, rng):
 
 def test_complete_sources_are_not_copied(make_sources):
     x = make_sources().matrices[0]
-    assert View(x, 0).matrix is x
+    assert View(x).matrix.array is x
 
 
 @pytest.mark.parametrize("method", ABLE)

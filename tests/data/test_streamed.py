@@ -11,7 +11,7 @@ import scipy.sparse
 
 from bjmd.analysis import check, intervals, variance
 from bjmd.data import streamed
-from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.matrix import Dense
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry
@@ -90,14 +90,8 @@ def test_products_and_norm_are_those_of_the_matrix_in_memory(mapped, rng, dtype,
         sources = Sources([source])
         assert isinstance(sources.matrices[0], streamed.Streamed)
         np.testing.assert_allclose(sources.squared_norms, in_memory.squared_norms, rtol=1e-14)
-        for product, *arguments in (
-            (data_times_memberships, "x", h),
-            (components_times_data, wt, "x"),
-        ):
-            ours, expected = (
-                product(*(s.matrices[0] if isinstance(a, str) else a for a in arguments))
-                for s in (sources, in_memory)
-            )
+        for name, factor in (("times_memberships", h), ("times_components", wt)):
+            ours, expected = (getattr(s.data[0], name)(factor) for s in (sources, in_memory))
             np.testing.assert_allclose(
                 ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max()
             )
@@ -110,8 +104,8 @@ def test_chunks_may_be_sparse(rng, monkeypatch):
     h = rng.random((3, 17))
     wt = rng.random((3, 13))
     monkeypatch.setattr(scipy.sparse.csr_array, "toarray", None)  # nothing is made dense for them
-    np.testing.assert_allclose(data_times_memberships(ours, h), h @ x.T, rtol=1e-12)
-    np.testing.assert_allclose(components_times_data(wt, ours), wt @ x, rtol=1e-12)
+    np.testing.assert_allclose(ours.times_memberships(h), h @ x.T, rtol=1e-12)
+    np.testing.assert_allclose(ours.times_components(wt), wt @ x, rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", STREAMING)
@@ -268,7 +262,7 @@ def test_bad_entries_are_counted_and_placed(mapped, order):
 def test_entries_are_found_side_by_side():
     x = with_bad_entries(np.ones((13, 17)))
     middle = streamed.Chunked(in_chunks(np.ones((13, 5))), "b")
-    both = streamed.SideBySide([np.ones((13, 4)), middle, x])
+    both = streamed.SideBySide([Dense(np.ones((13, 4))), middle, Dense(x)])
     assert [list(at) for at in both.where(np.isinf).nonzero()] == [[2, 5], [17, 10]]
     assert [list(at) for at in both.where(np.isnan).nonzero()] == [[7, 11], [12, 9]]
 
@@ -323,7 +317,7 @@ def test_an_entry_that_a_chunk_stores_in_parts_is_missing_as_a_whole():
         lambda _: scipy.sparse.csc_array(parts), meta=scipy.sparse.csc_array((0, 0))
     )
     (source,) = Sources([chunk]).matrices
-    np.testing.assert_array_equal(data_times_memberships(source, np.eye(2)), [[2, 0], [4, 3]])
+    np.testing.assert_array_equal(source.times_memberships(np.eye(2)), [[2, 0], [4, 3]])
 
 
 @pytest.mark.parametrize("mode", ["r+", "c"])
@@ -375,10 +369,6 @@ def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
         ),
         (lambda s, _: np.asarray(s.matrices[0]), "was to be loaded as a whole"),
         (lambda s, _: np.maximum(s.matrices[0], 0), "was to be loaded as a whole"),
-        (
-            lambda s, _: Sources([*s.matrices, scipy.sparse.eye_array(12)]).concatenated(),
-            "sparse sources cannot be put side by side with memory-mapped",
-        ),
     ],
 )
 def test_nothing_loads_a_source_by_accident(make_sources, mapped, tmp_path, call, message):

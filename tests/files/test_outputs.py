@@ -115,7 +115,9 @@ def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
         tables["feature_noise"]["relative_sd"], best.model.feature_precision**-0.5, rtol=1e-5
     )
     np.testing.assert_allclose(
-        tables["sample_noise"]["relative_sd"], best.model.sample_precision**-0.5, rtol=1e-5
+        tables["sample_noise"]["relative_sd"],
+        np.concatenate(best.model.sample_precision) ** -0.5,
+        rtol=1e-5,
     )
     assert list(tables["sample_noise"]["sample"]) == [
         name for names in sources.sample_names for name in names

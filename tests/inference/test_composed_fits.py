@@ -179,7 +179,7 @@ def test_samples_of_unequal_noise_are_found():
         matrices.append(components @ h + 0.3 * times * rng.standard_normal((150, h.shape[1])))
         truth.append(times)
     result = fit(matrices, noise="sample")
-    found = result.model.sample_precision**-0.5
+    found = np.concatenate(result.model.sample_precision) ** -0.5
     assert found.shape == (220,)
     assert np.corrcoef(np.log(found), np.log(np.concatenate(truth)))[0, 1] > 0.97
 

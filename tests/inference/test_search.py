@@ -5,7 +5,7 @@ import pytest
 
 from bjmd import BJMD
 from bjmd.errors import InputError
-from bjmd.inference import registry, restarts, search
+from bjmd.inference import registry, restarts
 
 
 def equal(a, b):
@@ -33,7 +33,7 @@ def test_every_run_is_the_single_fit_of_its_seed_and_tolerance(make_sources, met
         for x in make_sources(n_samples=(40, 30)).matrices
     ]
     sources = type(make_sources())(x)
-    found = search.run(method, sources, 3, n_restarts=20, seed=5, tol=1e-5, **options)
+    found = restarts.search(method, sources, 3, n_restarts=20, seed=5, tol=1e-5, **options)
     assert [run.seed for run in found] == [*range(5, 13)]
     assert sorted(run.options["tol"] for run in found) == pytest.approx(
         [1e-7, *[1e-5] * 3, *[3e-5] * 4]
@@ -53,7 +53,9 @@ def test_every_run_is_the_single_fit_of_its_seed_and_tolerance(make_sources, met
 
 def test_the_number_of_threads_changes_nothing(make_sources):
     sources = make_sources(n_samples=(40, 30))
-    one, two = (search.run("cavi-bjmd", sources, 3, n_restarts=20, jobs=jobs) for jobs in (1, 2))
+    one, two = (
+        restarts.search("cavi-bjmd", sources, 3, n_restarts=20, jobs=jobs) for jobs in (1, 2)
+    )
     assert all(equal(a, b) for a, b in zip(one, two, strict=True))
 
 
@@ -69,7 +71,7 @@ def test_the_number_of_threads_changes_nothing(make_sources):
 def test_where_a_search_makes_no_sense_restarts_are_plain(make_sources, method, options):
     sources = make_sources()
     options = {"n_restarts": 20, **options}
-    found, plain = (run(method, sources, 2, **options) for run in (search.run, restarts.run))
+    found, plain = (run(method, sources, 2, **options) for run in (restarts.search, restarts.run))
     assert len(found) == options["n_restarts"]
     assert all(equal(a, b) for a, b in zip(found, plain, strict=True))
 
@@ -81,7 +83,7 @@ def test_a_long_run_that_met_the_tolerance_asked_for_has_converged(make_sources)
     sources = make_sources(n_samples=(40, 30))
     short, long = (
         restarts.best(
-            search.run("cavi-bjmd", sources, 3, n_restarts=20, tol=1e-4, max_sweeps=limit), 1
+            restarts.search("cavi-bjmd", sources, 3, n_restarts=20, tol=1e-4, max_sweeps=limit), 1
         )[0]
         for limit in (3, 25)
     )
@@ -94,9 +96,9 @@ def test_a_long_run_that_met_the_tolerance_asked_for_has_converged(make_sources)
 
 def test_a_number_of_restarts_that_cannot_be_meant_is_refused(make_sources):
     with pytest.raises(InputError, match="10,000 restarts are the most"):
-        search.run("cavi-bjmd", make_sources(), 2, n_restarts=10**400)
+        restarts.search("cavi-bjmd", make_sources(), 2, n_restarts=10**400)
     with pytest.raises(InputError, match="n_restarts is"):
-        search.run("cavi-bjmd", make_sources(), 2, n_restarts="20")
+        restarts.search("cavi-bjmd", make_sources(), 2, n_restarts="20")
 
 
 def test_the_estimator_searches_unless_told_otherwise(make_sources):

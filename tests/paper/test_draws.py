@@ -87,6 +87,7 @@ def features(**changes):
         "n_restarts": 1,
         "n_best": 1,
         "seed": 7,
+        "sigma3": 4.0,
         "fit": "map-bjmd",
         "level": 0.05,
     } | changes

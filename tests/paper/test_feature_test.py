@@ -60,7 +60,7 @@ def test_two_samples_have_a_variance_and_one_has_none(rng):
     x = rng.standard_normal((5, 2))
     table = feature_table(Sources([x]), [1.0])
     np.testing.assert_allclose(table["variance source 1"], (x[:, 0] - x[:, 1]) ** 2 / 2)
-    with pytest.raises(InputError, match="source 'source 1' has one sample"):
+    with pytest.raises(InputError, match="source 'source 1' has only one sample"):
         feature_table(Sources([x[:, :1]]), [1.0])
 
 

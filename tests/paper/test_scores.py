@@ -7,7 +7,7 @@ import pytest
 
 from bjmd.data.sources import Sources
 from bjmd.results.decomposition import Decomposition
-from bjmd_paper import integration, scores, tables
+from bjmd_paper import scores, tables
 
 LABELS = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
 FITS = {
@@ -147,7 +147,7 @@ def test_the_chosen_runs_and_the_truth_have_measures_of_integration():
     assert table.groupby("seed")["ari"].mean().isna().tolist() == [False, True]
     truth = replace(run(None, np.nan, perfect), memberships=[perfect, perfect], noise=None)
     table = scores.with_truth(table, sources, truth)
-    found = integration.table([table], ["small"], FITS)
+    found = tables.integration([table], ["small"], FITS)
     assert found.data["fit"].tolist() == ["a", "truth"]
     assert (found.data[["ari", "nmi", "transfer"]] == [1, 1, 100]).all(axis=None)
     assert found.shown[1]["Accuracy across sources (%)"].tolist() == ["100.0", "100.0"]

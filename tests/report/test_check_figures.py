@@ -35,7 +35,7 @@ def test_the_picture_shows_the_numbers_of_the_finding(make_sources):
     finding = next(
         f
         for f in check(sources, registry.fit("cavi-bjmd", sources, 3))
-        if f.name == "private component"
+        if f.name == "source-specific component"
     )
     bars = figure(finding).axes[0].patches
     np.testing.assert_allclose([bar.get_height() for bar in bars], np.ravel(finding.data["gain"]))

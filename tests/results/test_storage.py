@@ -194,6 +194,19 @@ def test_a_posterior_of_the_noise_of_other_sources_is_refused(tmp_path, make_sou
         storage.load_decompositions(tmp_path / "fit.npz")
 
 
+def test_precisions_of_samples_that_were_stored_side_by_side_can_be_read(make_sources):
+    """As version 0.2.0 stored them."""
+    result = registry.fit("cavi-bjmd", make_sources(), 3, noise="sample", max_sweeps=2)
+    arrays, (run,) = storage.packed([result])
+    name = "0/model/sample_precision"
+    old = {key: array for key, array in arrays.items() if not key.startswith(name)}
+    old[name] = np.concatenate(result.model.sample_precision)
+    for read in (arrays, old):
+        again = storage.unpacked(read, 0, run).model.sample_precision
+        for ours, theirs in zip(again, result.model.sample_precision, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize(
     "name", ["alpha0", "noise_prior", "offsets", "sample_precision", "degrees_of_freedom"]
 )
@@ -203,10 +216,9 @@ def test_arrays_that_do_not_fit_the_model_are_refused(tmp_path, make_sources, na
     )
     storage.save_decompositions(tmp_path / "fit.npz", [result])
     assert storage.load_decompositions(tmp_path / "fit.npz")
-    array = getattr(result.model, name)
-    result.model = dataclasses.replace(
-        result.model, **{name: np.concatenate([array, array], axis=-1)}
-    )
+    value = getattr(result.model, name)
+    doubled = value[::-1] + value if isinstance(value, list) else np.hstack([value, value])
+    result.model = dataclasses.replace(result.model, **{name: doubled})
     storage.save_decompositions(tmp_path / "fit.npz", [result])
     with pytest.raises(InputError, match="is not complete, or was not written by bjmd"):
         storage.load_decompositions(tmp_path / "fit.npz")

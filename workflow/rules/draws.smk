@@ -39,6 +39,7 @@ rule advi_trace:
         mem_mb=doubling(2000),
         runtime=doubling(60),
     params:
+        sigma3=PLAN.table_sigma3,
         max_iterations=config["advi_traces"]["max_iterations"],
         seed=config["seed"],
     message:

@@ -10,7 +10,8 @@ def main(snakemake):
     wildcards = snakemake.wildcards
     params = snakemake.params
     numbers = range(int(wildcards.first), int(wildcards.last) + 1)
-    traces = [draws.advi_trace(draw, params.max_iterations, params.seed) for draw in numbers]
+    settings = params.sigma3, params.max_iterations, params.seed
+    traces = [draws.advi_trace(draw, *settings) for draw in numbers]
     pd.concat(traces).to_csv(snakemake.output[0], index=False)
 
 

@@ -54,20 +54,20 @@ FAR_IN_SDS = 3.0
 ANSWERS = {
     "unit": 'priors="data" would help',
     "origin": 'priors="data" would help',
-    "growing noise": "transform the data first, counts by the square root or log(1 + x)",
-    "wild entries": 'noise="robust" would help',
+    "signal-dependent noise": "transform the data first, counts by the square root or log(1 + x)",
+    "outliers": 'noise="robust" would help',
     "feature noise": 'noise="feature" would help',
     "sample noise": 'noise="sample" would help',
     "shifts": "offsets=True would help",
-    "private component": 'alpha0="learned" would help',
+    "source-specific component": 'alpha0="learned" would help',
 }
 """What to do about each alarm, in the order of the findings."""
 LEFT = "the noise model of the fit allows for it, but not for all of it"
 GRAVE = (
     "unit",
     "origin",
-    "growing noise",
-    "wild entries",
+    "signal-dependent noise",
+    "outliers",
 )  #: alarms that can raise those after them, too
 
 
@@ -232,7 +232,7 @@ def _wild(surveys, robust):
         "at": s.at,
         "share": [s.beyond / s.n for s in surveys],
     }
-    return _finding("wild entries", 1.0, found, calm, data)
+    return _finding("outliers", 1.0, found, calm, data)
 
 
 def _growing(surveys):
@@ -272,7 +272,9 @@ def _growing(surveys):
         n, y = s.by_signal[:, :-1]
         data["n"].append(n)
         data["sd"].append(np.sqrt(s.s2.sum() / s.n) * np.exp(log_scale(y / np.maximum(n, 1))))
-    return _finding("growing noise", GROWTH, found, "The noise does not depend on the signal", data)
+    return _finding(
+        "signal-dependent noise", GROWTH, found, "The noise does not depend on the signal", data
+    )
 
 
 def _shifts(surveys, owned):
@@ -398,7 +400,7 @@ def _private(surveys, owned, priors):
     data = {"sources": [s.name for s in surveys], "gain": owned.comparable}
     found = [(alone[c, k], None, [f"C{k + 1} in {surveys[c].name}"], sentence)]
     return _finding(
-        "private component", OWNED, found, "No component belongs to one source alone", data
+        "source-specific component", OWNED, found, "No component belongs to one source alone", data
     )
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from bjmd.analysis.matching import ALIKE, match, similarities
 from bjmd.data.sources import Sources
-from bjmd.data.streamed import Streamed
 from bjmd.inference import projection, restarts
 from bjmd.results.decomposition import Decomposition
 
@@ -67,7 +66,7 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
         best.posterior, components=replace(best.posterior.components, mean=w)
     )
     result = replace(best, components=w, posterior=posterior)
-    memberships = [_placed(result, x, c) for c, x in enumerate(sources.matrices)]
+    memberships = [_placed(result, x, c) for c, x in enumerate(sources.data)]
     return Consensus(
         replace(result, memberships=memberships), (alike >= ALIKE).mean(axis=0)[order], spread
     )
@@ -77,5 +76,5 @@ def _placed(result, x, c):
     """The memberships of all samples of a source, some at a time, for it may lie in a file."""
     step = max(1, projection.BLOCK // len(result.components))
     parts = [slice(first, first + step) for first in range(0, x.shape[1], step)]
-    blocks = (x.columns(part) if isinstance(x, Streamed) else x[:, part] for part in parts)
-    return np.hstack([projection.project(result, block, source=c).memberships for block in blocks])
+    blocks = (projection.project(result, x.part(part), source=c) for part in parts)
+    return np.hstack([block.memberships for block in blocks])

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from bjmd.data.sources import Sources, missing_entries
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
@@ -17,37 +17,33 @@ BLOCK = 2**22  # numbers in the largest temporary array of draws or predictions
 LEAST_SAMPLES = 64  # to draw from at once, for one entry of every feature among them stays
 
 
-def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[Any]:
+def hide(
+    sources: Sources, share: float, rng: np.random.Generator
+) -> list[scipy.sparse.csc_array]:
     """Which entries to hold out, by source: a drawn share of the observed, never the last of a
     sample or feature.
 
-    Of a sparse source, zeros too, but no more than it stores, as a sparse matrix; nothing becomes
-    dense.
+    Of a sparse source, zeros too, but no more than it stores.
     """
     hidden = []
-    for x, n_observed, name in zip(
-        sources.matrices, sources.n_observed, sources.names, strict=True
-    ):
-        sparse = scipy.sparse.issparse(x)
-        missing = missing_entries(x)
-        share_here = min(share, x.nnz / n_observed) if sparse else share
+    for x, n_observed, name in zip(sources.data, sources.n_observed, sources.names, strict=True):
+        share_here = min(share, len(x.values) / n_observed)
         step = max(LEAST_SAMPLES, BLOCK // x.shape[0])
         n_seen = 0
         n_hidden = 0
         blocks = []
         for first in range(0, x.shape[1], step):
-            block = missing[:, first : first + step]
-            block = block.toarray() if sparse else block
-            n_seen += block.size - np.count_nonzero(block)
-            where = _drawn(block, round(share_here * n_seen) - n_hidden, rng)
+            missing = np.isnan(x.columns(slice(first, first + step)))
+            n_seen += missing.size - np.count_nonzero(missing)
+            where = _drawn(missing, round(share_here * n_seen) - n_hidden, rng)
             n_hidden = round(share_here * n_seen)
-            blocks.append(scipy.sparse.csc_array(where) if sparse and where is not None else where)
+            blocks.append(None if where is None else scipy.sparse.csc_array(where))
         if not n_hidden or any(where is None for where in blocks):
             raise InputError(
                 f"source {name!r} has too few observed entries ({n_observed}) to hold out a share of {share:g} and "
                 "keep one of every sample and feature; change held_out, or leave the source out"
             )
-        hidden.append(scipy.sparse.hstack(blocks, format="csc") if sparse else np.hstack(blocks))
+        hidden.append(scipy.sparse.hstack(blocks, format="csc"))
     return hidden
 
 
@@ -69,14 +65,8 @@ def _drawn(missing, n_hidden, rng):
 
 def without(sources: Sources, hidden: list[Any]) -> Sources:
     """The data with the held-out entries missing."""
-    visible = []
-    for x, where in zip(sources.matrices, hidden, strict=True):
-        if scipy.sparse.issparse(x):
-            unknown = np.full(where.nnz, np.nan, dtype=x.dtype), where.indices, where.indptr
-            visible.append(x + scipy.sparse.csc_array(unknown, shape=x.shape))
-        else:
-            visible.append(np.where(where, np.nan, x))
-    return sources.replace(matrices=visible)
+    each = zip(sources.data, hidden, strict=True)
+    return sources.replace(matrices=[x.without(where) for x, where in each])
 
 
 def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) -> np.ndarray:
@@ -85,19 +75,12 @@ def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) ->
     """
     sums = []
     with threadpool_limits(1):  # the same bits whatever else the machine does
-        for c, (x, where) in enumerate(zip(sources.matrices, hidden, strict=True)):
+        for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
             step = max(1, BLOCK // x.shape[0])
-            sparse = scipy.sparse.issparse(x)
             for first in range(0, x.shape[1], step):
                 part = slice(first, first + step)
-                block, held_out = (
-                    y[:, part].toarray() if sparse else y[:, part] for y in (x, where)
-                )
-                sums.append(
-                    np.where(held_out, predictive.log_density(result, c, part, block), 0).sum(
-                        axis=0
-                    )
-                )
+                densities = predictive.log_density(result, c, part, x.columns(part))
+                sums.append(np.where(where[:, part].toarray(), densities, 0).sum(axis=0))
     return np.concatenate(sums)
 
 

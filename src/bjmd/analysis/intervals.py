@@ -27,7 +27,7 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bjmd.data.sources import Sources, missing_entries
+from bjmd.data.sources import Sources
 from bjmd.data.view import centre
 from bjmd.numerics import moments, responses, threads
 from bjmd.results import predictive
@@ -75,8 +75,7 @@ def _widened(sources, result, posterior):
     weighted = phi[:, None, None] * covariance
     second = phi[:, None, None] * (mu[:, :, None] * mu[:, None] + covariance)
     columns = [
-        Columns(x, n_missing > 0, result, c, unit, weighted, second)
-        for c, (x, n_missing) in enumerate(zip(sources.matrices, sources.n_missing, strict=True))
+        Columns(x, result, c, unit, weighted, second) for c, x in enumerate(sources.data)
     ]
     n_samples = [len(source.t) for source in columns]
     observed = sum(s.observed_of_rows * n for s, n in zip(columns, n_samples, strict=True))
@@ -120,7 +119,7 @@ def _widened(sources, result, posterior):
 class Columns:
     """The columns of H of one source, and what the response needs to know of them."""
 
-    def __init__(self, x, has_gaps, result, c, unit, covariances, second_moments):
+    def __init__(self, x, result, c, unit, covariances, second_moments):
         n_features, n_columns = x.shape
         self.g = result.posterior.memberships[c].parameters
         self.alpha = np.ascontiguousarray(result.model.alpha0[c])
@@ -135,12 +134,11 @@ class Columns:
         self.gaps = np.empty((0, n_columns))
         self.observed_of_rows = np.ones(n_features)
         self.observed = np.ones(n_columns)
-        if has_gaps:
-            gaps = missing_entries(x)
-            self.observed_of_rows = 1 - gaps.mean(axis=1)
-            self.observed = 1 - gaps.mean(axis=0)
+        if x.missing is not None:
+            self.observed_of_rows = x.counts_of_rows / n_columns
+            self.observed = x.counts_of_columns / n_features
             packed = np.ascontiguousarray(_packed(second_moments))
-            self.gaps = moments.sums_over(moments.Places.of(gaps.T), packed).T
+            self.gaps = moments.sums_over(moments.Places.of(x.missing.T), packed).T
         parts = self._each(self._freedom, covariances.sum(axis=0))
         self.freedom = sum(freedom for freedom, _ in parts)
         self.kappa = max(0.0, 1 - self.freedom / (n_features * self.observed.sum()))

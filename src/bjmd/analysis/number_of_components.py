@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bjmd.analysis import automatic, held_out_entries
+from bjmd.analysis import held_out_entries
+from bjmd.analysis.fitting import refuse_auto
 from bjmd.analysis.matching import similarities
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
@@ -59,15 +60,12 @@ class Selection:
     candidates : list of int
         Every K that predicts held-out entries as well as the best K does, within one standard
         error.
-    choice : Choice or None
-        The noise model and offsets, if they were "auto"; chosen once, with the largest K.
     """
 
     table: pd.DataFrame
     fits: pd.DataFrame
     recommended: int
     candidates: list[int]
-    choice: automatic.Choice | None = None
 
     @property
     def best(self) -> int:
@@ -130,7 +128,7 @@ def select(
         Share of the entries of every source to hold out, zeros among them, between 0 and 0.5; of a
         sparse source at most as many as it stores.
     n_repeats : int, default=3
-        How often to hold out other entries.
+        Number of random hold-outs.
     seed : int, default=0
         Seed of the first fit, and of the choice of held-out entries.
     jobs : int, default=1
@@ -146,9 +144,6 @@ def select(
     for name, value in {"n_restarts": n_restarts, "n_repeats": n_repeats, "jobs": jobs}.items():
         whole_number(name, value, least=1)
     whole_number("seed", seed, least=0)
-    # with too few components what they leave of the signal would pass for noise, hence the largest
-    # number
-    options, choice = automatic.resolved(method, sources, ks[-1], options, seed=seed, jobs=jobs)
     n_fits = len(ks) * n_restarts
     with restarts.progress_bar(n_fits * (1 + n_repeats), "select") as bar:
 
@@ -206,7 +201,7 @@ def select(
     fits = runs[:n_fits].sort_values(
         "k", kind="stable", ignore_index=True
     )  # those of all the data come first
-    return Selection(table, fits, recommended=candidates[0], candidates=candidates, choice=choice)
+    return Selection(table, fits, recommended=candidates[0], candidates=candidates)
 
 
 def stability(results: list[Decomposition]) -> float:
@@ -230,6 +225,7 @@ def _checked(
             f"method {method!r} cannot leave out the entries that select holds out; use one of {able}"
         )
     registry.check_options(method, options)
+    refuse_auto(options)
     registry.require_sources(sources)
     ks = list(ks) if isinstance(ks, Iterable) else [ks]
     for k in ks:
@@ -249,8 +245,6 @@ def _checked(
 
 def _sentences(selection: Selection) -> Iterator[str]:
     """The recommendation in plain words, then what speaks against it."""
-    if selection.choice is not None:
-        yield str(selection.choice)
     table = selection.table.set_index("k")
     k = selection.recommended
     best = selection.best

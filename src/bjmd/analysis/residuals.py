@@ -20,10 +20,9 @@ any shape of the noise.
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse
 from scipy.special import ndtri, stdtr
 
-from bjmd.data.streamed import Streamed
+from bjmd.data.matrix import side_by_side
 from bjmd.data.view import centre
 from bjmd.inference import registry
 from bjmd.model import Priors
@@ -72,8 +71,8 @@ def thinned(sources, result):
     if [len(part) for part in chosen] == sources.n_samples:
         return sources, result
     names = [[own[j] for j in part] for own, part in zip(sources.sample_names, chosen, strict=True)]
-    each = zip(sources.matrices, runs, sources.n_samples, chosen, strict=True)
-    matrices = [x if len(part) == n else _side_by_side(x, own) for x, own, n, part in each]
+    each = zip(sources.data, runs, strict=True)
+    matrices = [side_by_side([x.part(run) for run in of_source]) for x, of_source in each]
     posterior = result.posterior
     model = result.model
     if posterior is not None:
@@ -83,22 +82,13 @@ def thinned(sources, result):
         ]
         posterior = replace(posterior, memberships=kept)
     if model.sample_precision is not None:
-        by_source = zip(
-            np.split(model.sample_precision, np.cumsum(sources.n_samples)[:-1]), chosen, strict=True
-        )
-        model = replace(model, sample_precision=np.concatenate([u[part] for u, part in by_source]))
+        by_source = zip(model.sample_precision, chosen, strict=True)
+        model = replace(model, sample_precision=[u[part] for u, part in by_source])
     memberships = [h[:, part] for h, part in zip(result.memberships, chosen, strict=True)]
     kept = replace(result, memberships=memberships, posterior=posterior, model=model)
     return sources.replace(
         matrices=matrices, sample_names=names, labels=None, class_names=None
     ), kept
-
-
-def _side_by_side(x, runs):
-    parts = [_columns(x, run) if isinstance(x, Streamed) else x[:, run] for run in runs]
-    return (
-        scipy.sparse.hstack(parts, format="csc") if scipy.sparse.issparse(x) else np.hstack(parts)
-    )
 
 
 class Survey:
@@ -134,7 +124,7 @@ class Survey:
         step = max(1, BLOCK // self.shape[0])
         for first in range(0, self.shape[1], step):
             columns = slice(first, min(first + step, self.shape[1]))
-            x = _columns(self.sources.matrices[self.c], columns)
+            x = self.sources.data[self.c].columns(columns)
             mean = predictive.mean(self.result, self.c, columns)
             h = self.h[:, columns]
             seen = ~np.isnan(x)
@@ -328,8 +318,3 @@ def _inner(rows, columns):
     """<A_i, B_j> of M x K x K and K x K x N."""
     return rows.reshape(len(rows), -1) @ columns.reshape(-1, columns.shape[2])
 
-
-def _columns(x, columns):
-    if scipy.sparse.issparse(x):
-        return x[:, columns].toarray()
-    return x.columns(columns) if isinstance(x, Streamed) else x[:, columns]

@@ -27,11 +27,10 @@ def explained(sources: Sources, result: Decomposition) -> np.ndarray:
     The R^2 of a source whose features do not vary is 0.
     """
     rows = []
-    for c, (x, n_missing) in enumerate(zip(sources.matrices, sources.n_missing, strict=True)):
-        view = View(x, n_missing)
+    for c, x in enumerate(sources.data):
         h = result.memberships[c]
-        mean = view.sums_of_rows() / np.maximum(view.counts_of_rows(), 1)
-        view = View(x, n_missing, origin=mean)
+        mean = x.sums_of_rows() / np.maximum(x.counts_of_rows, 1)
+        view = View(x, origin=mean)
         v = result.components + predictive.offsets(result, c)[0] - mean[:, None]
         credit = 2 * np.einsum("ik,ki->k", v, view.times_memberships(h)) - (
             (v.T @ v) * (h @ h.T)

@@ -22,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis.check import check, require_checkable
     from bjmd.files import outputs
-    from bjmd.inference import restarts
     from bjmd.report import text
 
     first = arguments.files[0]
@@ -44,6 +43,5 @@ def run(arguments: argparse.Namespace) -> None:
                 "files are fitted before they are checked; give the number of components with -k"
             )
         _, sources, _ = common.read(arguments)
-        results = common.fits(arguments, sources, options, search=False)
-        findings = check(sources, restarts.best(results, 1)[0])
+        findings = check(sources, common.fits(arguments, sources, options, search=False).best)
     print(text.plain([text.about_check(findings)], common.width()))

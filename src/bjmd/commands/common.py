@@ -22,7 +22,6 @@ from bjmd.files import readers
 from bjmd.inference import registry
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import threads
-from bjmd.results.decomposition import Decomposition
 
 log = logging.getLogger(__name__)
 """The command shows its lines on stderr, so that stdout can be piped."""
@@ -30,10 +29,6 @@ log = logging.getLogger(__name__)
 DIFFERENT_SCALES = 10  # sources whose entries differ by this factor get a hint
 OPTIONS = ("noise", "offsets", "priors", "alpha0", "lambda_", "tol")
 """Options of methods that have an argument of their own."""
-AUTO_REMOVED = (
-    "'auto' was removed, because its choice often made results worse on real data; leave the "
-    "option out, or compare fits with different options yourself"
-)
 FORMATS = """
 files:
   .csv .tsv .txt   sample names in the first row, feature names in the first
@@ -129,10 +124,11 @@ def _number(text: str) -> float | str:
 
 def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the method that were given; the others keep their defaults."""
+    from bjmd.analysis import fitting
+
     given = {name: getattr(arguments, name) for name in OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
-    if "auto" in (options.get("noise"), options.get("offsets")):
-        raise InputError(AUTO_REMOVED)
+    fitting.refuse_auto(options)
     if "offsets" in options:
         if options["offsets"] not in ("yes", "no"):
             raise InputError(f"--offsets is {options['offsets']!r}; it must be yes or no")
@@ -190,21 +186,26 @@ def _hint_at_scales(sources: Sources) -> None:
 
 
 def fits(
-    arguments: argparse.Namespace, sources: Sources, options: dict[str, Any], *, search: bool
-) -> list[Decomposition]:
-    """All restarts."""
-    from bjmd.inference import restarts
-    from bjmd.inference import search as searching
+    arguments: argparse.Namespace,
+    sources: Sources,
+    options: dict[str, Any],
+    *,
+    search: bool,
+    agree: bool = False,
+) -> Any:
+    """All restarts, and their consensus if it was asked for (analysis.fitting.Fits)."""
+    from bjmd.analysis import fitting
 
-    run = searching.run if search else restarts.run
     with ctrl_c_ends_at_once():
-        return run(
+        return fitting.fit(
             arguments.method,
             sources,
             arguments.components,
             n_restarts=arguments.restarts,
             seed=arguments.seed,
             jobs=arguments.jobs,
+            search=search,
+            agree=agree,
             **options,
         )
 

@@ -72,17 +72,12 @@ def run(arguments: argparse.Namespace) -> None:
         metadata = [raw.metadata for raw in raw_sources]
     sources.require_components(arguments.components)
     common.require_writable(folder.parent)
-    search = not (arguments.no_search or arguments.consensus)
-    results = common.fits(arguments, sources, options, search=search)
-    consensus = None
-    if arguments.consensus:
-        from bjmd.analysis.consensus import consensus as agree
-
-        consensus = agree(sources, results)
+    search = not arguments.no_search
+    fits = common.fits(arguments, sources, options, search=search, agree=arguments.consensus)
     report = outputs.write(
         folder,
         sources,
-        summarise(sources, results, metadata=metadata, consensus=consensus),
+        summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus),
         settings=settings,
         raw_sources=raw_sources,
         figures=not arguments.no_figures,

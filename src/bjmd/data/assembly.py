@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bjmd.checks import count
 from bjmd.data import preparation
 from bjmd.data.alignment import Alignment, align
+from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 
@@ -145,7 +145,7 @@ def over_features(raw: RawSource, feature_names: Sequence[str]) -> tuple[Any, st
     if known.all():
         return found, report
     matrix = np.full((len(rows), found.shape[1]), np.nan)
-    matrix[known] = found.toarray() if scipy.sparse.issparse(found) else found
+    matrix[known] = as_matrix(found, raw.name).columns(slice(None))
     return matrix, report
 
 

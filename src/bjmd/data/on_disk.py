@@ -6,12 +6,11 @@ samples: what lies between them is read and dropped.  Sparse blocks stay sparse,
 float32 until it is multiplied, and every index is checked before it is followed.
 """
 
-import copy
-
 import numpy as np
 import scipy.sparse
 
 from bjmd.data import streamed
+from bjmd.data.matrix import Dense, Sparse
 from bjmd.errors import InputError
 
 
@@ -34,7 +33,6 @@ class OnDisk(streamed.InBlocks):
         # starts has the number of entries before every row of the file
         self.n_stored = shape[1]
         self.features = np.arange(shape[1])
-        self.divisor = np.float64(1)
         super().__init__((shape[1], len(samples)), dtype)
 
     def _checked(self):
@@ -66,16 +64,8 @@ class OnDisk(streamed.InBlocks):
 
     def __getitem__(self, features):
         """The same samples with some of the features."""
-        part = copy.copy(self)
-        part.features = self.features[features]
-        part.shape = len(part.features), self.shape[1]
-        part.missing = None if self.missing is None else self.missing[features]
-        return part
-
-    def __truediv__(self, number):
-        part = copy.copy(self)
-        part.divisor = np.float64(self.divisor * number)
-        return part
+        chosen = self.features[features]
+        return self._changed(features=chosen, shape=(len(chosen), self.shape[1]))
 
     def blocks(self, first=0, last=None):
         everything = slice(0, self.shape[0])
@@ -96,11 +86,9 @@ class OnDisk(streamed.InBlocks):
                 block = block[:, self.samples[first:stop] - begin]
             if not np.array_equal(self.features, np.arange(self.n_stored)):
                 block = block[self.features]
-            yield (
-                everything,
-                slice(first, stop),
-                block if self.divisor == 1 else block / self.divisor,
-            )
+            if self.divisor != 1:
+                block = block / self.divisor
+            yield everything, slice(first, stop), Sparse(block) if self.sparse else Dense(block)
             first = stop
 
     def read(self, first, last):
@@ -118,14 +106,13 @@ class OnDisk(streamed.InBlocks):
         return block
 
     def columns(self, part):
-        blocks = (block for *_, block in self.blocks(*part.indices(self.shape[1])[:2]))
-        return np.hstack(
-            [(block.toarray() if self.sparse else block).astype(float) for block in blocks]
-        )
+        first, last, _ = part.indices(self.shape[1])
+        pieces = [block.columns(slice(None)) for *_, block in self.blocks(first, last)]
+        return np.hstack(pieces)
 
-    def hashable(self):
-        """All numbers of the source, in pieces."""
+    def numbers(self):
         for *_, block in self.blocks():
-            yield from (
-                (block.data, block.indices, np.diff(block.indptr)) if self.sparse else (block.T,)
-            )
+            if self.sparse:
+                yield from (block.array.data, block.array.indices, np.diff(block.array.indptr))
+            else:
+                yield block.array.T

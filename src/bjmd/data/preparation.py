@@ -1,10 +1,9 @@
 """Bring sources to one scale."""
 
 import numpy as np
-import scipy.sparse
+from threadpoolctl import threadpool_limits
 
 from bjmd.checks import one_of
-from bjmd.data.streamed import Streamed
 from bjmd.errors import InputError
 
 SCALES = ("none", "mean", "rms")
@@ -22,12 +21,8 @@ def scales(sources, way):
     if way == "rms":
         values = np.sqrt(np.divide(sources.squared_norms, sources.n_observed))
     else:
-        sums = [
-            x.sums_of_rows().sum()
-            if isinstance(x, Streamed)
-            else np.nansum(x.data if scipy.sparse.issparse(x) else x, dtype=float)
-            for x in sources.matrices
-        ]
+        with threadpool_limits(1):  # the same bits on any number of cores
+            sums = [x.sums_of_rows().sum() for x in sources.data]
         values = np.divide(sums, sources.n_observed)
     for value, name in zip(values, sources.names, strict=True):
         if value <= 0:
@@ -39,10 +34,6 @@ def scales(sources, way):
 
 def divided(sources, by):
     """The same sources, each divided by its number."""
-    each = zip(sources.matrices, by, strict=True)
     return sources.replace(
-        matrices=[
-            x / value if isinstance(x, Streamed) else (x / value).astype(x.dtype, copy=False)
-            for x, value in each
-        ]
+        matrices=[x / number for x, number in zip(sources.data, by, strict=True)]
     )

@@ -4,12 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import count, whole_number
-from bjmd.data.dense import squared_norm
-from bjmd.data.streamed import SideBySide, Streamed, streamed
+from bjmd.data.matrix import as_matrix, side_by_side
 from bjmd.errors import InputError
 
 
@@ -59,15 +57,16 @@ class Sources:
         if not matrices:
             raise InputError("no source was given; pass at least one features x samples matrix")
         self.names = _names(names, len(matrices), "source", "names")
-        self.matrices = [_matrix(x, name) for x, name in zip(matrices, self.names, strict=True)]
-        self.n_features = self.matrices[0].shape[0]
-        for x, name in zip(self.matrices, self.names, strict=True):
+        self.data = [as_matrix(x, name) for x, name in zip(matrices, self.names, strict=True)]
+        self.n_features = self.data[0].shape[0]
+        for x, name in zip(self.data, self.names, strict=True):
             if x.shape[0] != self.n_features:
                 raise InputError(
-                    f"source {name!r} has {x.shape[0]} features but {self.names[0]!r} has {self.n_features}; "
-                    "all sources must have the same features in the same order (rows are features)"
+                    f"source {name!r} has {x.shape[0]} features but {self.names[0]!r} has "
+                    f"{self.n_features}; all sources must have the same features in the same order "
+                    "(rows are features)"
                 )
-        self.n_samples = [x.shape[1] for x in self.matrices]
+        self.n_samples = [x.shape[1] for x in self.data]
         self.feature_names = _names(feature_names, self.n_features, "feature", "feature_names")
         sample_names = [None] * len(self) if sample_names is None else sample_names
         _check_count(sample_names, len(self), "sample_names", "source")
@@ -78,19 +77,21 @@ class Sources:
         self.labels = None if labels is None else self._checked_labels(labels)
         n_classes = 0 if self.labels is None else self.labels[0].shape[0]
         self.class_names = _names(class_names, n_classes, "class", "class_names")
-        with threadpool_limits(
-            1
-        ):  # a fit begins with these norms: the same bits on any number of cores
-            surveys = [self._survey(c) for c in range(len(self))]
-        self.squared_norms, self.n_missing = (list(part) for part in zip(*surveys, strict=True))
-        if any(self.n_missing):
-            self._require_observations()
-        self.n_observed = [
-            self.n_features * n - out for n, out in zip(self.n_samples, self.n_missing, strict=True)
-        ]
+        with threadpool_limits(1):  # the same bits on any number of cores
+            self.squared_norms = [x.squared_norm for x in self.data]
+        self.n_missing = [x.n_missing for x in self.data]
+        self.n_observed = [int(x.counts_of_rows.sum()) for x in self.data]
+        for c in range(len(self)):
+            self._require_finite(c)
+        self._require_observations()
+
+    @property
+    def matrices(self) -> list[Any]:
+        """The sources as arrays, CSC matrices, or streamed matrices; `data` has them for fits."""
+        return [x.raw for x in self.data]
 
     def __len__(self) -> int:
-        return len(self.matrices)
+        return len(self.data)
 
     def __repr__(self):
         shapes = (
@@ -115,26 +116,18 @@ class Sources:
         """All samples side by side as one source, which is what the cat variants of a method see."""
         if len(self) == 1:
             return self
-        if any(isinstance(x, Streamed) for x in self.matrices):
-            stacked: Any = SideBySide(self.matrices)
-        elif any(scipy.sparse.issparse(x) for x in self.matrices):
-            stacked = scipy.sparse.hstack(self.matrices, format="csc")
-        else:
-            stacked = np.hstack(self.matrices)
         labels = None if self.labels is None else [np.hstack(self.labels)]
         return Sources(
-            [stacked], names=["+".join(self.names)], feature_names=self.feature_names, labels=labels
+            [side_by_side(self.data)],
+            names=["+".join(self.names)],
+            feature_names=self.feature_names,
+            labels=labels,
         )
-
-    @property
-    def is_single(self) -> bool:
-        """Whether a source is float32, so that an objective is known to fewer digits."""
-        return any(x.dtype == np.float32 for x in self.matrices)
 
     @property
     def is_sparse(self) -> list[bool]:
         """Whether each source is sparse."""
-        return [scipy.sparse.issparse(x) for x in self.matrices]
+        return [x.is_sparse for x in self.data]
 
     def split(self, columns: np.ndarray) -> list[np.ndarray]:
         """Cut a K x (all samples) matrix back into one block per source."""
@@ -142,11 +135,12 @@ class Sources:
 
     def require_in_memory(self, what: str, instead: str = "") -> None:
         """Refuse sources on disk and chunked ones for what needs the matrices themselves."""
-        for x, name in zip(self.matrices, self.names, strict=True):
-            if isinstance(x, Streamed):
+        for x, name in zip(self.data, self.names, strict=True):
+            if not x.in_memory:
                 raise InputError(
-                    f"{what} needs its data in memory but source {name!r} is on disk or chunked; load it first "
-                    f"(without --on-disk, numpy.array(x), or x.compute() for dask){instead}"
+                    f"{what} needs its data in memory but source {name!r} is on disk or chunked; "
+                    "load it first (without --on-disk, numpy.array(x), or x.compute() for dask)"
+                    f"{instead}"
                 )
 
     def require_components(self, n_components: int) -> None:
@@ -161,73 +155,35 @@ class Sources:
 
     def _require_observations(self):
         """Refuse a sample or a feature of which nothing is known."""
-        seen = np.zeros(self.n_features, dtype=bool)
-        for c, x in enumerate(self.matrices):
-            if not self.n_missing[c]:
-                seen[:] = True
-                continue
-            missing = missing_entries(x)
-            empty = np.flatnonzero(missing.sum(axis=0) == self.n_features)
+        for x, name, samples in zip(self.data, self.names, self.sample_names, strict=True):
+            empty = np.flatnonzero(x.counts_of_columns == 0)
             if len(empty):
                 raise InputError(
-                    f"sample {self.sample_names[c][empty[0]]!r} of source {self.names[c]!r} has no observed entry"
+                    f"sample {samples[empty[0]]!r} of source {name!r} has no observed entry"
                     f"{_and_others(empty)}; remove what is empty"
                 )
-            seen |= missing.sum(axis=1) < x.shape[1]
-        empty = np.flatnonzero(~seen)
+        empty = np.flatnonzero(sum(x.counts_of_rows for x in self.data) == 0)
         if len(empty):
             raise InputError(
                 f"feature {self.feature_names[empty[0]]!r} has no observed entry in any source"
                 f"{_and_others(empty)}; remove what is empty"
             )
 
-    def _survey(self, c: int) -> tuple[float, int]:
-        """The squared norm of the observed entries of a source, and the number of missing ones."""
-        x = self.matrices[c]
-        if isinstance(x, Streamed):
-            norm = x.squared_norm()
-            n_missing = 0
-            if np.isnan(norm) or x.missing is not None:
-                missing = x.where(np.isnan)
-                self.matrices[c] = x = x.observed(missing)
-                norm = x.squared_norm()
-                n_missing = missing.nnz
-            if np.isinf(norm):
-                raise self._too_large(c)
-            return norm, n_missing
-        sparse = scipy.sparse.issparse(x)
-        values = x.data if sparse else x.ravel(order="K")
-        norm = squared_norm(values)
-        if np.isfinite(norm):
-            return norm, 0
-        if np.isinf(values).any():
-            raise self._too_large(c)
-        missing = np.isnan(values)
-        observed = values[~missing]
-        norm = squared_norm(observed)
-        if not np.isfinite(norm):
-            raise self._too_large(c)
-        return norm, int(missing.sum())
-
-    def _too_large(self, c: int) -> InputError:
-        """What to say of a source whose squared norm is infinite."""
-        x = self.matrices[c]
-        what = f"source {self.names[c]!r} holds"
-        if isinstance(x, Streamed):
-            rows, columns = x.where(np.isinf).nonzero()
-        elif self.is_sparse[c]:
-            rows, columns = (at[np.isinf(x.data)] for at in x.tocoo().coords)
-        else:
-            rows, columns = np.nonzero(np.isinf(x))
+    def _require_finite(self, c):
+        """Refuse a source with an infinite entry, or with entries whose squares overflow."""
+        x = self.data[c]
+        if np.isfinite(x.squared_norm):
+            return
+        rows, columns = x.where(np.isinf).nonzero()
         if not len(rows):
-            return InputError(f"{what} numbers whose squares overflow; rescale it")
-        first = (
-            f"feature {self.feature_names[rows[0]]!r}, sample {self.sample_names[c][columns[0]]!r}"
+            raise InputError(
+                f"source {self.names[c]!r} holds numbers whose squares overflow; rescale it"
+            )
+        many = f"{len(rows)} infinite entries, the first" if len(rows) > 1 else "1 infinite entry,"
+        raise InputError(
+            f"source {self.names[c]!r} holds {many} at feature {self.feature_names[rows[0]]!r}, "
+            f"sample {self.sample_names[c][columns[0]]!r}; correct or remove them"
         )
-        many = (
-            f"{len(rows)} infinite {'entries, the first' if len(rows) > 1 else 'entry,'} at {first}"
-        )
-        return InputError(f"{what} {many}; correct or remove them")
 
     def _checked_labels(self, labels):
         _check_count(labels, len(self), "labels", "source")
@@ -239,84 +195,6 @@ class Sources:
                     f"{labels[0].shape[0]} x {n}"
                 )
         return [block.astype(bool) for block in labels]
-
-
-def missing_entries(x: Any) -> Any:
-    """Which entries of a matrix are missing, as a boolean matrix that is sparse (CSC) where the
-    other is.
-    """
-    if isinstance(x, Streamed):
-        return x.missing
-    if not scipy.sparse.issparse(x):
-        return np.isnan(x)
-    missing = scipy.sparse.csc_array(
-        (np.isnan(x.data), x.indices, x.indptr), shape=x.shape, copy=True
-    )
-    missing.eliminate_zeros()
-    return missing
-
-
-def _matrix(x, name):
-    """A float64 or float32 matrix with at least one row and column; sparse stays sparse (CSC), no
-    needless copies.
-    """
-    if scipy.sparse.issparse(x):
-        require_sound_sparse(x, f"source {name!r}")
-        matrix = x
-        if x.dtype.kind in "biuf":
-            matrix = _small_indices(scipy.sparse.csc_array(x))
-            if not matrix.has_canonical_format:
-                matrix = matrix.copy()
-                # parts of an entry that is stored twice would be squared one by one
-                matrix.sum_duplicates()
-    else:
-        matrix = streamed(x, name) or np.asarray(x)
-    if matrix.dtype.kind not in "biuf":
-        held = "text" if matrix.dtype.kind in "US" else f"{matrix.dtype} values"
-        raise InputError(f"source {name!r} holds {held}; it must hold real numbers only")
-    if matrix.ndim != 2:
-        raise InputError(
-            f"source {name!r} has {matrix.ndim} dimensions; it must be a features x samples matrix"
-        )
-    if 0 in matrix.shape:
-        shape = " x ".join(map(str, matrix.shape))
-        raise InputError(f"source {name!r} is empty ({shape}); remove it or check its file")
-    if isinstance(matrix, Streamed):
-        return matrix
-    single = matrix.dtype.newbyteorder("=") == np.float32
-    matrix = matrix.astype(np.float32 if single else np.float64, copy=False)
-    # one memory order for all, because BLAS rounds differently in the other and equal data should
-    # give equal bits
-    return matrix if scipy.sparse.issparse(matrix) else np.ascontiguousarray(matrix)
-
-
-def require_sound_sparse(x: Any, what: str) -> None:
-    """Refuse indices outside a sparse matrix, which compiled code would follow, and a size that
-    would fill memory.
-    """
-    try:
-        if max(x.shape) >= 1_000_000 and 1000 * x.nnz < max(x.shape):
-            raise ValueError(f"its size is {x.shape[0]} x {x.shape[1]}, its entries are {x.nnz}")
-        if x.format in ("csr", "csc", "bsr"):
-            x.check_format(full_check=True)
-            if (
-                np.diff(x.indptr) < 0
-            ).any():  # which SciPy overlooks where the last is not positive
-                raise ValueError("an index pointer falls")
-        elif x.format == "coo" and x.nnz:
-            for places, length in zip(x.coords, x.shape, strict=True):
-                if places.min() < 0 or places.max() >= length:
-                    raise ValueError("an index lies outside the matrix")
-    except ValueError as error:
-        raise InputError(f"{what} is a damaged sparse matrix ({error}); write it again") from None
-
-
-def _small_indices(x):
-    """The same CSC matrix with 32-bit indices where they suffice, for scikit-learn takes no others."""
-    if max(*x.shape, x.nnz) > np.iinfo(np.int32).max:
-        return x
-    parts = (x.data, x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32, copy=False))
-    return scipy.sparse.csc_array(parts, shape=x.shape)
 
 
 def _names(given, count, what, argument):

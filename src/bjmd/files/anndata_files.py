@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bjmd import __version__
 from bjmd.data.assembly import RawSource
+from bjmd.data.matrix import transposed
 from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.readers import ANNDATA_ENDINGS, unique_stems
-from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 
 
@@ -156,7 +155,7 @@ def annotate(
     if model.feature_precision is not None:
         data.var[f"{key}_precision"] = np.where(in_fit, model.feature_precision[rows], np.nan)
     if model.sample_precision is not None:
-        precision = [predictive.sample_precision(result, c) for c in numbers]
+        precision = [model.sample_precision[c] for c in numbers]
         data.obs[f"{key}_precision"] = np.concatenate(precision)[order]
     if model.degrees_of_freedom is not None:
         data.uns[key]["degrees_of_freedom"] = model.degrees_of_freedom[numbers]
@@ -220,8 +219,7 @@ def _source(
         if x is None:
             where = f" in {part!r}" if part else ""
             raise InputError(f"{what} has no matrix X{where}; put the values to fit there")
-        is_array = not scipy.sparse.issparse(x) and not hasattr(x, "chunks")
-        matrix = np.ascontiguousarray(np.asarray(x).T) if is_array else x.T
+        matrix = transposed(x)
     obs = data.obs.iloc[samples]
     return RawSource(
         matrix,

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse
 
 from bjmd.analysis.check import Finding
 from bjmd.analysis.summary import Summary
 from bjmd.data.assembly import RawSource, Settings
-from bjmd.data.on_disk import OnDisk
+from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.readers import ANNDATA_ENDINGS
@@ -192,15 +191,7 @@ def load_hashes(folder: Path) -> dict:
 def hash_of_source(raw: RawSource) -> str:
     """Of the numbers and names of a source, whatever the format of its file."""
     digest = hashlib.sha256(_json([raw.matrix.shape, raw.feature_names, raw.sample_names]))
-    if isinstance(raw.matrix, OnDisk):
-        parts = raw.matrix.hashable()
-    elif scipy.sparse.issparse(raw.matrix):
-        x = scipy.sparse.csc_array(raw.matrix, copy=True)
-        x.sum_duplicates()  # which also sorts, so that equal matrices have equal parts
-        parts = [x.data.astype(float), x.indices.astype(np.int64), x.indptr.astype(np.int64)]
-    else:
-        parts = [np.asarray(raw.matrix, dtype=float)]
-    for part in parts:
+    for part in as_matrix(raw.matrix, raw.name).numbers():
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
 

@@ -24,7 +24,8 @@ import scipy.sparse
 
 from bjmd.data.alignment import Alignment
 from bjmd.data.assembly import RawSource, assemble, source_names
-from bjmd.data.sources import Sources, require_sound_sparse
+from bjmd.data.matrix import require_sound_sparse
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import text_files
 from bjmd.files.text_files import open_bytes, open_text, problems_as_sentences
@@ -178,17 +179,20 @@ def _read_text(path: Path, samples_in_rows: bool) -> list[RawSource]:
 def _read_matrix_market(path: Path, samples_in_rows: bool) -> list[RawSource]:
     from scipy.io import mmread
 
-    _check_matrix_market(path)
+    is_sparse = _check_matrix_market(path)
     with open_bytes(path) as file:
         matrix = mmread(file, spmatrix=False).astype(float)
-    if scipy.sparse.issparse(matrix):
+    if is_sparse:
         require_sound_sparse(matrix, str(path))
         matrix = matrix.tocsc()
     return [_oriented(path, matrix, *_names_beside(path), samples_in_rows)]
 
 
-def _check_matrix_market(path: Path) -> None:
-    """Check what SciPy's reader trusts: the size in the header, and the very last number."""
+def _check_matrix_market(path: Path) -> bool:
+    """Check what SciPy's reader trusts, the size in the header and the last number.
+
+    Returns whether the matrix is sparse.
+    """
     with open_bytes(path) as file:
         banner = file.readline().lower().split()
         if banner[:2] != [b"%%matrixmarket", b"matrix"] or b"complex" in banner:
@@ -218,6 +222,7 @@ def _check_matrix_market(path: Path) -> None:
         )
     if tail.strip():
         float(tail.split()[-1])
+    return is_sparse
 
 
 def _read_npz(path: Path, samples_in_rows: bool) -> list[RawSource]:
@@ -310,8 +315,6 @@ def _oriented(
     if samples_in_rows:
         matrix = matrix.T
         row_names, column_names = column_names, row_names
-    if not scipy.sparse.issparse(matrix):
-        matrix = np.ascontiguousarray(matrix)  # one layout, so that all formats give the same bits
     return RawSource(matrix, row_names, column_names, path=path)
 
 

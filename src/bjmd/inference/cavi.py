@@ -126,7 +126,6 @@ def fit(
         wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
         momentum_from=PLAIN_SWEEPS,
         per_entry=per_entry,
-        single=sources.is_single,
         course=course,
     )
 
@@ -236,14 +235,10 @@ class ClosedForm:
         self.has_gaps = any(sources.n_missing)
         if "robust" in factors:
             base = 0.0 if origin is None else origin[:, None]
-            self.standard = [(x.astype(float, copy=False) - base) / unit for x in sources.matrices]
-            each = zip(self.standard, sources.n_missing, strict=True)
-            self.views = [View(x.copy(), n, constant=False) for x, n in each]
+            self.standard = [(x.columns(slice(None)) - base) / unit for x in sources.data]
+            self.views = [View(x.copy(), constant=False) for x in self.standard]
         else:
-            self.views = [
-                View(x, n, unit, origin)
-                for x, n in zip(sources.matrices, sources.n_missing, strict=True)
-            ]
+            self.views = [View(x, unit, origin) for x in sources.data]
         # the norms of complete data in their own unit are known already
         known = origin is None and unit == 1 and not self.has_gaps and not factors
         self.norms = (
@@ -376,7 +371,7 @@ class ClosedForm:
         for c, weighed in enumerate(seen):  # its sums over columns are weighted by phi
             if weighed is not None:
                 shift = 0.0 if state.offsets is None else state.offsets.mean[c][:, None]
-                z = self.views[c].matrix
+                z = self.views[c].matrix.array
                 fit = self.fitted(state, c)
                 spread = np.nan_to_num((z - fit) * (self.standard[c] - shift - z))
                 seen[c] = replace(weighed, squares_of_columns=state.phi() @ (z**2 + spread))
@@ -465,7 +460,7 @@ class ClosedForm:
             return view.squares_of_columns(phi)
         return (
             self.norms[c]
-            if phi is None and view.shift is None
+            if phi is None and not np.any(view.shift)
             else _weighted(view.squares_of_rows(), phi).sum()
         )
 
@@ -544,7 +539,7 @@ class ClosedForm:
             offsets=None if offsets is None else self.unit * offsets.mean,
             offsets_sd=None if offsets is None else self.unit * np.sqrt(offsets.variance),
             feature_precision=state.phi(),
-            sample_precision=None if sample is None else np.concatenate([q.mean for q in sample]),
+            sample_precision=None if sample is None else [q.mean for q in sample],
             sample_shape=None if sample is None else np.array([q.a for q in sample]),
             degrees_of_freedom=state.nus,
             component_scales=None if scales is None else self.unit * scales.ravel(),

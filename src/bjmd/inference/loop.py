@@ -25,10 +25,7 @@ result's history.
 """
 
 ROUNDING = 1e-9
-ROUNDING_SINGLE = 1e-6
-"""The relative rise of an objective that is taken for rounding, with float64 data and with float32
-(`single`).
-"""
+"""The relative rise of an objective that is taken for rounding."""
 
 State = TypeVar("State")
 """What one sweep hands to the next.  With momentum it also has vector(), and at(vector), which
@@ -96,7 +93,6 @@ def run(
     patience: int = 1,
     momentum_from: int | None = None,
     per_entry: int | None = None,
-    single: bool = False,
     monotone: bool = True,
     course: Course | None = None,
 ) -> Decomposition:
@@ -132,9 +128,7 @@ def run(
                 f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors"
             )
         rise = value - trace[-1] if monotone and trace else 0.0
-        rounding = (ROUNDING_SINGLE if single else ROUNDING) * max(
-            1.0, abs(value), single * (per_entry or 0)
-        )
+        rounding = ROUNDING * max(1.0, abs(value))
         if rise > (0.0 if sweep > wait + 1 else rounding):
             trace.append(trace[-1])
             undone.append(value)

@@ -103,7 +103,6 @@ def fit(
         per_entry=per_entry,
         momentum_from=PLAIN_SWEEPS if momentum else None,
         patience=3 if momentum else 1,
-        single=sources.is_single,
         course=course,
     )
 
@@ -162,10 +161,7 @@ class PosteriorMode:
         self.hold = hold
         self.alpha0 = priors.dirichlet(n_components)
         self.n_entries = sources.n_observed
-        self.views = [
-            View(x, n, unit, origin)
-            for x, n in zip(sources.matrices, sources.n_missing, strict=True)
-        ]
+        self.views = [View(x, unit, origin) for x in sources.data]
         # the norms of data in their own unit are known already
         known = origin is None and unit == 1
         self.observed_norms = (

@@ -184,7 +184,7 @@ def weigh(view, x, shift, fit, precision, of_rows, of_columns, nu) -> Weighed:
     of_rows = np.ones(n_rows) if of_rows is None else of_rows
     of_columns = np.ones(n_columns) if of_columns is None else of_columns
     moments.downweighted(
-        x, shift, fit, precision, of_rows, of_columns, nu + 1, view.matrix, rows, columns
+        x, shift, fit, precision, of_rows, of_columns, nu + 1, view.matrix.array, rows, columns
     )
     n = view.counts_of_columns()
     return Weighed(rows, columns[0], StudentT(nu, columns[1] / n, columns[2] / n, n))

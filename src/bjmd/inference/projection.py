@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import positive_number
+from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
-from bjmd.data.streamed import streamed
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.inference import registry
@@ -94,7 +93,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
     with threadpool_limits(1):
         problem, columns, sd = _solved(result, matrix, source, noise)
         memberships = _finite(problem.mean(columns))
-        x = np.array(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix, dtype=float)
+        x = as_matrix(matrix).columns(slice(None))
         missing = np.isnan(x)
         shift = 0.0 if model.offsets is None or source is None else model.offsets[source][:, None]
         if not result.posterior:
@@ -163,20 +162,21 @@ def _known(result: Decomposition) -> FittedModel:
     return result.model
 
 
-def _split_off_missing(matrix):
-    """The matrix with 0 for what is missing, and where that is; None if nothing is."""
-    if scipy.sparse.issparse(matrix):
-        return matrix, None
-    matrix = np.asarray(matrix)
-    if streamed(matrix, "new samples") is not None:
-        matrix = np.array(matrix)  # sums over columns are not to be had from a file
-    if matrix.ndim != 2 or matrix.dtype.kind != "f" or not np.isnan(matrix).any():
-        return matrix, None
-    missing = np.isnan(matrix)
-    empty = np.flatnonzero(missing.all(axis=0))
+def _new_samples(matrix, n_features):
+    """The new samples in memory, if they can be placed; features may be missing in all of them."""
+    x = as_matrix(matrix, "new samples")
+    if not x.in_memory:
+        x = x.part(slice(None))
+    if x.shape[0] != n_features:
+        raise InputError(
+            f"the new samples have {x.shape[0]} features but the fit has {n_features}; give the "
+            "features of the fit in its order, NaN for those not measured (rows are features)"
+        )
+    empty = np.flatnonzero(x.counts_of_columns == 0)
     if len(empty):
         raise InputError(f"new sample {empty[0]} (counted from 0) has no observed entry; remove it")
-    return np.where(missing, 0, matrix), missing
+    Sources([x.fillable()], names=["new samples"])  # refuses infinite entries
+    return x
 
 
 def _of_source(values, source):
@@ -188,13 +188,7 @@ class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
     def __init__(self, result, matrix, source):
-        matrix, missing = _split_off_missing(matrix)
-        checked = Sources([matrix], names=["new samples"])
-        if checked.n_features != len(result.components):
-            raise InputError(
-                f"the new samples have {checked.n_features} features but the fit has {len(result.components)}; "
-                "give the features of the fit in its order, NaN for those not measured (rows are features)"
-            )
+        x = _new_samples(matrix, len(result.components))
         # memberships sum to 1, so W and the data may be seen from any origin; from the mean of W
         # little is lost
         self.origin = result.components.mean(axis=1)
@@ -206,12 +200,7 @@ class _Columns:
             if model.offsets is None or source is None
             else self.origin + model.offsets[source]
         )
-        x = checked.matrices[0]
-        n_missing = checked.n_missing[0]
-        if missing is not None:
-            x = np.where(missing, np.nan, x)
-            n_missing = int(missing.sum())
-        self.view = View(x, n_missing, origin=shift)
+        self.view = View(x, origin=shift)
         self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
         weights = np.ones(len(self.w)) if self.phi is None else self.phi
         second = self.second_moments(result)
@@ -232,14 +221,14 @@ class _Columns:
         self.scale = 1.0
         self.sample = None
         if model.degrees_of_freedom is not None:
-            if scipy.sparse.issparse(matrix):
+            if x.is_sparse:
                 raise InputError(
                     "a robust fit weighs every single entry; give the new samples as a dense matrix"
                 )
             self.nu = _of_source(model.degrees_of_freedom, source)
             self.scale = StudentT(self.nu).scale
-            self.x = x - shift[:, None]
-            self.view = View(self.x.copy(), n_missing, constant=False)
+            self.x = x.columns(slice(None)) - shift[:, None]
+            self.view = View(self.x.copy(), constant=False)
 
     def second_moments(self, result):
         """w_i w_i', or its expectation, of every row, packed."""

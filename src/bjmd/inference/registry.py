@@ -21,7 +21,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
@@ -237,12 +236,12 @@ def _split_between(sources, result):
     result.memberships = sources.split(result.memberships[0])
     result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
     result.posterior = result.posterior and result.posterior.by_source(sources.n_samples)
-    result.model = result.model and result.model.by_source(len(sources))
+    result.model = result.model and result.model.by_source(sources.n_samples)
 
 
 def _require_nonnegative(method, sources):
-    for x, name in zip(sources.matrices, sources.names, strict=True):
-        if (x.data if scipy.sparse.issparse(x) else x).min() < 0:
+    for x, name in zip(sources.data, sources.names, strict=True):
+        if (x.values < 0).any():
             raise InputError(
                 f"method {method.name!r} needs non-negative data but source {name!r} has negative "
                 "entries; shift, clip or exponentiate it first"

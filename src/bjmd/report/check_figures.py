@@ -134,12 +134,12 @@ def origin(data):
 DRAWN: dict[str, Callable] = {
     "unit": unit,
     "origin": origin,
-    "growing noise": growing,
-    "wild entries": wild,
+    "signal-dependent noise": growing,
+    "outliers": wild,
     "feature noise": partial(uneven, what="feature"),
     "sample noise": partial(uneven, what="sample"),
     "shifts": shifts,
-    "private component": private,
+    "source-specific component": private,
 }
 
 

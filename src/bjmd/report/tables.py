@@ -14,7 +14,6 @@ import pandas as pd
 
 from bjmd.analysis.matching import match
 from bjmd.model import LEARNED
-from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
     if model.sample_precision is not None:
         parts = []
         for c, (name, samples) in enumerate(zip(data.names, data.sample_names, strict=True)):
-            relative_sd = predictive.sample_precision(best, c) ** -0.5
+            relative_sd = model.sample_precision[c] ** -0.5
             columns = {"source": name, "sample": samples, "relative_sd": relative_sd}
             parts.append(pd.DataFrame(columns))
         found["sample_noise"] = pd.concat(parts, ignore_index=True)

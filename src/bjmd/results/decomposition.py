@@ -33,8 +33,8 @@ class FittedModel:
     offsets_sd: np.ndarray | None = None
     feature_precision: np.ndarray | None = None
     """How precise every feature is, over its source."""
-    sample_precision: np.ndarray | None = None
-    """How precise every sample is, over its source; the sources one after the other."""
+    sample_precision: list[np.ndarray] | None = None
+    """How precise every sample is, over its source; an array for each source."""
     sample_shape: np.ndarray | None = None
     """The shape of the gamma that the precisions of a source's samples come from."""
     degrees_of_freedom: np.ndarray | None = None
@@ -42,13 +42,16 @@ class FittedModel:
     component_scales: np.ndarray | None = None
     """The learned Laplace scale of every component."""
 
-    def by_source(self, n_sources: int) -> FittedModel:
-        """The same for each of n sources, which are parts of one."""
-        repeated: dict[str, Any] = {}
+    def by_source(self, n_samples: list[int]) -> FittedModel:
+        """The same for each of several sources with so many samples, which are parts of one."""
+        by_source: dict[str, Any] = {}
         for name in ("alpha0", "offsets", "offsets_sd", "sample_shape", "degrees_of_freedom"):
             value = getattr(self, name)
-            repeated[name] = None if value is None else np.repeat(value, n_sources, axis=0)
-        return replace(self, **repeated)
+            by_source[name] = None if value is None else np.repeat(value, len(n_samples), axis=0)
+        if self.sample_precision is not None:
+            ends = np.cumsum(n_samples)[:-1]
+            by_source["sample_precision"] = np.split(self.sample_precision[0], ends)
+        return replace(self, **by_source)
 
 
 @dataclass

@@ -40,10 +40,9 @@ def feature_variance(result: Decomposition, c: int) -> np.ndarray:
 
 def sample_precision(result: Decomposition, c: int) -> np.ndarray:
     """u_cj of every sample of source c."""
-    counts = [h.shape[1] for h in result.memberships]
     if result.model is None or result.model.sample_precision is None:
-        return np.ones(counts[c])
-    return np.split(result.model.sample_precision, np.cumsum(counts)[:-1])[c]
+        return np.ones(result.memberships[c].shape[1])
+    return result.model.sample_precision[c]
 
 
 def noise_variance(result: Decomposition, c: int, columns: slice) -> np.ndarray:

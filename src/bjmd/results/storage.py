@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bjmd import __version__
+from bjmd.data.matrix import from_arrays
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.results.decomposition import Decomposition, FittedModel
@@ -45,12 +45,11 @@ _OF_A_MODEL = {
     "offsets": "cm",
     "offsets_sd": "cm",
     "feature_precision": "m",
-    "sample_precision": "n",
     "sample_shape": "c",
     "degrees_of_freedom": "c",
     "component_scales": "k",
 }
-"""Shapes: c sources, k components, m features, n samples in all."""
+"""Shapes: c sources, k components, m features."""
 
 
 @contextmanager
@@ -95,8 +94,12 @@ def arrays_of(d):
         arrays["noise"] = np.asarray(d.noise)
     arrays |= {f"memberships/{c}": h for c, h in enumerate(d.memberships)}
     arrays |= {f"history/{name}": array for name, array in d.history.items()}
-    known = {} if d.model is None else dataclasses.asdict(d.model)
-    arrays |= {f"model/{name}": array for name, array in known.items() if array is not None}
+    known = {} if d.model is None else vars(d.model)
+    for name, value in known.items():
+        if isinstance(value, list):
+            arrays |= {f"model/{name}/{c}": array for c, array in enumerate(value)}
+        elif value is not None:
+            arrays[f"model/{name}"] = value
     return arrays | {
         f"posterior/{name}/{part}": a
         for name, f in _factors(d).items()
@@ -132,7 +135,6 @@ def _is_sound(d):
     if any(h.ndim != 2 or len(h) != d.n_components for h in d.memberships):
         return False
     sizes = {"c": len(d.memberships), "k": d.n_components, "m": len(d.components), "2": 2}
-    sizes["n"] = sum(h.shape[1] for h in d.memberships)
     of_model = {
         name: array for name in _OF_A_MODEL if (array := getattr(d.model, name, None)) is not None
     }
@@ -140,6 +142,10 @@ def _is_sound(d):
         array.shape != tuple(map(sizes.get, _OF_A_MODEL[name])) for name, array in of_model.items()
     ):
         return False
+    if d.model is not None and d.model.sample_precision is not None:
+        n_samples = [(h.shape[1],) for h in d.memberships]
+        if [u.shape for u in d.model.sample_precision] != n_samples:
+            return False
     # the objective of a known truth is not a number
     noise = [d.noise] if d.noise is not None else []
     noise += d.posterior.noise.arrays().values() if d.posterior and d.posterior.noise else []
@@ -151,14 +157,15 @@ def _is_sound(d):
 
 def unpacked(arrays, i, run):
     """Result i of those that `packed` gave."""
+    memberships = [arrays[f"{i}/memberships/{c}"] for c in range(run["n_sources"])]
     return Decomposition(
         components=arrays[f"{i}/components"],
-        memberships=[arrays[f"{i}/memberships/{c}"] for c in range(run["n_sources"])],
+        memberships=memberships,
         noise=arrays.get(f"{i}/noise"),
         trace=arrays[f"{i}/trace"],
         history={name: arrays[f"{i}/history/{name}"] for name in run["history"]},
         posterior=_posterior(arrays, f"{i}/posterior", run),
-        model=_model(arrays, f"{i}/model/"),
+        model=_model(arrays, f"{i}/model/", [h.shape[1] for h in memberships]),
         **{field: run[field] for field in _OF_A_RUN},
     )
 
@@ -172,10 +179,17 @@ def _factors(d):
     return {name: factor for name, factor in factors.items() if factor is not None}
 
 
-def _model(arrays, place):
+def _model(arrays, place, n_samples):
     known = {
         name.removeprefix(place): array for name, array in arrays.items() if name.startswith(place)
     }
+    if "sample_precision" in known:  # joined over the sources, as version 0.2.0 wrote it
+        ends = np.cumsum(n_samples)[:-1]
+        known["sample_precision"] = np.split(known["sample_precision"], ends)
+    names = [name for name in known if name.startswith("sample_precision/")]
+    if names:
+        by_source = {int(name.partition("/")[2]): known.pop(name) for name in names}
+        known["sample_precision"] = [by_source[c] for c in range(len(by_source))]
     return FittedModel(**known) if known else None
 
 
@@ -196,11 +210,8 @@ def save_sources(path, sources):
     """Write a data set; sparse sources are stored as their CSC parts."""
     sources.require_in_memory("writing a data set")
     arrays: dict[str, np.ndarray] = {}
-    for c, x in enumerate(sources.matrices):
-        if scipy.sparse.issparse(x):
-            arrays |= {f"{c}/{part}": getattr(x, part) for part in ("data", "indices", "indptr")}
-        else:
-            arrays[f"{c}/dense"] = x
+    for c, x in enumerate(sources.data):
+        arrays |= {f"{c}/{part}": array for part, array in x.arrays().items()}
         if sources.labels is not None:
             arrays[f"{c}/labels"] = sources.labels[c]
     shape = {"n_features": sources.n_features, "n_samples": sources.n_samples}
@@ -213,11 +224,9 @@ def load_sources(path):
         arrays, metadata = _read(path, "sources")
         matrices = []
         for c, n in enumerate(metadata["n_samples"]):
-            if f"{c}/dense" in arrays:
-                matrices.append(arrays[f"{c}/dense"])
-            else:
-                parts = tuple(arrays[f"{c}/{part}"] for part in ("data", "indices", "indptr"))
-                matrices.append(scipy.sparse.csc_array(parts, shape=(metadata["n_features"], n)))
+            start = f"{c}/"
+            parts = {k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)}
+            matrices.append(from_arrays(parts, (metadata["n_features"], n)))
         labels = (
             [arrays[f"{c}/labels"] for c in range(len(matrices))] if "0/labels" in arrays else None
         )

@@ -167,20 +167,20 @@ def build_model(sources, n_components, priors):
     source = np.repeat(np.arange(len(sources)), sources.n_samples)
     norms = np.array(sources.squared_norms, dtype=kind)
     n_entries = (sources.n_features * np.array(sources.n_samples)).astype(kind)
-    data = sources.concatenated().matrices[0].astype(kind)
+    (data,) = sources.concatenated().data
     with pm.Model() as model:
         w = pm.Laplace("W", 0, priors.lambda_, shape=(sources.n_features, n_components))
         h = pm.Dirichlet("H", priors.dirichlet(n_components), shape=(len(source), n_components))
         s2 = pm.InverseGamma("s2", priors.a0, priors.b0, shape=len(sources))
         weighted = h / s2[source][:, None]
-        if scipy.sparse.issparse(data):
+        if data.is_sparse:
             from pytensor import sparse
 
             product = sparse.structured_dot(
-                sparse.as_sparse_variable(scipy.sparse.csc_matrix(data)), weighted
+                sparse.as_sparse_variable(scipy.sparse.csc_matrix(data.raw.astype(kind))), weighted
             )
         else:
-            product = pt.dot(pt.constant(data), weighted)
+            product = pt.dot(pt.constant(data.raw.astype(kind)), weighted)
         weighted_rss = (
             pt.sum(norms / s2)
             - 2 * pt.sum(product * w)
@@ -206,7 +206,7 @@ def _start(sources, n_components, priors, seed):
     ]
     variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
     ridge_variance = np.full((n_components, sources.n_features), priors.lambda_**2)
-    views = [View(x, 0) for x in sources.matrices]
+    views = [View(x) for x in sources.data]
     wt = update_components(views, columns, variances, ridge_variance)
     return {"W": wt.T, "H": np.hstack(columns).T, "s2": variances}
 

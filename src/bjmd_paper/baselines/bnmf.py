@@ -28,12 +28,12 @@ from typing import Literal
 import numpy as np
 
 from bjmd.checks import one_of, positive_number, whole_number
-from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
-from bjmd.model import Priors, noise_terms, residual_sum_of_squares
+from bjmd.model import Priors, noise_terms
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
 from bjmd_paper.baselines.factor_updates import draw_factor, improve_factor
@@ -97,7 +97,7 @@ def gibbs(chain, burn_in, n_draws):
     r_hat = split_r_hat(np.array(variances))
     of_joint = split_r_hat(np.array(trace[burn_in:]))
     rss = residual_sum_of_squares(
-        chain.squared_norm, wt @ wt.T, components_times_data(wt, chain.x), h
+        chain.squared_norm, wt @ wt.T, chain.x.times_components(wt), h
     )
     trace.append(chain.objective(wt, h, s2, rss))
     mixing = f"split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; of the log joint {of_joint:.3f}"
@@ -138,7 +138,8 @@ class Chain:
     """W', H and s2, and the sweep that moves them."""
 
     def __init__(self, sources, n_components, rng, priors, rate_w, rate_h):
-        (self.x,), (self.squared_norm,) = sources.matrices, sources.squared_norms
+        (self.x,) = sources.data
+        self.squared_norm = self.x.squared_norm
         self.rng = rng
         self.priors = priors
         self.rate_w = rate_w
@@ -146,7 +147,7 @@ class Chain:
         n_features, n_samples = self.x.shape
         self.n_entries = n_features * n_samples
         # W and H share the mean of the data evenly
-        scale = np.sqrt(self.x.sum() / self.n_entries / n_components)
+        scale = np.sqrt(self.x.raw.sum() / self.n_entries / n_components)
         self.wt = rng.exponential(scale, (n_components, n_features))
         self.h = rng.exponential(scale, (n_components, n_samples))
         self.s2 = (2 * priors.b0 + self.squared_norm) / (2 * priors.a0 + self.n_entries + 2)
@@ -160,10 +161,10 @@ class Chain:
     def sweep(self, draw):
         """Draw W, H and s2 in turn, or take their conditional modes; returns the objective."""
         update = partial(draw_factor, rng=self.rng) if draw else partial(improve_factor, passes=1)
-        products = data_times_memberships(self.x, self.h)
+        products = self.x.times_memberships(self.h)
         update(self.h @ self.h.T / self.s2, products / self.s2, self.rate_w, self.wt)
         gram = self.wt @ self.wt.T
-        projection = components_times_data(self.wt, self.x)
+        projection = self.x.times_components(self.wt)
         update(gram / self.s2, projection / self.s2, self.rate_h, self.h)
         rss = residual_sum_of_squares(self.squared_norm, gram, projection, self.h)
         shape = self.priors.a0 + 0.5 * self.n_entries

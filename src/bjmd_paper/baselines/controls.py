@@ -7,22 +7,21 @@ Columns of H are drawn uniformly from the simplex.  W is the least-squares W for
 
 import numpy as np
 
-from bjmd.data.products import components_times_data
+from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference.registry import Method
-from bjmd.model import residual_sum_of_squares
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.semi_nmf import least_squares_components
 
 
 def fit(sources: Sources, n_components: int, *, seed: int) -> Decomposition:
     """Draw H; nothing is fitted but W."""
-    (x,) = sources.matrices
+    (x,) = sources.data
     rng = np.random.default_rng(seed)
     h = np.ascontiguousarray(rng.dirichlet(np.ones(n_components), x.shape[1]).T)
     wt = least_squares_components(x, h)
     error = residual_sum_of_squares(
-        sources.squared_norms[0], wt @ wt.T, components_times_data(wt, x), h
+        sources.squared_norms[0], wt @ wt.T, x.times_components(wt), h
     )
     return Decomposition(
         components=np.ascontiguousarray(wt.T),

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bjmd.checks import positive_number
-from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
-from bjmd.model import residual_sum_of_squares
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import semi_nmf
 from bjmd_paper.baselines.factor_updates import improve_factor
@@ -85,9 +84,7 @@ class IntegrativeNMF:
         vts = [vt.copy() for vt in state.vts]
         hs = self.memberships(state)
         grams = [h @ h.T for h in hs]
-        products = [
-            data_times_memberships(x, h) for x, h in zip(self.sources.matrices, hs, strict=True)
-        ]
+        products = [x.times_memberships(h) for x, h in zip(self.sources.data, hs, strict=True)]
         for vt, gram, product in zip(vts, grams, products, strict=True):
             improve_factor((1 + self.lambda_) * gram, product - gram @ wt, 0.0, vt, PASSES)
         left = sum(
@@ -95,13 +92,11 @@ class IntegrativeNMF:
         )
         improve_factor(sum(grams), left, 0.0, wt, PASSES)
         error = 0.0
-        for x, squared_norm, vt, h in zip(
-            self.sources.matrices, self.sources.squared_norms, vts, hs, strict=True
-        ):
+        for x, vt, h in zip(self.sources.data, vts, hs, strict=True):
             gram = (wt + vt) @ (wt + vt).T + self.lambda_ * (vt @ vt.T)
-            projection = components_times_data(wt + vt, x)
+            projection = x.times_components(wt + vt)
             improve_factor(gram, projection, 0.0, h, PASSES)
-            error += residual_sum_of_squares(squared_norm, gram, projection, h)
+            error += residual_sum_of_squares(x.squared_norm, gram, projection, h)
         return State(np.hstack(hs), wt, tuple(vts)), error
 
     def memberships(self, state):

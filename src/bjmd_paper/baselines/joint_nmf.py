@@ -9,11 +9,10 @@ several such passes (Gillis and Glineur 2012), and sweeps have momentum in ln H,
 
 import numpy as np
 
-from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
-from bjmd.model import residual_sum_of_squares
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.semi_nmf import SemiNMF, State
@@ -57,9 +56,8 @@ class JointNMF(SemiNMF):
 
     def __init__(self, sources, n_components, rng):
         (x,) = sources.matrices
-        scale = np.sqrt(
-            x.sum() / (x.shape[0] * x.shape[1] * n_components)
-        )  # W and H share the mean of the data evenly
+        # W and H share the mean of the data evenly
+        scale = np.sqrt(x.sum() / (x.shape[0] * x.shape[1] * n_components))
         self.wt, h = (scale * np.abs(rng.standard_normal((n_components, n))) for n in x.shape)
         super().__init__(sources, h)
 
@@ -69,8 +67,8 @@ class JointNMF(SemiNMF):
     def sweep(self, state):
         wt = state.wt.copy()
         h = state.h.copy()
-        improve_factor(h @ h.T, data_times_memberships(self.x, h), 0.0, wt, PASSES)
+        improve_factor(h @ h.T, self.x.times_memberships(h), 0.0, wt, PASSES)
         gram = wt @ wt.T
-        projection = components_times_data(wt, self.x)
+        projection = self.x.times_components(wt)
         improve_factor(gram, projection, 0.0, h, PASSES)
         return State(h, wt), residual_sum_of_squares(self.squared_norm, gram, projection, h)

@@ -21,14 +21,14 @@ from functools import partial
 import numpy as np
 
 from bjmd.checks import positive_number
-from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.inference import loop
 from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
-from bjmd.model import Priors, residual_sum_of_squares
+from bjmd.model import Priors
 from bjmd.numerics import laplace, simplex
 from bjmd.results.decomposition import Decomposition
 from bjmd.results.posterior import Normal, Posterior
@@ -141,8 +141,8 @@ class LaplaceApproximation:
             (h @ h.T + v) / s for h, v, s in zip(state.memberships, state.spreads, s2, strict=True)
         )
         linear = sum(
-            data_times_memberships(x, h) / s
-            for x, h, s in zip(sources.matrices, state.memberships, s2, strict=True)
+            x.times_memberships(h) / s
+            for x, h, s in zip(sources.data, state.memberships, s2, strict=True)
         )
         wt = state.wt.copy()
         row_spread, deviation, objective = approximate_rows(
@@ -154,8 +154,8 @@ class LaplaceApproximation:
         spreads = []
         deviations = [deviation]
         variances = np.empty(len(sources))
-        for c, x in enumerate(sources.matrices):
-            projection = components_times_data(wt, x)
+        for c, x in enumerate(sources.data):
+            projection = x.times_components(wt)
             solution = simplex.minimise(
                 gram, projection, s2[c] * self.alpha0, start=state.columns[c]
             )

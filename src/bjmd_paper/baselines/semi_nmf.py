@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bjmd.data.products import components_times_data, data_times_memberships
+from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
-from bjmd.model import residual_sum_of_squares
 from bjmd.numerics.lanes import compiled
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import kmeans
@@ -80,7 +79,9 @@ class SemiNMF:
     """W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, h):
-        (self.x,), (self.squared_norm,), self.h = sources.matrices, sources.squared_norms, h
+        (self.x,) = sources.data
+        self.squared_norm = self.x.squared_norm
+        self.h = h
 
     def start(self):
         return State(self.h)
@@ -101,14 +102,14 @@ def improve(x, squared_norm, h):
     """One sweep: H in place; returns W' and the error."""
     wt = least_squares_components(x, h)
     gram = wt @ wt.T
-    projection = components_times_data(wt, x)
+    projection = x.times_components(wt)
     _multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
     return wt, residual_sum_of_squares(squared_norm, gram, projection, h)
 
 
 def least_squares_components(x, h):
     """W' = (HH')^+ H X'; the pseudo-inverse gives the smallest W where components coincide."""
-    return np.linalg.pinv(h @ h.T, hermitian=True) @ data_times_memberships(x, h)
+    return np.linalg.pinv(h @ h.T, hermitian=True) @ x.times_memberships(h)
 
 
 @compiled

@@ -1,0 +1,488 @@
+"""The matrix of one source: the questions that a fit asks of it, and the answers of data in memory.
+
+`Matrix` lists the questions.  `Dense` and `Sparse` answer them for NumPy arrays and SciPy's sparse
+matrices, streamed.py for files and dask arrays that are never loaded.  Nothing else in the package
+needs to know what kind of matrix it has.
+
+Large work is cut into parts by its size alone (threads.py).  float32 data stay float32 in memory
+and become float64 in blocks of fixed size, so all arithmetic has the digits of float64.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bjmd.errors import InputError
+from bjmd.numerics import threads
+
+BLAS_GAIN = 4
+"""How many times as fast BLAS multiplies as compiled loops do."""
+BLOCK = 2**18
+"""The most numbers of float32 data that are copied at once."""
+
+
+class Matrix(ABC):
+    """A features x samples matrix of real numbers; NaN is a missing entry.
+
+    Missing entries count as nothing in norms, sums and squares.  Products need numbers in their
+    place: those of `fillable`.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    is_sparse = False
+    in_memory = True
+
+    @property
+    @abstractmethod
+    def raw(self) -> Any:
+        """What users see: an array, a CSC matrix, or, of what is streamed, the matrix itself."""
+
+    @cached_property
+    @abstractmethod
+    def _survey(self) -> tuple[float, int]:
+        """The squared norm, and the number of missing entries."""
+
+    @property
+    def squared_norm(self) -> float:
+        """||X||^2; infinite where an entry is, or where a square overflows."""
+        return self._survey[0]
+
+    @property
+    def n_missing(self) -> int:
+        return self._survey[1]
+
+    @cached_property
+    def missing(self) -> Any:
+        """Where entries are missing, a boolean matrix, sparse (CSC) unless the data are dense; None
+        if nothing is.
+        """
+        return self.where(np.isnan) if self.n_missing else None
+
+    @cached_property
+    def counts_of_rows(self) -> np.ndarray:
+        """The number of observed entries of every feature."""
+        n_missing = 0 if self.missing is None else self.missing.sum(axis=1)
+        return np.full(self.shape[0], float(self.shape[1])) - n_missing
+
+    @cached_property
+    def counts_of_columns(self) -> np.ndarray:
+        """The number of observed entries of every sample."""
+        n_missing = 0 if self.missing is None else self.missing.sum(axis=0)
+        return np.full(self.shape[1], float(self.shape[0])) - n_missing
+
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the missing entries, in the order of `fill`."""
+        columns = np.repeat(np.arange(self.shape[1]), np.diff(self.missing.indptr))
+        return self.missing.indices.astype(np.int64), columns
+
+    @abstractmethod
+    def fillable(self) -> Any:
+        """A copy with 0 in place of what is missing, which `fill` can change; itself if nothing is."""
+
+    @abstractmethod
+    def fill(self, places: tuple[np.ndarray, np.ndarray], values: Any) -> None:
+        """Put values into the missing entries of what `fillable` returned."""
+
+    @abstractmethod
+    def times_memberships(self, h: np.ndarray) -> np.ndarray:
+        """(X H')': K x M.  One of the two products through which algorithms see the data."""
+
+    @abstractmethod
+    def times_components(self, wt: np.ndarray) -> np.ndarray:
+        """W'X, given W' (K x M): K x N.  The other product."""
+
+    @abstractmethod
+    def sums_of_rows(self) -> np.ndarray:
+        """sum_j x_ij of every feature."""
+
+    @abstractmethod
+    def squares(self, base, of_rows, of_columns) -> tuple[np.ndarray, np.ndarray]:
+        """sum_j q_j (x_ij - base_i)^2 of every row and sum_i phi_i (x_ij - base_i)^2 of every column.
+
+        of_rows has the phi_i, of_columns the q_j.
+        """
+
+    @abstractmethod
+    def columns(self, part: slice) -> np.ndarray:
+        """Some samples as a dense float64 array, NaN where an entry is missing."""
+
+    def part(self, columns: slice) -> Matrix:
+        """Some samples, in memory."""
+        return Dense(self.columns(columns))
+
+    @abstractmethod
+    def __truediv__(self, number: float) -> Any:
+        """The same divided by a number; float32 in memory stays float32."""
+
+    @abstractmethod
+    def where(self, test: Callable[[np.ndarray], np.ndarray]) -> scipy.sparse.csc_array:
+        """Where entries pass a test that 0 does not: a sparse boolean matrix (CSC)."""
+
+    @abstractmethod
+    def numbers(self) -> Iterable[np.ndarray]:
+        """All that sets the matrix apart from others of its shape, in pieces, to be hashed."""
+
+
+class InMemory(Matrix):
+    """What `Dense` and `Sparse` share: an array whose `values` hold all entries that are not 0."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
+
+    @property
+    def raw(self):
+        return self.array
+
+    @property
+    @abstractmethod
+    def values(self) -> np.ndarray:
+        """The stored numbers, in one dimension."""
+
+    @cached_property
+    def _survey(self):
+        values = self.values
+        norm = _squared_norm(values)
+        if np.isfinite(norm):
+            return norm, 0
+        missing = np.isnan(values)
+        return _squared_norm(values[~missing]), int(missing.sum())
+
+    def sums_of_rows(self):
+        return self.fillable().times_memberships(np.ones((1, self.shape[1])))[0]
+
+    def __truediv__(self, number: float) -> InMemory:
+        return type(self)((self.array / number).astype(self.dtype, copy=False))
+
+    @abstractmethod
+    def without(self, hidden: scipy.sparse.csc_array) -> InMemory:
+        """A copy in which some entries, given as a boolean CSC matrix, are missing."""
+
+    @abstractmethod
+    def nonnegative(self) -> InMemory:
+        """A copy with 0 in place of negative entries."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Its parts by name; see `from_arrays`."""
+
+
+class Dense(InMemory):
+    """A NumPy array of float64 or float32."""
+
+    @property
+    def values(self):
+        return self.array.ravel(order="K")
+
+    @cached_property
+    def missing(self):
+        return np.isnan(self.array) if self.n_missing else None
+
+    @cached_property
+    def places(self):
+        return np.nonzero(self.missing)
+
+    def fillable(self):
+        return Dense(np.where(self.missing, np.float64(0), self.array)) if self.n_missing else self
+
+    def fill(self, places, values):
+        self.array[places] = values
+
+    # A large matrix is cut along its longer side.  Along it one product has parts that do not touch
+    # each other, and the other has parts of the size of the small factor, which are added in order.
+
+    def times_memberships(self, h):
+        x = self.array
+        if x.shape[1] >= x.shape[0]:
+            return _total(self._each(lambda a, b: _product(h[:, a:b], x[:, a:b].T), h))
+        return _joined(self._each(lambda a, b: _product(h, x[a:b].T), h))
+
+    def times_components(self, wt):
+        x = self.array
+        if x.shape[1] >= x.shape[0]:
+            return _joined(self._each(lambda a, b: _product(wt, x[:, a:b]), wt))
+        return _total(self._each(lambda a, b: _product(wt[:, a:b], x[a:b]), wt))
+
+    def _each(self, function, factor):
+        work = self.array.size * len(factor) / BLAS_GAIN
+        return threads.each(function, threads.parts(max(self.shape), work))
+
+    def squares(self, base, of_rows, of_columns):
+        from bjmd.numerics import moments  # compiled code, which few callers need
+
+        return moments.weighted_squares(self.array, base, of_rows, of_columns)
+
+    def columns(self, part):
+        return self.array[:, part].astype(float, copy=False)
+
+    def part(self, columns):
+        return Dense(self.array[:, columns])
+
+    def where(self, test):
+        return scipy.sparse.csc_array(test(self.array))
+
+    def without(self, hidden):
+        array = self.array.copy()
+        array[hidden.nonzero()] = np.nan
+        return Dense(array)
+
+    def nonnegative(self):
+        return Dense(np.maximum(self.array, 0))
+
+    def arrays(self):
+        return {"dense": self.array}
+
+    def numbers(self):
+        return [self.array.astype(float, copy=False)]
+
+
+class Sparse(InMemory):
+    """A CSC matrix of float64 or float32; a NaN that it stores is a missing entry."""
+
+    is_sparse = True
+    stored_gaps: np.ndarray
+    """Where the data of what `fillable` returned have the missing entries."""
+
+    @property
+    def values(self):
+        return self.array.data
+
+    def fillable(self):
+        if not self.n_missing:
+            return self
+        copy = self._with_missing(np.float64(0))
+        copy.stored_gaps = np.flatnonzero(np.isnan(self.array.data))
+        return copy
+
+    def _with_missing(self, values):
+        """A float64 copy with the values, one for all or one for each stored entry, where this is
+        NaN.
+        """
+        x = self.array
+        data = np.where(np.isnan(x.data), values, x.data)
+        return Sparse(scipy.sparse.csc_array((data, x.indices, x.indptr), shape=x.shape))
+
+    def fill(self, places, values):
+        self.array.data[self.stored_gaps] = values
+
+    def times_memberships(self, h):
+        return np.ascontiguousarray(_total(self._each(lambda x, a, b: x @ h[:, a:b].T, h)).T)
+
+    def times_components(self, wt):
+        w = np.ascontiguousarray(wt.T)
+        return _joined(self._each(lambda x, a, b: np.ascontiguousarray((x.T @ w).T), wt))
+
+    def _each(self, function, factor):
+        ranges = threads.parts(self.shape[1], self.array.nnz * len(factor))
+        return threads.each(lambda a, b: function(self._samples(a, b), a, b), ranges)
+
+    def _samples(self, first, last):
+        """Some columns, with nothing copied but their starts; float32 becomes float64, which SciPy
+        would do with the whole matrix for every product.
+        """
+        x = self.array
+        if (first, last) == (0, x.shape[1]):
+            return x.astype(float, copy=False)
+        begin = x.indptr[first]
+        end = x.indptr[last]
+        part = scipy.sparse.csc_array((x.shape[0], last - first))  # given parts, it would copy them
+        part.data = x.data[begin:end].astype(float, copy=False)
+        part.indices = x.indices[begin:end]
+        part.indptr = x.indptr[first : last + 1] - begin
+        return part
+
+    def squares(self, base, of_rows, of_columns):
+        from bjmd.numerics import moments
+
+        x = self.array
+        if self.n_missing:
+            x = self._with_missing(base[x.indices]).array
+        # sum over the stored entries of (x - base)^2 - base^2, and base^2 for all
+        rows, columns = moments.stored_squares(
+            x.data, x.indices, x.indptr, base, of_rows, of_columns
+        )
+        return rows + base**2 * of_columns.sum(), columns + base**2 @ of_rows
+
+    def columns(self, part):
+        return self.array[:, part].toarray().astype(float, copy=False)
+
+    def part(self, columns):
+        return Sparse(self.array[:, columns])
+
+    def where(self, test):
+        x = self.array
+        passed = scipy.sparse.csc_array((test(x.data), x.indices, x.indptr), x.shape, copy=True)
+        passed.eliminate_zeros()
+        return passed
+
+    def without(self, hidden):
+        unknown = np.full(hidden.nnz, np.nan, dtype=self.dtype), hidden.indices, hidden.indptr
+        return Sparse(self.array + scipy.sparse.csc_array(unknown, shape=self.shape))
+
+    def nonnegative(self):
+        return Sparse(self.array.maximum(0))
+
+    def arrays(self):
+        return {name: getattr(self.array, name) for name in ("data", "indices", "indptr")}
+
+    def numbers(self):
+        data, *places = self.arrays().values()
+        return [data.astype(float, copy=False), *(part.astype(np.int64) for part in places)]
+
+
+def as_matrix(x: Any, name: str = "matrix") -> Any:
+    """The `Matrix` of an array, a sparse matrix, or what is to be streamed; no needless copies."""
+    if isinstance(x, Matrix):
+        matrix: Any = x
+    elif scipy.sparse.issparse(x):
+        require_sound_sparse(x, f"source {name!r}")
+        matrix = Sparse(_canonical(x) if x.dtype.kind in "biuf" else x)
+    elif _is_streamed(x):
+        from bjmd.data.streamed import streamed
+
+        matrix = streamed(x, name)
+    else:
+        matrix = Dense(np.asarray(x))
+    if matrix.dtype.kind not in "biuf":
+        content = "text" if matrix.dtype.kind in "US" else f"{matrix.dtype} values"
+        raise InputError(f"source {name!r} holds {content}; it must hold real numbers only")
+    if len(matrix.shape) != 2:
+        raise InputError(
+            f"source {name!r} has {len(matrix.shape)} dimensions; "
+            "it must be a features x samples matrix"
+        )
+    if 0 in matrix.shape:
+        shape = " x ".join(map(str, matrix.shape))
+        raise InputError(f"source {name!r} is empty ({shape}); remove it or check its file")
+    if isinstance(x, Matrix) or not matrix.in_memory:
+        return matrix
+    single = matrix.dtype.newbyteorder("=") == np.float32
+    array = matrix.array.astype(np.float32 if single else np.float64, copy=False)
+    # BLAS rounds differently in another memory order, and equal data should give equal bits
+    return Sparse(array) if matrix.is_sparse else Dense(np.ascontiguousarray(array))
+
+
+def from_arrays(arrays: dict[str, np.ndarray], shape: tuple[int, int]) -> Any:
+    """The array or CSC matrix whose parts `arrays` gave."""
+    if "dense" in arrays:
+        return arrays["dense"]
+    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+    return scipy.sparse.csc_array(parts, shape=shape)
+
+
+def side_by_side(matrices: Sequence[Any]) -> Any:
+    """All samples of several matrices in one."""
+    if not all(x.in_memory for x in matrices):
+        from bjmd.data.streamed import SideBySide
+
+        return SideBySide(matrices)
+    if any(x.is_sparse for x in matrices):
+        return Sparse(scipy.sparse.hstack([x.array for x in matrices], format="csc"))
+    return Dense(np.hstack([x.array for x in matrices]))
+
+
+def transposed(x: Any) -> Any:
+    """A samples x features matrix as features x samples; what is sparse or chunked stays so."""
+    lazy = scipy.sparse.issparse(x) or hasattr(x, "chunks")
+    return x.T if lazy else np.ascontiguousarray(np.asarray(x).T)
+
+
+def residual_sum_of_squares(squared_norm, gram, projection, h):
+    """||X - WH||^2 = ||X||^2 - 2 <W'X, H> + <W'W, HH'>, given W'W and W'X: no M x N residual."""
+    value = squared_norm - 2 * np.vdot(projection, h) + np.vdot(gram, h @ h.T)
+    return max(value, 0.0)  # rounding may cross zero where the fit is perfect
+
+
+def require_sound_sparse(x: Any, what: str) -> None:
+    """Refuse indices outside a sparse matrix, which compiled code would follow, and a size that
+    would fill memory.
+    """
+    try:
+        if max(x.shape) >= 1_000_000 and 1000 * x.nnz < max(x.shape):
+            raise ValueError(f"its size is {x.shape[0]} x {x.shape[1]}, its entries are {x.nnz}")
+        if x.format in ("csr", "csc", "bsr"):
+            x.check_format(full_check=True)
+            # SciPy overlooks a pointer that falls where the last one is not positive
+            if (np.diff(x.indptr) < 0).any():
+                raise ValueError("an index pointer falls")
+        elif x.format == "coo" and x.nnz:
+            for places, length in zip(x.coords, x.shape, strict=True):
+                if places.min() < 0 or places.max() >= length:
+                    raise ValueError("an index lies outside the matrix")
+    except ValueError as error:
+        raise InputError(f"{what} is a damaged sparse matrix ({error}); write it again") from None
+
+
+def mapped_file(x: Any) -> tuple[Any, str | None]:
+    """The mapped file that an array lies in, perhaps as a view, and how it was opened; None and None
+    for other arrays.
+    """
+    mode = None
+    while isinstance(x, np.ndarray):
+        mode = getattr(x, "mode", mode)
+        x = x.base
+    return (x, mode) if isinstance(x, mmap.mmap) else (None, None)
+
+
+def _is_streamed(x):
+    if isinstance(x, np.ndarray):
+        return mapped_file(x)[0] is not None
+    dask_array = sys.modules.get("dask.array")  # who has a dask array has imported it
+    is_dask = dask_array is not None and isinstance(x, dask_array.Array)
+    is_stored = type(x).__module__.startswith("h5py") or getattr(x, "chunks", None) is not None
+    return is_dask or is_stored
+
+
+def _canonical(x):
+    """A CSC matrix with every entry stored once, and with 32-bit indices where these suffice,
+    because scikit-learn takes no others.
+    """
+    x = scipy.sparse.csc_array(x)
+    if max(*x.shape, x.nnz) <= np.iinfo(np.int32).max:
+        indices, indptr = (part.astype(np.int32, copy=False) for part in (x.indices, x.indptr))
+        x = scipy.sparse.csc_array((x.data, indices, indptr), shape=x.shape)
+    if not x.has_canonical_format:
+        x = x.copy()
+        x.sum_duplicates()  # parts of an entry would be squared one by one
+    return x
+
+
+def _product(factor, x):
+    """factor @ x in float64."""
+    if x.dtype == np.float64:
+        return factor @ x
+    step = max(1, BLOCK // x.shape[1])
+    total = np.zeros((len(factor), x.shape[1]))
+    for first in range(0, len(x), step):
+        rows = slice(first, first + step)
+        total += factor[:, rows] @ x[rows].astype(float)
+    return total
+
+
+def _squared_norm(values):
+    if values.dtype == np.float64:
+        return float(np.vdot(values, values))
+    return float(np.einsum("i,i->", values, values, dtype=float))
+
+
+def _total(blocks):
+    """The sum of blocks, in their order."""
+    first, *others = blocks
+    for block in others:
+        first += block
+    return first
+
+
+def _joined(blocks):
+    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
