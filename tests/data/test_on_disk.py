@@ -214,7 +214,7 @@ def test_the_command_leaves_a_file_on_disk(
     assert back.obsm["X_bjmd"].shape == (N_SAMPLES, 3) and back.X is None
     assert anndata.read_h5ad("memory/cells.h5ad").shape == back.shape == (N_SAMPLES, N_FEATURES)
     assert cli.main(["verify", "disk"]) == 0
-    assert "equal to the bit" in capsys.readouterr().out
+    assert "identical" in capsys.readouterr().out
 
 
 def change(path, name, place, value):
@@ -276,7 +276,7 @@ def test_damaged_files_are_refused_in_one_sentence(write, damage, message):
             "fit cells.h5ad --on-disk -k 2 -o out --noise sample",
             "noise='sample' needs its data in memory",
         ),
-        ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot stay on disk; that is for .h5ad"),
+        ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot stay on disk; only .h5ad"),
     ],
 )
 def test_what_needs_the_data_says_so(write, capsys, monkeypatch, tmp_path, line, message):

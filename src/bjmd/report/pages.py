@@ -15,9 +15,7 @@ from bjmd import __version__
 
 
 def page(title, sections, note="", scripts=()):
-    """A whole page of sections, with its contents beside it; `note` stands at its foot, and
-    `scripts` run in it.
-    """
+    """A whole page of sections and its contents, with a `note` at its foot and `scripts`."""
     body = "\n".join(sections)
     return Template(ours("page.html")).substitute(
         title=html.escape(title),
@@ -69,10 +67,10 @@ def _text(text):
 
 
 def table(label, cells, marks=None):
-    """A table of text cells; `label` is read out where the table cannot be seen.
+    """A table of text cells; `label` describes it for screen readers.
 
     Columns may have two levels of names; equal neighbours of the upper level share a cell.
-    `marks`, of the same shape, has the classes of page.css that a cell belongs to.
+    `marks`, of the same shape, has the CSS classes of the cells.
     """
     *upper, lower = (
         zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
