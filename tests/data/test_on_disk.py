@@ -16,7 +16,7 @@ from bjmd.analysis.variance import explained
 from bjmd.data import on_disk, streamed
 from bjmd.errors import InputError
 from bjmd.files import outputs
-from bjmd.files.readers import read_sources, read_files
+from bjmd.files.readers import read_files, read_sources
 from bjmd.inference import registry
 from bjmd.numerics import threads
 
