@@ -15,8 +15,8 @@ from bjmd import cli
 from bjmd.analysis.variance import explained
 from bjmd.data import on_disk, streamed
 from bjmd.errors import InputError
-from bjmd.files import hashes, outputs
-from bjmd.files.readers import read_sources, read_tables
+from bjmd.files import outputs
+from bjmd.files.readers import read_files, read_sources
 from bjmd.inference import registry
 from bjmd.numerics import threads
 
@@ -167,7 +167,7 @@ def test_features_in_another_order_are_matched(write, tmp_path):
 def test_a_number_that_changed_changes_the_hash(write):
     def hashed(path):
         return [
-            hashes.of_table(table) for table in read_tables(path, split_by="batch", on_disk=True)
+            outputs.hash_of_source(table) for table in read_files(path, split_by="batch", on_disk=True)
         ]
 
     for kind, name, place in (("sparse", "X/data", 5), ("dense", "X", (5, 5))):
@@ -203,7 +203,7 @@ def test_the_command_leaves_a_file_on_disk(
     assert back.obsm["X_bjmd"].shape == (N_SAMPLES, 3) and back.X is None
     assert anndata.read_h5ad("memory/cells.h5ad").shape == back.shape == (N_SAMPLES, N_FEATURES)
     assert cli.main(["verify", "disk"]) == 0
-    assert "equal to the bit" in capsys.readouterr().out
+    assert "identical" in capsys.readouterr().out
 
 
 def change(path, name, place, value):
@@ -265,7 +265,7 @@ def test_damaged_files_are_refused_in_one_sentence(write, damage, message):
             "fit cells.h5ad --on-disk -k 2 -o out --noise sample",
             "noise='sample' needs its data in memory",
         ),
-        ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot stay on disk; that is for .h5ad"),
+        ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot stay on disk; only .h5ad"),
     ],
 )
 def test_what_needs_the_data_says_so(write, capsys, monkeypatch, tmp_path, line, message):

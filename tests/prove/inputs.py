@@ -23,10 +23,11 @@ import scipy.sparse
 import yaml
 
 from bjmd import cli
+from bjmd.analysis.summary import summarise
+from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.files import label_files, outputs, readers
-from bjmd.files.tables import Settings
+from bjmd.files import outputs, readers, text_files
 from bjmd.inference import registry
 from bjmd.results import storage
 from bjmd_paper.plan import Plan, validate
@@ -100,7 +101,9 @@ def seeds():
         anndata.AnnData(np.arange(12.0).reshape(3, 4), obs=obs).write_h5ad("a.h5ad")
         Path("l.tsv").write_text("sample\tclass\ns0\tx\ns1\ty\n")
         Path("l.csv").write_text("s0,x,one\ns1,y,one\n")
-        outputs.write(Path("fit"), sources, fits, settings=Settings(), figures=False)
+        outputs.write(
+            Path("fit"), sources, summarise(sources, fits), settings=Settings(), figures=False
+        )
         files = {
             "text tables": ("a.tsv", "a.csv", "a.txt"),
             "zipped text tables": ("a.tsv.gz", "a.csv.gz", "a.txt.gz"),
@@ -141,7 +144,7 @@ def _received(kind, folder, rng):
             path = folder / name
             path.write_bytes(changed(name, content, rng))
             if kind == "label files":
-                label_files.read(path, ["one"], [["s0", "s1", "s2"]])
+                text_files.read_labels(path, ["one"], [["s0", "s1", "s2"]])
             else:
                 sources, _ = readers.read_sources(path, samples_in_rows=bool(rng.random() < 0.2))
                 for x in sources.matrices:
