@@ -12,7 +12,7 @@ from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
 from bjmd.model import Priors
 from bjmd_paper.baselines import bnmf
-from bjmd_paper.baselines import factor_updates as conditionals
+from bjmd.numerics import nonnegative as conditionals
 
 
 @pytest.fixture
