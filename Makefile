@@ -94,8 +94,8 @@ lock:
 	$(COMPILE) --extra docs --constraint envs/requirements.txt --output-file envs/docs.txt \
 	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' envs/requirements.txt | sort -u)
 
-# without those that take hours or need other packages
-SLOW := growth mutants optimum peers
+# without those that take hours or need other packages; QUICK=1 takes tiny sizes, to see that they run
+SLOW := growth harness mutants optimum peers
 benchmark: $(READY)
 	for script in $(filter-out $(SLOW:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 

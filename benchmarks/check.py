@@ -1,25 +1,25 @@
-"""How often `check` raises which alarm: on data of the model, where none should be, and on data
-broken in one way.
+"""How often does `check` raise an alarm, on data of the model and on data broken in one way?
 
-    python benchmarks/check.py [draws [method [part of a name]]]     # 200 draws, 40 of every broken case; cavi-bjmd
+    python benchmarks/check.py [part of a name]
 
 The data are the paper's small synthetic data, sigma3 = 4 unless the name says otherwise, fitted
-with five components and the better of two starts.  The rows "elsewhere" are of another generator,
-on which no threshold was set: Laplace components, memberships from a Dirichlet, other sizes; in
-some the number of components is wrong.  Every row is a case, every column a check, every number a
-percentage of draws; the alarm that should be raised is in bold.
+with five components and the better of two starts.  The rows "other generator" are made in another
+way than those on which the thresholds were set: Laplace components, memberships from a Dirichlet,
+other sizes; in some the number of components is wrong.  Every row is a case, every column a check,
+every number a percentage of draws; the alarm that should be raised is in bold.
 """
 
 import sys
 from functools import partial
 
 import numpy as np
+from harness import fits_from_starts, header, paper_data, row, size
 from threadpoolctl import threadpool_limits
 
+from bjmd import Sources
 from bjmd.analysis.check import check
-from bjmd.data.sources import Sources
-from bjmd.inference import registry
-from bjmd_paper.datasets import synthetic
+
+DRAWS = size(200, 1)
 
 
 def changed(data, change):
@@ -42,7 +42,7 @@ def a_fifth_missing(data, rng):
 
 
 def another_mix(data, rng):
-    """Source 2 without the samples of blocks 3 and 4: its mean is another, but nothing is shifted."""
+    """Source 2 without the samples of blocks 3 and 4: its mean differs, but nothing is shifted."""
     kept = data.memberships[1][2:4].sum(axis=0) == 0
     return changed(data, lambda x, c: x[:, kept] if c == 1 else x)
 
@@ -63,7 +63,7 @@ def lognormal_samples(data, rng):
     )
 
 
-def wild(data, rng):
+def outliers(data, rng):
     return changed(data, lambda x, c: np.where(rng.random(x.shape) < 0.001, 100 * x, x))
 
 
@@ -73,7 +73,7 @@ def student(data, rng):
     )
 
 
-def growing(data, rng):
+def signal_dependent(data, rng):
     """Variance in proportion to 0.25 + signal, as counts of that mean have it."""
     return other_noise(data, lambda noise, signal, c: np.sqrt(0.25 + signal) * noise)
 
@@ -115,9 +115,9 @@ BROKEN = {
     "all times 100": (times(100), 5, "unit"),
     "all times 0.0001": (times(1e-4), 5, "unit"),
     "all plus 20": (moved_by_20, 5, "origin"),
-    "noise variance 0.25 + signal": (growing, 5, "signal-dependent noise"),
+    "noise variance 0.25 + signal": (signal_dependent, 5, "signal-dependent noise"),
     "Poisson counts": (poisson, 5, "signal-dependent noise"),
-    "one entry in 1000 times 100": (wild, 5, "outliers"),
+    "one entry in 1000 times 100": (outliers, 5, "outliers"),
     "Student t, 2 df": (student, 5, "outliers"),
     "every tenth feature 10 x noise": (a_tenth_noisy, 5, "feature noise"),
     "feature noise log-normal 0.7": (lognormal_features, 5, "feature noise"),
@@ -128,7 +128,7 @@ BROKEN = {
 }
 
 
-def elsewhere(
+def other_generator(
     seed, n_features=150, n_samples=(100, 60, 40), noise=(0.5, 1.0, 0.8), alpha=0.5, n_components=4
 ):
     rng = np.random.default_rng(5000 + seed)
@@ -141,7 +141,7 @@ def elsewhere(
 
 
 def counts(seed):
-    """Few counts a cell, 9 in 10 of them zero, divided by the cell's total, times 1000, log(1 + x)."""
+    """Sparse counts, 9 in 10 of them zero, divided by the cell's total, times 1000, log(1 + x)."""
     rng = np.random.default_rng(6000 + seed)
     rates = rng.gamma(0.3, size=(200, 4)) * rng.gamma(0.5, size=(200, 1))
     matrices = []
@@ -154,71 +154,64 @@ def counts(seed):
     return Sources(matrices)
 
 
-ELSEWHERE = {
-    "elsewhere, the model": (elsewhere, 4),
-    "elsewhere, one component too few": (elsewhere, 3),
-    "elsewhere, one component too many": (elsewhere, 5),
-    "elsewhere, all mixed, Dirichlet(3)": (partial(elsewhere, alpha=3.0), 4),
-    "elsewhere, 40 features, 25 and 30 samples": (
-        partial(elsewhere, n_features=40, n_samples=(25, 30), noise=(0.5, 1)),
+OTHER_GENERATOR = {
+    "other generator, the model": (other_generator, 4),
+    "other generator, one component too few": (other_generator, 3),
+    "other generator, one component too many": (other_generator, 5),
+    "other generator, all mixed, Dirichlet(3)": (partial(other_generator, alpha=3.0), 4),
+    "other generator, 40 features, 25 and 30 samples": (
+        partial(other_generator, n_features=40, n_samples=(25, 30), noise=(0.5, 1)),
         4,
     ),
-    "elsewhere, 600 features, 30 and 300 samples": (
-        partial(elsewhere, n_features=600, n_samples=(30, 300), noise=(1, 2)),
+    "other generator, 600 features, 30 and 300 samples": (
+        partial(other_generator, n_features=600, n_samples=(30, 300), noise=(1, 2)),
         4,
     ),
-    "elsewhere, logarithms of sparse counts": (counts, 4),
+    "other generator, logarithms of sparse counts": (counts, 4),
 }
 
 
-def alarms(draw, n_components, n_draws, method, **options):
-    """Names of the checks, and the share of draws in which each raises the alarm."""
-    raised = []
-    for seed in range(n_draws):
-        sources = draw(seed)
-        fits = [
-            registry.fit(method, sources, n_components, seed=start, **options) for start in range(2)
-        ]
-        findings = check(sources, min(fits, key=lambda fit: fit.objective))
-        raised.append([finding.alarm for finding in findings])
-    return [finding.name for finding in findings], np.mean(raised, axis=0)
-
-
 def drawn(change, sigma3=4.0, scale="small"):
-    return lambda seed: change(
-        synthetic.generate(scale, sigma3, seed), np.random.default_rng(1000 + seed)
-    )
+    def draw(seed):
+        return change(paper_data(scale, sigma3, seed), np.random.default_rng(1000 + seed))
+
+    return draw
 
 
-def main(n_draws=200, method="cavi-bjmd", only=""):
-    rows = [
-        (name, drawn(change, sigma3), k, None, n_draws)
-        for name, (change, k, sigma3) in CLEAN.items()
-    ]
-    rows += [("the large data", drawn(clean, scale="large"), 10, None, max(1, n_draws // 40))]
-    rows += [(name, draw, k, None, max(1, n_draws // 2)) for name, (draw, k) in ELSEWHERE.items()]
-    rows += [
-        (name, drawn(change), k, right, max(1, n_draws // 5))
-        for name, (change, k, right) in BROKEN.items()
-    ]
-    checks = None
-    for name, draw, n_components, right, draws in rows:
-        if only not in name:
+def cases():
+    """Name, draw(seed), number of components, the right alarm or None, and number of draws."""
+    for name, (change, k, sigma3) in CLEAN.items():
+        yield name, drawn(change, sigma3), k, None, DRAWS
+    yield "the large data", drawn(clean, scale="large"), 10, None, max(1, DRAWS // 40)
+    for name, (draw, k) in OTHER_GENERATOR.items():
+        yield name, draw, k, None, max(1, DRAWS // 2)
+    for name, (change, k, right) in BROKEN.items():
+        yield name, drawn(change), k, right, max(1, DRAWS // 5)
+
+
+def main(part_of_name=""):
+    columns = None
+    for name, draw, n_components, right, n_draws in cases():
+        if part_of_name not in name:
             continue
-        options = (
-            {"priors": "paper"} if right in ("unit", "origin") else {}
-        )  # others follow the data in both
-        names, shares = alarms(draw, n_components, draws, method, **options)
-        if checks is None:
-            checks = names
-            print("| case | draws |", " | ".join(checks), "|\n|---|" + "---|" * (len(checks) + 1))
-        cells = [
-            f"**{100 * s:.3g}**" if right == c else f"{100 * s:.3g}"
-            for c, s in zip(checks, shares, strict=True)
-        ]
-        print(f"| {name} | {draws} |", " | ".join(cells), "|", flush=True)
+        # the default priors follow the data in unit and origin
+        options = {"priors": "paper"} if right in ("unit", "origin") else {}
+        raised = []
+        for seed in range(n_draws):
+            sources = draw(seed)
+            best = fits_from_starts("cavi-bjmd", sources, n_components, 2, **options)[0]
+            findings = check(sources, best)
+            raised.append([finding.alarm for finding in findings])
+        if columns is None:
+            columns = [finding.name for finding in findings]
+            header("case", "draws", *columns)
+        percent = [f"{100 * share:.3g}" for share in np.mean(raised, axis=0)]
+        if right is not None:
+            place = columns.index(right)
+            percent[place] = f"**{percent[place]}**"
+        row(name, n_draws, *percent)
 
 
 if __name__ == "__main__":
     with threadpool_limits(1):
-        main(*[int(sys.argv[1])] if len(sys.argv) > 1 else [], *sys.argv[2:4])
+        main(*sys.argv[1:2])

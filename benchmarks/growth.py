@@ -1,99 +1,174 @@
-"""Time and memory against the number of samples, for bjmd and its peers, and of bjmd against K.
+"""How do time and memory grow with the number of samples, for bjmd and its peers?
 
-    python benchmarks/growth.py --folder FOLDER [--only bjmd NMF MiniBatchNMF mofapy2 components]
-        [--peers-python PYTHON]
+    python benchmarks/growth.py --folder FOLDER [--samples 1000000 ...] [--components 20 ...]
+        [--only bjmd NMF ...] [--peers-python PYTHON]
 
-Fits the data of million.py, 2,000 features, 5 % not zero, with K = 20 and every method's default
-tolerance, each in a process of its own: bjmd (cavi-bjmd) from disk, scikit-learn's NMF and
-MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data and is
-skipped where it is not installed; PYTHON may be another interpreter, that of an environment with
-the peers and anndata.  A peer that needs more than CAP seconds of processor time is stopped and
-gets no larger data.  `components` fits 10,000 samples with K from 5 to 80.  Files of data are kept
-in FOLDER, and what is measured in FOLDER/growth.csv: a run that was broken off goes on where it
-was.  FOLDER/growth.png shows time and memory against the number of samples, and the limit CAP.
+Writes .h5ad files of 1,000 to 1,000,000 samples x 2,000 features, 5 % not zero, with 20 components
+to be found (0.8 GB for a million).  Fits them with every method's default tolerance, by default
+with K = 20, each in a process of its own: bjmd (cavi-bjmd, one start) from disk, scikit-learn's NMF
+and MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data. PYTHON
+may be the interpreter of another environment, with the peers and anndata.  A peer that needs more
+than CAP seconds of processor time is stopped and gets no larger data.  FOLDER keeps the files of
+data and growth.csv, so that a run that was broken off goes on; FOLDER/growth.png shows it.
 
-cpu    seconds of the processor from opening the file to the result, compilation and imports aside
-peak   largest resident memory of the process
+wall, cpu  seconds by the clock and of the processor from opening the file to the result,
+           compilation and imports aside
+peak       largest resident memory of the process
+found      mean of the largest correlation of every true component with a fitted one (bjmd)
 """
 
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
 
-import million
 import numpy as np
 import pandas as pd
+import scipy.sparse
+from harness import peak_memory, size
 
-N_COMPONENTS = 20
-SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+N_FEATURES = 2000
+N_TRUE = 20
+COUNTS_A_SAMPLE = 106
+BLOCK = 50_000
+SIZES = size((1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000), (300,))
 PEERS = ("NMF", "MiniBatchNMF", "mofapy2")
 CAP = 120
-NUMBERS_OF_COMPONENTS = (5, 10, 20, 40, 80)
-N_FOR_COMPONENTS = 10_000
 
 
-def peer(name, path):
-    """One fit of a peer, in a process of its own: what is measured as JSON."""
+def true_components():
+    """How often each component uses each feature: a common background, and 60 of its own."""
+    rng = np.random.default_rng(1)
+    w = np.tile(rng.gamma(2.0, size=N_FEATURES), (N_TRUE, 1))
+    for k in range(N_TRUE):
+        w[k, rng.choice(N_FEATURES, 60, replace=False)] += rng.gamma(2.0, 10.0, 60)
+    return w / w.sum(axis=1, keepdims=True)
+
+
+def generate(path, n_samples):
+    """Every sample is a number of counts from its components; its values are ln(1 + count)."""
     import anndata
+    import h5py
+
+    rng = np.random.default_rng(0)
+    upper = (np.cumsum(true_components(), axis=1) + np.arange(N_TRUE)[:, None]).ravel()
+    with h5py.File(path, "w") as file:
+        write = anndata.io.write_elem
+        write(file, "obs", pd.DataFrame(index=[f"s{j}" for j in range(n_samples)]))
+        write(file, "var", pd.DataFrame(index=[f"g{i}" for i in range(N_FEATURES)]))
+        for name in ("obsm", "varm", "uns", "layers"):
+            write(file, name, {})
+        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
+        x = file.create_group("X")
+        x.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0"})
+        x.attrs["shape"] = [n_samples, N_FEATURES]
+        for name, dtype in (("data", np.float32), ("indices", np.int32)):
+            x.create_dataset(name, (0,), dtype, maxshape=(None,), chunks=(2**18,))
+        starts = [np.zeros(1, int)]
+        for first in range(0, n_samples, BLOCK):
+            n = min(BLOCK, n_samples - first)
+            counts = rng.multinomial(COUNTS_A_SAMPLE, rng.dirichlet(np.full(N_TRUE, 0.1), n))
+            component = np.repeat(np.tile(np.arange(N_TRUE), n), counts.ravel())
+            feature = np.searchsorted(upper, component + rng.random(len(component))) % N_FEATURES
+            sample = np.repeat(np.arange(n), COUNTS_A_SAMPLE)
+            ones = np.ones(len(sample), np.float32)
+            block = scipy.sparse.coo_array((ones, (sample, feature)), (n, N_FEATURES)).tocsr()
+            for name, part in (("data", np.log1p(block.data)), ("indices", block.indices)):
+                x[name].resize(x[name].shape[0] + block.nnz, axis=0)
+                x[name][-block.nnz :] = part
+            starts.append(starts[-1][-1] + block.indptr[1:].astype(int))
+        x["indptr"] = np.concatenate(starts)
+
+
+def fit_bjmd(path, k):
+    """A function that fits the file from disk and returns sweeps and correlation."""
+    import bjmd
+    from bjmd.files.readers import read_sources
+
+    with tempfile.TemporaryDirectory() as folder:
+        small = Path(folder, "small.h5ad")
+        generate(small, 100)
+        sources, _ = read_sources(small, on_disk=True)
+        bjmd.fit("cavi-bjmd", sources, k, max_sweeps=12)  # compiles
+
+    def fit():
+        sources, _ = read_sources(path, on_disk=True)
+        result = bjmd.fit("cavi-bjmd", sources, k)
+        correlation = np.corrcoef(true_components(), result.components.T)
+        between = correlation[:N_TRUE, N_TRUE:]
+        return len(result.trace), float(between.max(axis=1).mean())
+
+    return fit
+
+
+def fit_sklearn(name, path, k):
+    import anndata
+    import sklearn.decomposition
+
+    def fit():
+        model = getattr(sklearn.decomposition, name)(k, random_state=0)
+        model.fit_transform(anndata.read_h5ad(path).X)
+        return model.n_iter_, np.nan
+
+    return fit
+
+
+def fit_mofa(path, k):
+    import anndata
+    from mofapy2.run.entry_point import entry_point
+
+    def fit():
+        model = entry_point()
+        model.set_data_matrix([[anndata.read_h5ad(path).X.toarray()]])
+        model.set_model_options(factors=k)
+        model.set_train_options(seed=0, quiet=True)
+        model.build()
+        model.run()
+        return len(model.model.getTrainingStats()["elbo"]), np.nan
+
+    return fit
+
+
+def fit_one(name, path, k):
+    """In a process of its own: what is measured, as JSON."""
     from threadpoolctl import threadpool_limits
 
-    if name == "mofapy2":
-        from mofapy2.run.entry_point import entry_point
-    else:
-        import sklearn.decomposition
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (CAP + int(time.process_time()), resource.RLIM_INFINITY)
-    )
-    wall = time.perf_counter()
-    processor = time.process_time()
-    x = anndata.read_h5ad(path).X
-    quiet = warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO())
-    with (
-        threadpool_limits(1),
-        quiet[0],
-        quiet[1],
-    ):  # threads of BLAS that wait for each other take processor time too
-        if name == "mofapy2":
-            model = entry_point()
-            model.set_data_matrix([[x.toarray()]])
-            model.set_model_options(factors=N_COMPONENTS)
-            model.set_train_options(seed=0, quiet=True)
-            model.build()
-            model.run()
-            n_sweeps = len(model.model.getTrainingStats()["elbo"])
-        else:
-            model = getattr(sklearn.decomposition, name)(N_COMPONENTS, random_state=0)
-            model.fit_transform(x)
-            n_sweeps = model.n_iter_
-    wall = time.perf_counter() - wall
-    processor = time.process_time() - processor
-    print(
-        json.dumps(
-            {"wall": wall, "cpu": processor, "peak": million.peak_memory(), "sweeps": n_sweeps}
-        )
-    )
-
-
-def measured(name, path, n_components, python):
-    """Time, memory and sweeps of one fit; NaN where it was stopped, None where the peer is not
-    installed.
-    """
     if name == "bjmd":
-        found = million.run(path, n_components)
-        return {key: found[key] for key in ("wall", "cpu", "peak", "sweeps")}
-    run = subprocess.run([python, __file__, "--peer", name, path], capture_output=True, text=True)
+        fit = fit_bjmd(path, k)
+    else:
+        fit = fit_mofa(path, k) if name == "mofapy2" else fit_sklearn(name, path, k)
+        cap = CAP + int(time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (cap, resource.RLIM_INFINITY))
+    # BLAS threads that wait for each other take processor time too
+    quiet = warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO())
+    with threadpool_limits(1), quiet[0], quiet[1]:
+        wall = time.perf_counter()
+        cpu = time.process_time()
+        n_sweeps, correlation = fit()
+        cpu = time.process_time() - cpu
+        wall = time.perf_counter() - wall
+    measured = {"wall": wall, "cpu": cpu, "peak": peak_memory(), "sweeps": n_sweeps}
+    print(json.dumps(measured | {"found": correlation}))
+
+
+def measured(name, path, k, python):
+    """What one fit takes; NaN where it was stopped, None where the peer is not installed."""
+    python = sys.executable if name == "bjmd" else python
+    command = [python, __file__, "--one", name, path, str(k)]
+    run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode == -signal.SIGXCPU:
-        return dict.fromkeys(("wall", "cpu", "peak", "sweeps"), np.nan)
+        return dict.fromkeys(("wall", "cpu", "peak", "sweeps", "found"), np.nan)
     if "No module named" in run.stderr:
-        print(f"{name} is not installed, so it is skipped")
+        print(f"{name} is not installed, so it is left out")
         return None
     if run.returncode:
         sys.exit(run.stderr)
@@ -103,72 +178,58 @@ def measured(name, path, n_components, python):
 def draw(table, path):
     """Time and memory against the number of samples."""
     import matplotlib.pyplot as plt
-    from matplotlib.ticker import LogLocator, NullFormatter
 
     from bjmd.report.style import COLOURS, MARKERS, STYLE
 
-    labels = {
-        "bjmd": "bjmd, from disk",
-        "NMF": "scikit-learn NMF",
-        "MiniBatchNMF": "scikit-learn MiniBatchNMF",
-    }
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
         for name, colour, marker in zip(("bjmd", *PEERS), COLOURS, MARKERS, strict=False):
-            rows = table[
-                (table["method"] == name) & (table["components"] == N_COMPONENTS)
-            ].sort_values("samples")
+            rows = table[(table["method"] == name) & (table["components"] == N_TRUE)]
+            rows = rows.sort_values("samples")
             for axis, column, unit in zip(axes, ("cpu", "peak"), (1, 1e9), strict=True):
-                how = {"marker": marker, "color": colour, "label": labels.get(name, name)}
-                if len(rows):
-                    axis.loglog(rows["samples"], rows[column] / unit, **how)
+                values = rows[column] / unit
+                axis.loglog(rows["samples"], values, marker=marker, color=colour, label=name)
         for axis, title in zip(axes, ("processor time (s)", "peak memory (GB)"), strict=True):
             axis.set(xlabel="samples", title=title)
-            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axis.yaxis.set_major_formatter("{x:g}")
-            axis.yaxis.set_minor_formatter(NullFormatter())
             axis.grid(alpha=0.3)
         axes[0].axhline(CAP, color="0.5", linestyle=":", label="limit for the others")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path)
 
 
-def main(given):
-    given.folder.mkdir(parents=True, exist_ok=True)
-    csv = given.folder / "growth.csv"
+def main(folder, sizes, ks, methods, peers_python):
+    folder.mkdir(parents=True, exist_ok=True)
+    csv = folder / "growth.csv"
     rows = pd.read_csv(csv).to_dict("records") if csv.exists() else []
-    wanted = [(name, n, N_COMPONENTS) for n in SIZES for name in ("bjmd", *PEERS)]
-    wanted += [("bjmd", N_FOR_COMPONENTS, k) for k in NUMBERS_OF_COMPONENTS]
-    for name, n, k in dict.fromkeys(wanted):
-        of_method = [row for row in rows if row["method"] == name]
-        known = any((row["samples"], row["components"]) == (n, k) for row in of_method)
-        stopped = any(np.isnan(row["cpu"]) for row in of_method)
-        part = "components" if k != N_COMPONENTS else name
-        if known or stopped or (given.only is not None and part not in given.only):
+    for n, k, name in itertools.product(sizes, ks, methods):
+        path = folder / f"samples_{n}.h5ad"
+        case = {"method": name, "samples": n, "components": k}
+        known = any(one.items() >= case.items() for one in rows)
+        stopped = any(one["method"] == name and np.isnan(one["cpu"]) for one in rows)
+        if known or stopped:
             continue
-        path = given.folder / f"samples_{n}.h5ad"
         if not path.exists():
-            million.generate(path, n)
-        found = measured(name, path, k, given.peers_python)
-        if found is not None:
-            rows.append({"method": name, "samples": n, "components": k, **found})
-            pd.DataFrame(rows).to_csv(csv, index=False, float_format="%.6g")
-            taken = f"{found['cpu']:8.1f} s, {found['peak'] / 1e9:.2f} GB, {found['sweeps']} sweeps"
-            end = f"stopped after {CAP} s" if np.isnan(found["cpu"]) else taken
-            print(f"{name:13}{n:>9,} samples, K = {k:<3} {end}", flush=True)
-    draw(pd.DataFrame(rows), given.folder / "growth.png")
+            generate(path, n)
+        taken = measured(name, path, k, peers_python)
+        if taken is None:
+            continue
+        rows.append(case | taken)
+        pd.DataFrame(rows).to_csv(csv, index=False, float_format="%.6g")
+        print(rows[-1], flush=True)
+    draw(pd.DataFrame(rows), folder / "growth.png")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--peer"]:
-        peer(sys.argv[2], sys.argv[3])
-        sys.exit()
-    parser = argparse.ArgumentParser(
-        description="Time and memory against the number of samples and components."
-    )
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=["bjmd", *PEERS, "components"])
-    parser.add_argument(
-        "--peers-python", default=sys.executable, help="the interpreter that runs the peers"
-    )
-    main(parser.parse_args())
+    if sys.argv[1:2] == ["--one"]:
+        fit_one(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    else:
+        parser = argparse.ArgumentParser(
+            description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument("--folder", type=Path, required=True)
+        parser.add_argument("--samples", type=int, nargs="+", default=SIZES)
+        parser.add_argument("--components", type=int, nargs="+", default=[N_TRUE])
+        parser.add_argument("--only", nargs="+", choices=["bjmd", *PEERS], default=["bjmd", *PEERS])
+        parser.add_argument("--peers-python", default=sys.executable)
+        given = parser.parse_args()
+        main(given.folder, given.samples, given.components, given.only, given.peers_python)

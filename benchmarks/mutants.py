@@ -1,4 +1,4 @@
-"""Would the tests notice?  One small change at a time in the mathematics, against the tests of the module it is in.
+"""Would the tests notice a mistake?  One small change of the mathematics at a time.
 
     python benchmarks/mutants.py --number 200 --state mutants.jsonl
 
@@ -37,46 +37,50 @@ SOURCES = ROOT / "src"
 SMALL = "not large and not hundreds"
 """Which tests: not those that take long because their data are large or many."""
 TESTS = {
+    "bjmd/model.py": ["test_model.py", "inference/test_map.py", "inference/test_composed.py"],
     "bjmd/numerics/dirichlet.py": ["numerics/test_dirichlet.py"],
-    "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
+    "bjmd/numerics/lanes.py": [
+        "numerics/test_lanes.py",
+        "numerics/test_polygamma.py",
+        "numerics/test_dirichlet.py",
+    ],
+    "bjmd/numerics/laplace.py": ["paper/baselines/test_laplace.py"],
     "bjmd/numerics/moments.py": [
         "data/test_missing.py",
         "inference/test_composed.py",
         "inference/test_projection.py",
     ],
-    "bjmd/numerics/polygamma.py": ["numerics/test_polygamma.py"],
+    "bjmd/numerics/responses.py": ["analysis/test_intervals.py"],
+    "bjmd/numerics/rows.py": ["inference/test_composed.py", "inference/test_cavi.py"],
     "bjmd/numerics/simplex.py": ["numerics/test_simplex.py"],
+    "bjmd/results/posterior.py": ["results/test_posterior.py"],
+    "bjmd/results/predictive.py": ["results/test_predictive.py"],
     "bjmd/inference/cavi.py": [
         "inference/test_composed.py",
         "inference/test_cavi.py",
         "inference/test_unit_and_origin.py",
+    ],
+    "bjmd/inference/loop.py": [
+        "inference/test_loop.py",
+        "inference/test_map.py",
+        "inference/test_cavi.py",
     ],
     "bjmd/inference/map.py": [
         "inference/test_map.py",
         "inference/test_unit_and_origin.py",
         "data/test_missing.py",
     ],
+    "bjmd/inference/momentum.py": ["inference/test_momentum.py"],
     "bjmd/inference/noise.py": ["inference/test_composed.py", "inference/test_cavi.py"],
     "bjmd/inference/offsets.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "bjmd/numerics/rows.py": ["inference/test_composed.py", "inference/test_cavi.py"],
-    "bjmd/inference/loop.py": [
-        "inference/test_loop.py",
-        "inference/test_map.py",
-        "inference/test_cavi.py",
-    ],
-    "bjmd/inference/momentum.py": ["inference/test_momentum.py"],
-    "bjmd/results/posterior.py": ["results/test_posterior.py"],
-    "bjmd/results/predictive.py": ["results/test_predictive.py"],
     "bjmd/inference/projection.py": [
         "inference/test_projection.py",
         "inference/test_projection_composed.py",
     ],
-    "bjmd/model.py": ["test_model.py", "inference/test_map.py", "inference/test_composed.py"],
+    "bjmd/analysis/intervals.py": ["analysis/test_intervals.py"],
 }
-INLINED = ("bjmd/numerics/lanes.py", "bjmd.numerics/polygamma.py")
-"""Compiled into the functions of other files, so all of them are left to Python when one of these
-changes.
-"""
+INLINED = ("bjmd/numerics/lanes.py",)
+"""Compiled into the functions of other files: all are left to Python if one of these changes."""
 OPERATORS = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -137,13 +141,14 @@ def mutants(module):
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             compiled_lines |= {*range(node.lineno, node.end_lineno + 1)}
-    waiting = [tree]
+    waiting = [(tree, "")]
     while waiting:
-        node = waiting.pop()
+        node, function = waiting.pop()
         # neither messages nor annotations are mathematics
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.arg | ast.Import | ast.ImportFrom):
             continue
-        waiting += ast.iter_child_nodes(node)
+        function = node.name if isinstance(node, ast.FunctionDef) else function
+        waiting += [(child, function) for child in ast.iter_child_nodes(node)]
         for new in changed(node):
             first = starts[node.lineno - 1] + node.col_offset
             last = starts[node.end_lineno - 1] + node.end_col_offset
@@ -152,15 +157,13 @@ def mutants(module):
             old = source.encode()[first:last].decode()
             whole = (source.encode()[:first] + text.encode() + source.encode()[last:]).decode()
             place = {"module": module, "line": node.lineno, "at": first, "old": old, "new": text}
-            place["text"] = source.splitlines()[node.lineno - 1].strip()
+            place["function"] = function
             found.append(place | {"source": whole, "compiled": node.lineno in compiled_lines})
     return found
 
 
 def interpreted(source):
-    """The file with its functions left to Python: to compile each mutant would take most of the
-    time.
-    """
+    """The file with its functions left to Python, because compiling takes most of the time."""
     lines = source.splitlines(keepends=True)
     last = max(
         node.end_lineno
@@ -173,9 +176,7 @@ def interpreted(source):
 
 
 class Quickest:
-    """A plugin of pytest: the tests by the processor time that they took before, and what they take
-    now.
-    """
+    """A plugin of pytest: runs tests by the processor time they took before, and measures it."""
 
     def __init__(self, known, slowest):
         self.known = known
@@ -223,10 +224,7 @@ def begin(mutant, copy, seconds, known, slowest, to_python):
     sys.path.insert(0, str(src))
     os.environ["PYTHONPATH"] = str(src)
     os.chdir(copy)
-    tests = (
-        TESTS[module] if module else sorted({test for tests in TESTS.values() for test in tests})
-    )
-    tests = [f"tests/{name}" for name in tests]
+    tests = [f"tests/{name}" for name in (TESTS[module] if module else mutant["tests"])]
     quickest = Quickest(known, slowest)
     words = [
         "-x",
@@ -246,8 +244,9 @@ def begin(mutant, copy, seconds, known, slowest, to_python):
 
 
 def outcomes(jobs, copy, n_jobs):
-    """Yield (mutant, outcome, which test, seconds of every test) of (mutant, keywords of begin), as
-    they end.
+    """Yield (mutant, outcome, failed test, seconds of every test) of every job, as they end.
+
+    A job is a mutant and the keywords of `begin`.
     """
     running = {}
     jobs = iter(jobs)
@@ -274,11 +273,14 @@ def outcomes(jobs, copy, n_jobs):
 
 
 def run(left, copy, options):
-    """Yield (mutant, outcome, which test); what has no end in time is compiled and given five times
-    as much.
+    """Yield (mutant, outcome, failed test).
+
+    What does not end in time is compiled and given five times as much.
     """
     words = {"seconds": 3600, "known": {}, "slowest": 0, "to_python": False}
-    ((_, outcome, line, known),) = outcomes([({"module": None, "source": None}, words)], copy, 1)
+    tests = sorted({test for module in options.modules for test in TESTS[module]})
+    unchanged = {"module": None, "source": None, "tests": tests}
+    ((_, outcome, line, known),) = outcomes([(unchanged, words)], copy, 1)
     if outcome != "survived":
         sys.exit(f"the tests fail without any mutant: {line}")
     words = {"known": known, "slowest": options.slowest}
@@ -345,10 +347,7 @@ def main():
                 known[_name(mutant)] = kept | {"outcome": outcome, "by": line}
                 with options.state.open("a") as state:
                     state.write(json.dumps(known[_name(mutant)]) + "\n")
-                print(
-                    f"{outcome:9}{mutant['module']}:{mutant['line']}  {mutant['old']} -> {mutant['new']}",
-                    flush=True,
-                )
+                print(f"{outcome:9}{described(mutant)}", flush=True)
     print(table([*known.values()]))
 
 
@@ -356,32 +355,40 @@ def _name(mutant):
     return mutant["module"], mutant["at"], mutant["new"]
 
 
+def described(mutant):
+    return f"{mutant['module']}:{mutant['line']}  {mutant['old']} -> {mutant['new']}"
+
+
+def excuses():
+    """Mutants that change no result: (module, function, old, new)."""
+    with (Path(__file__).parent / "mutants_equivalent.tsv").open() as file:
+        return {tuple(row.values())[:4] for row in csv.DictReader(file, delimiter="\t")}
+
+
 def table(known):
     """Markdown: mutants by module, and the survivors that no reason excuses."""
-    with (Path(__file__).parent / "mutants_equivalent.tsv").open() as file:
-        excused = {tuple(row.values())[:4] for row in csv.DictReader(file, delimiter="\t")}
+    excused = excuses()
     lines = [
         "| module | mutants | no change of a result | killed | survived |",
         "|---|---:|---:|---:|---:|",
     ]
-    total = [0, 0, 0, 0]
+    totals = [0, 0, 0, 0]
     survivors = []
-    for module in [*TESTS]:
-        own = [one for one in known if one["module"] == module]
-        lived = [one for one in own if one["outcome"] == "survived"]
-        bad = [one for one in lived if (module, one["text"], one["old"], one["new"]) not in excused]
-        row = [len(own), len(lived) - len(bad), len(own) - len(lived), len(bad)]
-        total = [a + b for a, b in zip(total, row, strict=True)]
-        survivors = survivors + bad
-        if own:
-            lines.append(f"| {module} | {' | '.join(map(str, row))} |")
-    lines.append(f"| all | {' | '.join(map(str, total))} |")
-    rate = total[2] / max(total[2] + total[3], 1)
+    for module in TESTS:
+        of_module = [one for one in known if one["module"] == module]
+        survived = [one for one in of_module if one["outcome"] == "survived"]
+        keys = ("module", "function", "old", "new")
+        bad = [one for one in survived if tuple(one[key] for key in keys) not in excused]
+        n_killed = len(of_module) - len(survived)
+        counts = [len(of_module), len(survived) - len(bad), n_killed, len(bad)]
+        totals = [a + b for a, b in zip(totals, counts, strict=True)]
+        survivors += bad
+        if of_module:
+            lines.append(f"| {module} | {' | '.join(map(str, counts))} |")
+    lines.append(f"| all | {' | '.join(map(str, totals))} |")
+    rate = totals[2] / max(totals[2] + totals[3], 1)
     lines += ["", f"Killed of those that change a result: {rate:.1%}.", ""]
-    return "\n".join(
-        lines
-        + [f"{one['module']}:{one['line']}  {one['old']} -> {one['new']}" for one in survivors]
-    )
+    return "\n".join([*lines, *map(described, survivors)])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Twenty plain restarts against the search (inference/restarts.py): the lowest objective, and the
-processor time it takes.
+"""Does the search find a lower objective than 20 plain restarts, and in how much time?
 
     python benchmarks/optimum.py [data ...] [--methods map-bjmd] [--repeats 20] [--plain 60]
 
@@ -7,11 +6,8 @@ For every data set and method, PLAIN plain restarts are run once; the best of 20
 random draws of 20 from them.  The search is run REPEATS times with other seeds.  Printed are the
 objective of both above the lowest plain one (median, and 5 % to 95 %), the share of pairs in which
 the search is no worse by more than SAME nats, and its share of the processor time of 20 plain
-restarts, both without the intervals of the best.  What was run is kept in optimum.json, and not run
-again.
-
-The real data are read from files that `bjmd datasets NAME` makes, and are left out where there are
-none.
+restarts, both without the intervals of the best.  Finished runs are kept in optimum.json and not
+run again.
 """
 
 import argparse
@@ -20,14 +16,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+from harness import QUICK, header, paper_data, real_data, row, size
 from sklearn.datasets import load_digits
 
-from bjmd.data.sources import Sources
-from bjmd.inference import registry, restarts
-from bjmd.results import storage
-from bjmd_paper.datasets import synthetic
+import bjmd
+from bjmd import Sources
+from bjmd.inference import restarts
 
-N_RESTARTS = 20
+N_RESTARTS = size(20, 8)
 DRAWS = 2000
 SAME = 0.01
 METHODS = ("cavi-bjmd", "map-bjmd")
@@ -44,68 +40,57 @@ def digits():
 
 
 DATA = {
-    "small": (lambda: synthetic.generate("small", 4.0, 4).sources, 5),
+    "small": (lambda: paper_data().sources, 5),
     "digits": (digits, 10),
-    "3sources": (lambda: storage.load_sources("3sources.npz"), 6),
-    "metabric-489": (lambda: storage.load_sources("metabric-489.npz"), 5),
-    "yale-b": (lambda: storage.load_sources("yale-b.npz"), 38),
+    "3sources": (lambda: real_data("3sources"), 6),
+    "metabric-489": (lambda: real_data("metabric-489"), 5),
+    "yale-b": (lambda: real_data("yale-b"), 38),
 }
 
 
-def timed(fit):
+def objective_and_seconds(fits):
     """The lowest objective of some fits, and the processor time of all."""
     started = time.process_time()
-    return restarts.best(fit(), 1)[0].objective, time.process_time() - started
+    return restarts.best(fits(), 1)[0].objective, time.process_time() - started
 
 
 def kept(key, n, run):
-    """run(0), ..., run(n - 1), as far as they are not kept already."""
-    everything = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    found = everything.get(key, [])
-    for i in range(len(found), n):
-        found.append(run(i))
-        KEPT.write_text(json.dumps({**everything, key: found}))
-    return np.array(found[:n]).T
+    """run(0), ..., run(n - 1), except those that are kept already."""
+    everything = json.loads(KEPT.read_text()) if KEPT.exists() and not QUICK else {}
+    results = everything.get(key, [])
+    for i in range(len(results), n):
+        results.append(run(i))
+        if not QUICK:
+            KEPT.write_text(json.dumps({**everything, key: results}))
+    return np.array(results[:n]).T
 
 
-def compare(name, methods, n_plain, n_repeats):
-    load, k = DATA[name]
-    sources = load()
-    for method in methods:
-        registry.fit(method, sources, k, max_sweeps=2)  # compile
+def compare(name, sources, k, method, n_plain, n_repeats):
+    bjmd.fit(method, sources, k, max_sweeps=2)  # compiles
 
-        def plain(i, method=method):
-            return timed(
-                lambda: restarts.run(method, sources, k, n_restarts=1, seed=i)
-            )
+    def plain(i):
+        options = {"n_restarts": 1, "seed": i}
+        return objective_and_seconds(lambda: restarts.run(method, sources, k, **options))
 
-        def searched(i, method=method):
-            return timed(
-                lambda: restarts.search(method, sources, k, n_restarts=N_RESTARTS, seed=1000 * (i + 1))
-            )
+    def searched(i):
+        options = {"n_restarts": N_RESTARTS, "seed": 1000 * (i + 1)}
+        return objective_and_seconds(lambda: restarts.search(method, sources, k, **options))
 
-        objectives, seconds = kept(f"{name} {method} plain", n_plain, plain)
-        found, taken = kept(f"{name} {method} search", n_repeats, searched)
-        rng = np.random.default_rng(0)
-        best = np.array(
-            [rng.choice(objectives, min(N_RESTARTS, n_plain)).min() for _ in range(DRAWS)]
-        )
-        no_worse = (found[:, None] <= best + SAME).mean()
-        share = taken / (N_RESTARTS * seconds.mean())
-        cells = [
-            name,
-            method,
-            *(spread(x - objectives.min()) for x in (best, found)),
-            f"{no_worse:.0%}",
-        ]
-        print(
-            "|",
-            " | ".join(
-                [*cells, f"{np.median(share):.2f} ({share.min():.2f} to {share.max():.2f})"]
-            ),
-            "|",
-            flush=True,
-        )
+    objectives, seconds = kept(f"{name} {method} plain", n_plain, plain)
+    by_search, search_seconds = kept(f"{name} {method} search", n_repeats, searched)
+    rng = np.random.default_rng(0)
+    n_drawn = min(N_RESTARTS, n_plain)
+    best = np.array([rng.choice(objectives, n_drawn).min() for _ in range(DRAWS)])
+    no_worse = (by_search[:, None] <= best + SAME).mean()
+    share = search_seconds / (N_RESTARTS * seconds.mean())
+    row(
+        name,
+        method,
+        spread(best - objectives.min()),
+        spread(by_search - objectives.min()),
+        f"{no_worse:.0%}",
+        f"{np.median(share):.2f} ({share.min():.2f} to {share.max():.2f})",
+    )
 
 
 def spread(values):
@@ -117,16 +102,16 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", nargs="*", default=list(DATA), metavar="data", help=", ".join(DATA))
+    names = size([*DATA], ["small"])
+    parser.add_argument("data", nargs="*", default=names, metavar="data", help=", ".join(DATA))
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
-    parser.add_argument("--plain", type=int, default=60)
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--plain", type=int, default=size(60, 2))
+    parser.add_argument("--repeats", type=int, default=size(20, 1))
     given = parser.parse_args()
-    print(
-        "| data | method | best of 20 plain restarts | search | no worse | share of time |\n|---|---|---|---|---|---|"
-    )
+    header("data", "method", "best of 20 plain", "search", "no worse", "share of time")
     for name in given.data:
-        if name in ("small", "digits") or Path(f"{name}.npz").is_file():
-            compare(name, given.methods, given.plain, given.repeats)
-        else:
-            print(f"| {name} | not at hand |")
+        load, k = DATA[name]
+        sources = load()
+        if sources is not None:
+            for method in given.methods:
+                compare(name, sources, k, method, given.plain, given.repeats)

@@ -1,213 +1,426 @@
-"""The measurements in docs/options.md of choices that everybody makes; remedies.py has those of
-difficult data.
+"""What does each option of a fit change?  The tables of docs/options.md and docs/methods.md.
 
-    python benchmarks/options.py [table ...]        # all of them, a few minutes; or for example: lambda_ alpha0
+    python benchmarks/options.py [table ...]        # all of them take some 30 minutes
 
 Unless a table says otherwise, the data are the paper's small synthetic data (105 features, three
-sources of 120 samples, noise sd 1, 2.5 and 4, five components), changed in one way; every number is
-a mean over DRAWS draws of the best of RESTARTS starts of cavi-bjmd by objective.  AUC is x 100.
+sources of 120 samples, noise sd 1, 2.5 and 4, five components), changed in one way.  Numbers are
+means over draws of the data, of the best start of cavi-bjmd by objective; AUC is x 100 by source.
+"The paper's" model is priors="paper"; the others have the default priors and the options named.
+`batches` needs bladderbatch.npz in the folder $BJMD_DATA/cohorts.
 """
 
-import sys
-import warnings
+import os
+from pathlib import Path
 
 import numpy as np
-import scipy.sparse
+from harness import (
+    auc,
+    fits_from_starts,
+    header,
+    matched,
+    numbers,
+    paper_data,
+    real_data,
+    row,
+    run_tables,
+    size,
+    with_missing,
+)
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
-from threadpoolctl import threadpool_limits
 
+from bjmd import Sources
 from bjmd.analysis.matching import match
-from bjmd.data.sources import Sources
-from bjmd.inference import restarts
-from bjmd_paper.datasets import synthetic
-from bjmd_paper.metric import auc_per_source
 
-DRAWS = 5
-RESTARTS = 5
-SIGMA3 = 4.0
-
-
-def best(sources, n_components=5, method="cavi-bjmd", n_restarts=RESTARTS, **options):
-    return restarts.best(
-        restarts.run(method, sources, n_components, n_restarts=n_restarts, **options), 1
-    )[0]
+DIFFICULT = {"n_draws": size(10, 1), "n_starts": size(3, 1)}
+EVERYDAY = {"n_draws": size(5, 1), "n_starts": size(5, 1)}
+"""Draws of the data and starts for tables of data that break the model, and for the others."""
+PAPER = {"priors": "paper"}
+LEARNED = {
+    "the paper's": PAPER,
+    "default": {},
+    '`alpha0="learned"`': {"alpha0": "learned"},
+    '`alpha0="learned"`, `lambda_=1`': {"alpha0": "learned", "lambda_": 1.0},
+}
 
 
-def over_draws(measure):
-    """The mean of measure(data, rng) over draws of the data."""
-    drawn = (
-        (synthetic.generate("small", SIGMA3, seed), np.random.default_rng(1000 + seed))
-        for seed in range(DRAWS)
+def best(sources, n_components=5, n_starts=3, method="cavi-bjmd", **options):
+    return fits_from_starts(method, sources, n_components, n_starts, **options)[0]
+
+
+def draws(n_draws):
+    for seed in range(n_draws):
+        yield paper_data(seed=seed), np.random.default_rng(1000 + seed)
+
+
+def mean_over_draws(change, measure, n_draws, n_starts, n_components=5, **options):
+    """The mean of measure(result, data) for data changed by change(data, rng)."""
+    measured = []
+    for data, rng in draws(n_draws):
+        result = best(Sources(change(data, rng)), n_components, n_starts, **options)
+        measured.append(measure(result, data))
+    return np.mean(measured, axis=0)
+
+
+def auc_of(result, data):
+    return auc(result.memberships, data.sources.labels)
+
+
+def auc_and_noise(result, data):
+    return [*auc_of(result, data), *result.noise]
+
+
+def auc_and_purity(result, data):
+    return [*auc_of(result, data), *purity_of(result.memberships)]
+
+
+def purity_of(memberships):
+    return [h.max(axis=0).mean() for h in memberships]
+
+
+# Each change gives the matrices of all sources from the data with their truth, and a generator.
+
+
+def clean(data, rng):
+    return data.sources.matrices
+
+
+def in_unit(unit):
+    return lambda data, rng: [unit * x for x in data.sources.matrices]
+
+
+def from_origin(data, rng):
+    origin = 20 * rng.standard_normal((len(data.components), 1))
+    return [x + origin for x in data.sources.matrices]
+
+
+def with_noise(data, factors):
+    """The data with the noise of every source multiplied by its factor, an array."""
+    matrices = []
+    for x, h, factor in zip(data.sources.matrices, data.memberships, factors, strict=True):
+        signal = data.components @ h
+        matrices.append(signal + factor * (x - signal))
+    return matrices
+
+
+def noisy_features(data, rng):
+    factor = np.where(np.arange(len(data.components)) % 10 == 0, 10.0, 1.0)[:, None]
+    return with_noise(data, [factor] * len(data.memberships))
+
+
+def unequal_features(data, rng):
+    factor = np.exp(0.7 * rng.standard_normal((len(data.components), 1)))
+    return with_noise(data, [factor] * len(data.memberships))
+
+
+def unequal_samples(data, rng):
+    factors = [np.exp(0.5 * rng.standard_normal(h.shape[1])) for h in data.memberships]
+    return with_noise(data, factors)
+
+
+def outliers(data, rng):
+    return [np.where(rng.random(x.shape) < 0.001, 100 * x, x) for x in data.sources.matrices]
+
+
+def heavy_tails(data, rng):
+    """Student's t with 2 degrees of freedom over sqrt(2): quartiles of 0.86 times the normal's."""
+    return [
+        data.components @ h + sd / np.sqrt(2) * rng.standard_t(2, size=x.shape)
+        for x, h, sd in zip(data.sources.matrices, data.memberships, data.noise, strict=True)
+    ]
+
+
+def shifted(data, rng):
+    matrices = list(data.sources.matrices)
+    matrices[1] = matrices[1] + rng.standard_normal((len(data.components), 1))
+    return matrices
+
+
+def other_mix(data, rng):
+    """Source 2 has no samples of blocks 3 and 4, so its mean differs without a shift."""
+    matrices = list(data.sources.matrices)
+    matrices[1] = matrices[1] - data.components[:, 2:4] @ data.memberships[1][2:4]
+    return matrices
+
+
+def missing(share):
+    return lambda data, rng: with_missing(data.sources, share, rng).matrices
+
+
+def cases():
+    """Data changed in one way: the paper's model, and the remedy."""
+    feature = {"noise": "feature"}
+    sample = {"noise": "sample"}
+    robust = {"noise": "robust"}
+    rows = [
+        ("clean", clean, "default", {}),
+        ("all data times 1e-4", in_unit(1e-4), "default", {}),
+        ("all data times 100", in_unit(100.0), "default", {}),
+        ("all data times 1e4", in_unit(1e4), "default", {}),
+        ("a vector of sd 20 added to every sample", from_origin, "default", {}),
+        ("every tenth feature has 10 times the noise", noisy_features, "feature", feature),
+        ("log-normal noise by feature, log sd 0.7", unequal_features, "feature", feature),
+        ("log-normal noise by sample, log sd 0.5", unequal_samples, "sample", sample),
+        ("one entry in 1000 times 100", outliers, "robust", robust),
+        ("Student t noise, 2 df, over sqrt 2", heavy_tails, "robust", robust),
+        ("source 2 shifted, sd 1 a feature", shifted, "offsets", {"offsets": True}),
+    ]
+    header("data", "the paper's model", "remedy", "with the remedy")
+    for name, change, remedy, options in rows:
+        by_paper = mean_over_draws(change, auc_of, **DIFFICULT, **PAPER)
+        by_remedy = mean_over_draws(change, auc_of, **DIFFICULT, **options)
+        row(name, numbers(by_paper), remedy, numbers(by_remedy))
+
+
+def costs():
+    """What every option costs on clean data, which need none."""
+    everything = {"noise": "feature+sample+robust", "offsets": True}
+    options = {
+        'the paper\'s model, `priors="paper"`': PAPER,
+        "default": {},
+        '`noise="feature"`': {"noise": "feature"},
+        '`noise="sample"`': {"noise": "sample"},
+        '`noise="robust"`': {"noise": "robust"},
+        '`noise="feature+sample+robust"`, `offsets=True`': everything,
+        "`offsets=True`": {"offsets": True},
+        '`alpha0="learned"`': {"alpha0": "learned"},
+        '`lambda_="learned"`': {"lambda_": "learned"},
+    }
+
+    def measure(result, data):
+        return [*auc_and_noise(result, data), len(result.trace)]
+
+    header("clean data, fitted with", "AUC", "noise", "sweeps")
+    for name, given in options.items():
+        means = mean_over_draws(clean, measure, **DIFFICULT, **given)
+        row(name, numbers(means[:3]), numbers(means[3:6], 2), f"{means[6]:.0f}")
+
+
+def few():
+    """Noise by feature with few samples: correlation of memberships with the true ones."""
+    header("samples", "clean, default", "clean, feature", "unequal, default", "unequal, feature")
+    for n in size((7, 20, 40, 120), (20,)):
+        cells = []
+        for change in (clean, unequal_features):
+            for options in ({}, {"noise": "feature"}):
+                correlations = []
+                for data, rng in draws(DIFFICULT["n_draws"]):
+                    chosen = [rng.permutation(h.shape[1])[:n] for h in data.memberships]
+                    matrices = zip(change(data, rng), chosen, strict=True)
+                    result = best(Sources([x[:, j] for x, j in matrices]), **options)
+                    truth = zip(data.memberships, chosen, strict=True)
+                    truth = np.hstack([h[:, j] for h, j in truth])
+                    correlations.append(correlation(np.hstack(result.memberships), truth))
+                cells.append(f"{np.mean(correlations):.2f}")
+        row(f"3 x {n}", *cells)
+
+
+def correlation(memberships, truth):
+    """Mean correlation of the rows of two matrices, each with its best partner."""
+    k = len(memberships)
+    table = np.nan_to_num(np.corrcoef(memberships, truth)[:k, k:])
+    return table[linear_sum_assignment(-table)].mean()
+
+
+def real():
+    """The paper's real data: mean AUC of the best fits by objective."""
+    header(
+        "data", "K", "starts", *(f"{m}, {p}" for m in ("VI", "MAP") for p in ("paper", "default"))
     )
-    return np.mean([measure(data, rng) for data, rng in drawn], axis=0)
-
-
-def changed(data, change):
-    """The data with every matrix changed by change(x, source number), and their labels."""
-    return Sources(
-        [change(x, c) for c, x in enumerate(data.sources.matrices)], labels=data.sources.labels
-    )
-
-
-def auc(sources, result):
-    return 100 * auc_per_source(result.memberships, sources.labels)
-
-
-def auc_after(prepare, n_components=5, **options):
-    """AUC of every source for data prepared by prepare(data, rng), a mean over draws."""
-
-    def measure(data, rng):
-        sources = prepare(data, rng)
-        return auc(sources, best(sources, n_components, **options))
-
-    return over_draws(measure)
-
-
-def unchanged(data, rng):
-    return data.sources
-
-
-def numbers(values, digits=1):
-    return " / ".join(f"{value:.{digits}f}" for value in values)
-
-
-def row(*cells):
-    print("|", " | ".join(cells), "|")
-
-
-def header(*cells):
-    row(*cells)
-    print("|" + "---|" * len(cells))
+    plans = (("3sources", 6, 20, 5), ("metabric-489", 5, 20, 5), ("yale-b", 38, 3, 3))
+    for name, n_components, n_starts, n_best in plans[: size(3, 1)]:
+        sources = real_data(name)
+        if sources is None:
+            continue
+        cells = []
+        for method in ("cavi-bjmd", "map-bjmd"):
+            for options in (PAPER, {}):
+                fits = fits_from_starts(method, sources, n_components, size(n_starts, 1), **options)
+                scores = [auc(fit.memberships, sources.labels) for fit in fits[:n_best]]
+                cells.append(numbers(np.mean(scores, axis=0)))
+        row(name, n_components, n_starts, *cells)
 
 
 def lambda_():
     header("lambda", "AUC", "noise", "mean abs(w)")
-    for value in (0.001, 0.01, 0.1, 1.0, 10.0, 100.0):
 
-        def measure(data, rng, value=value):
-            result = best(data.sources, lambda_=value)
-            return np.concatenate(
-                [auc(data.sources, result), result.noise, [np.abs(result.components).mean()]]
-            )
+    def measure(result, data):
+        return [*auc_and_noise(result, data), np.abs(result.components).mean()]
 
-        found = over_draws(measure)
-        row(f"{value:g}", numbers(found[:3]), numbers(found[3:6], 2), f"{found[6]:.3f}")
+    for value in (0.001, 0.1, 1.0, 10.0, 100.0):
+        means = mean_over_draws(clean, measure, **EVERYDAY, lambda_=value)
+        row(f"{value:g}", numbers(means[:3]), numbers(means[3:6], 2), f"{means[6]:.3f}")
 
 
 def alpha0():
     """The mean of every sample's largest membership tells how mixed samples come out."""
     header("alpha0", "AUC", "mean of the largest membership")
     for value in (1.0, 1.1, 2.0, 5.0, 20.0):
+        means = mean_over_draws(clean, auc_and_purity, **EVERYDAY, alpha0=value)
+        row(f"{value:g}", numbers(means[:3]), numbers(means[3:], 2))
 
-        def measure(data, rng, value=value):
-            result = best(data.sources, alpha0=value)
-            return np.concatenate(
-                [auc(data.sources, result), [h.max(axis=0).mean() for h in result.memberships]]
-            )
 
-        found = over_draws(measure)
-        row(f"{value:g}", numbers(found[:3]), numbers(found[3:], 2))
-    truth = over_draws(lambda data, rng: [h.max(axis=0).mean() for h in data.memberships])
-    row("truth", "", numbers(truth, 2))
+def purity():
+    """The same for learned priors."""
+    header("model", "AUC", "mean of the largest membership")
+    for name, options in LEARNED.items():
+        means = mean_over_draws(clean, auc_and_purity, **DIFFICULT, **options)
+        row(name, numbers(means[:3]), numbers(means[3:], 2))
+    truth = [purity_of(data.memberships) for data, _ in draws(DIFFICULT["n_draws"])]
+    row("truth", "", numbers(np.mean(truth, axis=0), 2))
 
 
 def components():
     header("K", "AUC", "noise")
     for n_components in (3, 4, 5, 6, 8, 10):
-
-        def measure(data, rng, n_components=n_components):
-            result = best(data.sources, n_components)
-            return np.concatenate([auc(data.sources, result), result.noise])
-
-        found = over_draws(measure)
-        row(str(n_components), numbers(found[:3]), numbers(found[3:], 2))
+        means = mean_over_draws(clean, auc_and_noise, **EVERYDAY, n_components=n_components)
+        row(n_components, numbers(means[:3]), numbers(means[3:], 2))
 
 
 def starts():
-    """Digits 0 to 4 from scikit-learn in two sources, K = 10: what the best of n starts has, a mean
-    over 40 starts.
-    """
+    """Digits 0 to 4 in two sources, K = 10: the best of n starts, a mean over 40 starts."""
     digits = load_digits(n_class=5)
     rng = np.random.default_rng(0)
     x = (digits.data / 16 + 0.1 * rng.standard_normal(digits.data.shape)).T
-    sources = Sources([x[:, :450], x[:, 450:]])
-    header(
-        "starts",
-        "objective above the best of 40, nats",
-        "memberships' correlation with the best of 40",
-    )
-    runs = restarts.run("cavi-bjmd", sources, 10, n_restarts=40)
-    (lowest,) = restarts.best(runs, 1)
-    scores = [(run.objective - lowest.objective, match(run, lowest)[1].mean()) for run in runs]
-    for n in (1, 2, 5, 10, 20):
-        gap, alike = np.mean([min(scores[i : i + n]) for i in range(0, 40, n)], axis=0)
-        row(str(n), f"{gap:.1f}", f"{alike:.2f}")
+    fits = fits_from_starts("cavi-bjmd", Sources([x[:, :450], x[:, 450:]]), 10, size(40, 4))
+    lowest = fits[0]
+    fits = sorted(fits, key=lambda fit: fit.seed)
+    scores = [(fit.objective - lowest.objective, match(fit, lowest)[1].mean()) for fit in fits]
+    header("starts", "objective above the best, nats", "correlation of memberships with the best")
+    for n in size((1, 2, 5, 10, 20), (1, 2)):
+        gap, alike = np.mean([min(scores[i : i + n]) for i in range(0, len(fits), n)], axis=0)
+        row(n, f"{gap:.1f}", f"{alike:.2f}")
 
 
 def tolerance():
     header("tol", "sweeps", "objective above that of tol 1e-9, nats", "AUC")
-    tols = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
-    def measure(data, rng):
-        found = []
-        for tol in tols:
-            result = best(data.sources, tol=tol)
-            found.append((len(result.trace), result.objective, *auc(data.sources, result)))
-        return found
+    def measure(result, data):
+        return [len(result.trace), result.objective, *auc_of(result, data)]
 
-    found = over_draws(measure)
-    for tol, (sweeps, objective, *aucs) in zip(tols, found, strict=True):
-        row(f"{tol:g}", f"{sweeps:.0f}", f"{objective - found[0][1]:.2f}", numbers(aucs))
+    lowest = None
+    for tol in (1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
+        sweeps, objective, *scores = mean_over_draws(clean, measure, **EVERYDAY, tol=tol)
+        lowest = objective if lowest is None else lowest
+        row(f"{tol:g}", f"{sweeps:.0f}", f"{objective - lowest:.2f}", numbers(scores))
 
 
 def inference():
     header("inference", "AUC", "noise", "seconds a start")
+
+    def measure(result, data):
+        return [*auc_and_noise(result, data), result.seconds]
+
     for method in ("map-bjmd", "cavi-bjmd"):
-
-        def measure(data, rng, method=method):
-            result = best(data.sources, method=method)
-            return np.concatenate([auc(data.sources, result), result.noise, [result.seconds]])
-
-        found = over_draws(measure)
-        row(f"`{method}`", numbers(found[:3]), numbers(found[3:6], 3), f"{found[6]:.2f}")
+        means = mean_over_draws(clean, measure, **EVERYDAY, method=method)
+        row(f"`{method}`", numbers(means[:3]), numbers(means[3:6], 3), f"{means[6]:.2f}")
 
 
 def sizes():
-    """Source 1 cut down to n samples, alone and beside the two whole ones."""
-    header(
-        "samples of source 1",
-        "its AUC alone",
-        "its AUC beside sources 2 and 3",
-        "its noise, estimated beside them",
-    )
-    with warnings.catch_warnings(action="ignore"):
-        for n in (10, 20, 40, 120):
+    """Source 1 cut down to n samples, alone and together with the two whole ones."""
+    header("samples of source 1", "its AUC alone", "its AUC with the others", "its noise with them")
+    for n in (10, 20, 40, 120):
+        measured = []
+        for data, _ in draws(EVERYDAY["n_draws"]):
+            first, *others = data.sources.matrices
+            labels = [data.sources.labels[0][:, :n]]
+            alone = best(Sources([first[:, :n]]), n_starts=EVERYDAY["n_starts"])
+            together = best(Sources([first[:, :n], *others]), n_starts=EVERYDAY["n_starts"])
+            scores = [auc(fit.memberships[:1], labels)[0] for fit in (alone, together)]
+            measured.append([*scores, together.noise[0]])
+        alone, together, noise = np.mean(measured, axis=0)
+        row(n, f"{alone:.1f}", f"{together:.1f}", f"{noise:.2f}")
 
-            def measure(data, rng, n=n):
-                sources = data.sources
-                few = Sources([sources.matrices[0][:, :n]], labels=[sources.labels[0][:, :n]])
-                matrices = list(sources.matrices)
-                labels = list(sources.labels)
-                matrices[0] = few.matrices[0]
-                labels[0] = few.labels[0]
-                together = Sources(matrices, labels=labels)
-                result = best(together)
-                return auc(few, best(few))[0], auc(together, result)[0], result.noise[0]
 
-            alone, beside, noise = over_draws(measure)
-            row(str(n), f"{alone:.1f}", f"{beside:.1f}", f"{noise:.2f}")
+def shifts():
+    """Shifted data: do the memberships of the sources still mean the same?"""
+
+    def measure(result, data):
+        first, second = (h.mean(axis=1) for h in result.memberships[:2])
+        return [*auc_of(result, data), np.abs(first - second).max()]
+
+    models = {"the paper's": PAPER, "default": {}, "`offsets=True`": {"offsets": True}}
+    changes = {
+        "clean": clean,
+        "source 2 shifted": shifted,
+        "source 2 without blocks 3 and 4, no shift": other_mix,
+    }
+    header("data", "model", "AUC", "largest difference of mean memberships, source 1 and 2")
+    for name, change in changes.items():
+        for model, options in models.items():
+            *scores, difference = mean_over_draws(change, measure, **DIFFICULT, **options)
+            # blocks that are not there have no AUC
+            row(name, model, "" if change is other_mix else numbers(scores), f"{difference:.2f}")
+
+
+def batches():
+    """Bladder samples in five batches: the class of a batch's samples, learned from the others."""
+    from sklearn.linear_model import LogisticRegression
+
+    path = Path(os.environ.get("BJMD_DATA", "."), "cohorts", "bladderbatch.npz")
+    if not path.is_file():
+        print(f"{path} does not exist")
+        return
+    stored = np.load(path)
+    x = stored["X"].T.astype(float)
+    y = stored["y"]
+    groups = [np.flatnonzero(stored["source"] == name) for name in np.unique(stored["source"])]
+    sources = Sources([x[:, group] for group in groups])
+    models = {"the paper's": PAPER, "default": {}, "`offsets=True`": {"offsets": True}}
+    header("K", *models)
+    for n_components in size((3, 4, 5, 6), (3,)):
+        cells = []
+        for options in models.values():
+            memberships = best(sources, n_components, size(10, 1), **options).memberships
+            right = 0
+            for c, group in enumerate(groups):
+                others = [d for d in range(len(groups)) if d != c]
+                classifier = LogisticRegression(C=100.0, max_iter=1000).fit(
+                    np.hstack([memberships[d] for d in others]).T,
+                    np.concatenate([y[groups[d]] for d in others]),
+                )
+                right += (classifier.predict(memberships[c].T) == y[group]).sum()
+            cells.append(f"{100 * right / len(y):.0f} %")
+        row(n_components, *cells)
+
+
+def gaps():
+    """A random share of all entries missing."""
+    header("missing, %", "AUC, the paper's priors", "AUC, default", "noise, default")
+    for share in (0.0, 0.2, 0.5, 0.7, 0.8):
+        by_paper = mean_over_draws(missing(share), auc_of, **DIFFICULT, **PAPER)
+        means = mean_over_draws(missing(share), auc_and_noise, **DIFFICULT)
+        row(f"{100 * share:.0f}", numbers(by_paper), numbers(means[:3]), numbers(means[3:], 2))
+
+
+def private():
+    """Half of the samples of source 1 are half made of a pattern of its own; K = 6."""
+    header("model", "AUC", "AUC of the pattern", "mean membership of the sources in its component")
+    for name, options in LEARNED.items():
+        measured = []
+        for data, rng in draws(DIFFICULT["n_draws"]):
+            pattern = 4.0 * (rng.random((len(data.components), 1)) < 0.3)
+            has = rng.random(data.memberships[0].shape[1]) < 0.5
+            matrices = list(data.sources.matrices)
+            signal = data.components @ data.memberships[0]
+            matrices[0] = matrices[0] + 0.5 * has * (pattern - signal)
+            result = best(Sources(matrices), 6, DIFFICULT["n_starts"], **options)
+            scores = [auc([h[None]], [has[None]])[0] for h in result.memberships[0]]
+            k = int(np.argmax(scores))
+            shares = [h[k].mean() for h in result.memberships]
+            measured.append([*auc_of(result, data), scores[k], *shares])
+        means = np.mean(measured, axis=0)
+        row(name, numbers(means[:3]), f"{means[3]:.1f}", numbers(means[4:], 3))
 
 
 def counts():
-    """Poisson counts of 200 features whose means are 0.01 to 100, in samples whose depths are 0.3
-    to 3.
+    """Poisson counts of 200 features with means 0.01 to 100, in samples with depths 0.3 to 3.
 
     Memberships are those of the small data; a component has 4 times the mean in a tenth of the
     features.
     """
 
-    def prepare(data, rng, transform):
+    def drawn(data, rng, transform):
         level = 10 ** rng.uniform(-2, 2, (200, 1))
         fold = np.ones((200, 5))
         for k in range(4):
@@ -216,91 +429,76 @@ def counts():
         for h in data.memberships:
             depth = 10 ** rng.uniform(-0.5, 0.5, h.shape[1])
             matrices.append(transform(rng.poisson(depth * level * (fold @ h)).astype(float)))
-        return Sources(matrices, labels=data.sources.labels)
+        return matrices
 
-    def to_depth(x):
+    def divided(x):
         return x * (np.median(x.sum(axis=0)) / x.sum(axis=0))
 
-    ways = {
+    transforms = {
         "raw counts": lambda x: x,
-        "divided by the sample's total": to_depth,
-        "divided, then square root": lambda x: np.sqrt(to_depth(x)),
-        "divided, then log(1 + x)": lambda x: np.log1p(to_depth(x)),
+        "divided by the sample's total": divided,
+        "divided, then square root": lambda x: np.sqrt(divided(x)),
+        "divided, then log(1 + x)": lambda x: np.log1p(divided(x)),
     }
     header("counts", "AUC")
-    for name, transform in ways.items():
-        row(
-            name,
-            numbers(
-                auc_after(lambda data, rng, transform=transform: prepare(data, rng, transform))
-            ),
-        )
+    for name, transform in transforms.items():
+
+        def change(data, rng, transform=transform):
+            return drawn(data, rng, transform)
+
+        row(name, numbers(mean_over_draws(change, auc_of, **EVERYDAY)))
 
 
 def mixtures():
-    """Data drawn from the model, 60 features, 300 samples, K = 4, noise sd 0.3, ever more mixed
-    samples.
-    """
-    header(
-        "memberships drawn from Dirichlet(a), a =",
-        "correlation of W",
-        "correlation of H",
-        "residual / noise",
-    )
+    """Data from the model, 60 features, 300 samples, K = 4, noise sd 0.3, more and more mixed."""
+    header("Dirichlet(a), a =", "correlation of W", "correlation of H", "residual / noise")
     for concentration in (0.3, 1.0, 3.0, 10.0):
-        found = []
-        for seed in range(DRAWS):
+        measured = []
+        for seed in range(EVERYDAY["n_draws"]):
             rng = np.random.default_rng(seed)
             w = rng.laplace(size=(60, 4))
             h = rng.dirichlet(np.full(4, concentration), 300).T
-            result = best(Sources([w @ h + 0.3 * rng.standard_normal((60, 300))]), 4)
-            distance = ((result.components[:, :, None] - w[:, None, :]) ** 2).sum(axis=0)
-            fitted, true = linear_sum_assignment(distance)
-            pairs = list(zip(fitted, true, strict=True))
-            found.append(
-                (
-                    np.mean(
-                        [np.corrcoef(result.components[:, k], w[:, p])[0, 1] for k, p in pairs]
-                    ),
-                    np.mean([np.corrcoef(result.memberships[0][k], h[p])[0, 1] for k, p in pairs]),
-                    result.noise[0] / 0.3,
-                )
-            )
-        row(f"{concentration:g}", *(f"{value:.2f}" for value in np.mean(found, axis=0)))
+            x = w @ h + 0.3 * rng.standard_normal((60, 300))
+            result = best(Sources([x]), 4, EVERYDAY["n_starts"])
+            order = matched(result.components, w)
+            of_w = np.corrcoef(result.components.T, w[:, order].T)[:4, 4:].diagonal().mean()
+            of_h = np.corrcoef(result.memberships[0], h[order])[:4, 4:].diagonal().mean()
+            measured.append((of_w, of_h, result.noise[0] / 0.3))
+        row(f"{concentration:g}", *(f"{value:.2f}" for value in np.mean(measured, axis=0)))
 
 
-def sparse():
-    """2000 features, 2 x 500 samples, 3 % of the entries not zero."""
+def weights():
+    """Weights that intNMF asks for and BJMD infers; noise sd 1, 1 and 8, clipped at zero."""
+    data = paper_data()
+    noise = np.array([1.0, 1.0, 8.0])
     rng = np.random.default_rng(0)
-    matrices = [
-        scipy.sparse.random_array((2000, 500), density=0.03, rng=rng, format="csc")
-        for _ in range(2)
-    ]
-    header("matrix", "objective", "seconds a sweep")
-    for name, given in (("sparse", matrices), ("dense", [x.toarray() for x in matrices])):
-        result = best(Sources(given), 5, n_restarts=2, max_sweeps=50)
-        row(name, f"{result.objective:.3f}", f"{result.seconds / len(result.trace):.4f}")
+    matrices = []
+    for h, sd in zip(data.memberships, noise, strict=True):
+        errors = sd * rng.standard_normal((len(data.components), h.shape[1]))
+        matrices.append(np.maximum(data.components @ h + errors, 0))
+    sources = Sources(matrices)
+
+    def fits_and_score(method, **options):
+        fits = fits_from_starts(method, sources, 5, size(20, 1), **options)[:5]
+        scores = [auc(fit.memberships, data.sources.labels) for fit in fits]
+        return fits, np.mean(scores, axis=0)
+
+    fits, by_map = fits_and_score("map-bjmd")
+    weightings = {
+        "equal": np.ones(3),
+        "1 / variance of the data": 1 / np.array([x.var() for x in matrices]),
+        "1 / true noise variance": 1 / noise**2,
+        "1 / noise variance inferred by MAP-BJMD": 1 / fits[0].noise ** 2,
+    }
+    header("method", "weights", "shares of the weight, %", "AUC")
+    for name, given in weightings.items():
+        _, scores = fits_and_score("intnmf", weights=given)
+        row("intNMF", name, numbers(100 * given / given.sum(), 2), numbers(scores, 2))
+    row("MAP-BJMD", "none", "", numbers(by_map, 2))
 
 
-TABLES = {
-    table.__name__: table
-    for table in (
-        lambda_,
-        alpha0,
-        components,
-        starts,
-        tolerance,
-        inference,
-        sizes,
-        counts,
-        mixtures,
-        sparse,
-    )
-}
+EVERYTHING = (cases, costs, few, real, lambda_, alpha0, purity, components, starts, tolerance)
+EVERYTHING += (inference, sizes, shifts, batches, gaps, private, counts, mixtures, weights)
 
 if __name__ == "__main__":
-    with threadpool_limits(1):
-        for name in sys.argv[1:] or TABLES:
-            print(f"\n{name}\n")
-            TABLES[name]()
-            sys.stdout.flush()
+    run_tables(__doc__, EVERYTHING)

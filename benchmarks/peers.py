@@ -1,23 +1,25 @@
-"""BJMD beside the tools that people use to integrate cohorts, on real data: quality, processor time
-and memory.
+"""How does BJMD compare with other tools that integrate cohorts, on real data?
 
     pip install mofapy2 cnmf
     python benchmarks/peers.py [--data bladder pbmc ...] [--methods bjmd mofa ...] [--restarts 4]
 
 docs/comparison.md shows the outcome.  BJMD_DATA names a folder with the paper's data (docs/data.md)
-and, in cohorts/, bladderbatch.npz and pbmc-interferon-counts.npz; what is not there is left out,
-and so are MOFA+ and cNMF without their packages.
+and, in cohorts/, bladderbatch.npz and pbmc-interferon-counts.npz.  Data that are not there are left
+out, and so are MOFA+ and cNMF without their packages.
 
 Every method runs in a process of its own on one thread, with the same number of random starts, of
 which its own objective chooses one.  A small fit comes first, so that nothing is compiled in the
 time that counts.  Rows go to build/peers.tsv as they come; those that are there already are not run
 again.
 
-auc        mean over classes of the best AUC that any component has; `matched`, of a component of the class's own
-ari, nmi   of the grouping by the strongest component; `ari_kmeans`, by k-means on all memberships
-mixing     of the 15 nearest neighbours, how many come from other sources, relative to chance
-transfer   balanced accuracy of classes predicted from the other sources, in percent
-cpu        seconds of the processor, all starts; `peak`, resident memory above that before the data came, in MB
+auc         mean over classes of the best AUC that any component has
+matched     the same, each class with a component of its own
+ari, nmi    of the grouping by the strongest component
+ari_kmeans  of the grouping by k-means on all memberships
+mixing      share of the 15 nearest neighbours from other sources, relative to chance
+transfer    balanced accuracy of classes predicted from the other sources, in percent
+cpu         seconds of the processor, all starts
+peak        resident memory above that before the data came, in MB
 
 All are means over sources.  Factors of MOFA+ have no sign, so both ends of a factor count as
 components.  Memberships of NMF and its kin are for components that sum to one; AUC is the better of
@@ -40,46 +42,38 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import scipy.sparse
+from harness import fits_from_starts, real_data, size
 
-from bjmd.analysis import automatic
-from bjmd.data.sources import Sources
-from bjmd.errors import InputError
-from bjmd.inference import restarts
+from bjmd import Sources
 from bjmd_paper import metric
-from bjmd_paper.datasets import fetch
 from bjmd_paper.nonnegative import nonnegative
 
-TABLE = Path("build/peers.tsv")
-COLUMNS = (
-    "auc",
-    "matched",
-    "ari",
-    "nmi",
-    "ari_kmeans",
-    "mixing",
-    "transfer",
-    "cpu",
-    "peak",
-    "restarts",
-    "note",
-)
+TABLE = Path(size("build/peers.tsv", "build/peers-quick.tsv"))
+DIGITS = {
+    "auc": 1,
+    "matched": 1,
+    "ari": 2,
+    "nmi": 2,
+    "ari_kmeans": 2,
+    "mixing": 2,
+    "transfer": 1,
+    "cpu": 1,
+    "peak": 0,
+}
+"""What is measured, and how many digits of it are shown."""
 CELLS = 300
 PEOPLE = 6
-"""Cells of each source, and people of Yale B, that are drawn at random; all of them would take
-hours.
-"""
+"""Cells of each source, and people of Yale B, drawn at random; all of them would take hours."""
 FEW = dict.fromkeys(("3sources", "3sources-depth", "yale-b", "pbmc"), 0.5)
 """Share of the restarts on the large data."""
 
 
 def three_sources():
-    return fetched("3sources"), 6
+    return available("3sources"), 6
 
 
 def three_sources_depth():
-    """The same with equal totals of all stories and log(1 + counts), which docs/options.md advises
-    for BJMD.
-    """
+    """The same with equal totals of all stories and log(1 + counts), as docs/options.md advises."""
     sources, k = three_sources()
     totals = [x.sum(axis=0) for x in sources.matrices]
     usual = np.median(np.concatenate(totals))
@@ -91,12 +85,12 @@ def three_sources_depth():
 
 
 def metabric():
-    return fetched("metabric-489"), 5
+    return available("metabric-489"), 5
 
 
 def yale():
     """Six of the 38 people under two kinds of light."""
-    sources = fetched("yale-b")
+    sources = available("yale-b")
     people = np.sort(np.random.default_rng(0).choice(len(sources.labels[0]), PEOPLE, replace=False))
     kept = [labels[people].any(axis=0) for labels in sources.labels]
     labels = [
@@ -151,9 +145,11 @@ def cohort(name):
     return Path(os.environ["BJMD_DATA"], "cohorts", name)
 
 
-def fetched(name):
-    with tempfile.TemporaryDirectory() as folder:
-        return fetch.fetch_and_read(name, folder)
+def available(name):
+    sources = real_data(name)
+    if sources is None:
+        raise FileNotFoundError(name)
+    return sources
 
 
 def grouped(x, source, y):
@@ -173,23 +169,15 @@ DATA = {
     "pbmc": pbmc,
 }
 SHIFTED = {"metabric-489"}
-"""Has negative entries (z-scores): every feature is moved up by its smallest value for those that
-refuse them.
-"""
+"""Z-scores, of which some are negative: for NMF every feature is moved up by its smallest value."""
+
+
+def best(method, sources, k, n, **options):
+    return fits_from_starts(method, sources, k, n, **options)[0]
 
 
 def bjmd(sources, k, n, data, **options):
-    options, choice = automatic.resolved("cavi-bjmd", sources, k, options)
-    (best,) = restarts.best(restarts.run("cavi-bjmd", sources, k, n_restarts=n, **options), 1)
-    return (
-        best.memberships,
-        "" if choice is None else f"{choice.noise}{', offsets' if choice.offsets else ''}",
-    )
-
-
-def bjmd_auto(sources, k, n, data):
-    """Noise model and offsets chosen by held-out entries, which needs dense data."""
-    return bjmd(dense(sources), k, n, data, noise="auto", offsets="auto")
+    return best("cavi-bjmd", sources, k, n, **options).memberships, ""
 
 
 def bjmd_offsets(sources, k, n, data):
@@ -202,16 +190,13 @@ def bjmd_learned(sources, k, n, data):
 
 
 def pooled(sources, k, n, data):
-    (best,) = restarts.best(restarts.run("cavi-catbjmd", sources, k, n_restarts=n), 1)
-    return best.memberships, ""
+    return best("cavi-catbjmd", sources, k, n).memberships, ""
 
 
 def inmf(sources, k, n, data):
     """iNMF of the same data as NMF gets."""
-    (best,) = restarts.best(
-        restarts.run("inmf", without_negatives(sources, data), k, n_restarts=n), 1
-    )
-    return of_unit_components(best.components, best.memberships), ""
+    result = best("inmf", without_negatives(sources, data), k, n)
+    return of_unit_components(result.components, result.memberships), ""
 
 
 def liger(sources, k, n, data):
@@ -231,8 +216,7 @@ def liger(sources, k, n, data):
     ]
     scale = [np.where(s > 0, 1 / np.where(s > 0, s, 1), 0) for s in scale]
     scaled = [scipy.sparse.diags_array(s) @ x for s, x in zip(scale, matrices, strict=True)]
-    (best,) = restarts.best(restarts.run("inmf", Sources(scaled), k, n_restarts=n), 1)
-    return quantile_aligned(best.memberships), ""
+    return quantile_aligned(best("inmf", Sources(scaled), k, n).memberships), ""
 
 
 def quantile_aligned(memberships, n_neighbours=20, n_quantiles=50, fewest=20):
@@ -348,7 +332,6 @@ def mofa(sources, k, n, data):
 
 METHODS = {
     "bjmd": ("BJMD", bjmd),
-    "bjmd-auto": ("BJMD, options auto", bjmd_auto),
     "bjmd-offsets": ("BJMD with offsets", bjmd_offsets),
     "bjmd-learned": ("BJMD, alpha0 learned", bjmd_learned),
     "pooled": ("BJMD, samples pooled", pooled),
@@ -409,10 +392,9 @@ def scores(memberships, labels):
         one = block.sum(axis=0) == 1
         if block[:, one].any(axis=1).sum() > 1:
             by_kmeans.append(adjusted_rand_score(block[:, one].argmax(axis=0), group[one]))
-    found = (*auc, ari, nmi, np.mean(by_kmeans), np.mean(metric.mixing(scaled)))
-    return dict(
-        zip(COLUMNS, (*found, 100 * np.nanmean(metric.transferred(scaled, labels))), strict=False)
-    )
+    transfer = 100 * np.nanmean(metric.transferred(scaled, labels))
+    measured = (*auc, ari, nmi, np.mean(by_kmeans), np.mean(metric.mixing(scaled)), transfer)
+    return dict(zip(DIGITS, measured, strict=False))
 
 
 def resident(kind):
@@ -452,8 +434,8 @@ def main(data, methods, n_restarts):
     for one in data:
         try:
             sources, k = DATA[one]()
-        except (OSError, KeyError, InputError) as error:
-            print(f"{one} is not at hand: {error}")
+        except (OSError, KeyError) as error:
+            print(f"{one} is left out: {error}")
             continue
         print(f"\n{one}: {sources}, K = {k}", flush=True)
         for method in methods:
@@ -480,23 +462,8 @@ def main(data, methods, n_restarts):
     print_tables(done)
 
 
-DIGITS = {
-    "auc": 1,
-    "matched": 1,
-    "ari": 2,
-    "nmi": 2,
-    "ari_kmeans": 2,
-    "mixing": 2,
-    "transfer": 1,
-    "cpu": 1,
-    "peak": 0,
-}
-
-
 def print_tables(done):
-    """Markdown: for every measure and data set the best method beside BJMD, and a table for every
-    data set.
-    """
+    """The best method of every measure and data set, with BJMD's value; a table a data set."""
     labels = {method: label for method, (label, _) in METHODS.items()}
     tables = {data: rows.set_index("method") for data, rows in done.groupby("data", sort=False)}
     tables = {data: tables[data] for data in DATA if data in tables}
@@ -508,9 +475,8 @@ def print_tables(done):
             best = values.min() if name in ("cpu", "peak") else values.max()
             winners = [labels[method] for method in METHODS if values.get(method) == best]
             ours = f"; BJMD {values['bjmd']:.{digits}f}" if values.get("bjmd", best) != best else ""
-            cells.append(
-                f"{winners[0] if len(winners) == 1 else f'{len(winners)} of them'} {best:.{digits}f}{ours}"
-            )
+            winner = winners[0] if len(winners) == 1 else f"{len(winners)} of them"
+            cells.append(f"{winner} {best:.{digits}f}{ours}")
         print(f"| {name} | {' | '.join(cells)} |")
     for data, rows in tables.items():
         print(f"\n{data}, {rows['restarts'].iloc[0]} starts\n\n| method | {' | '.join(DIGITS)} |")
@@ -527,9 +493,10 @@ if __name__ == "__main__":
         print("BJMD_DATA names no folder of data, so there is nothing to compare")
     else:
         parser = argparse.ArgumentParser(description="BJMD beside its peers on real data.")
-        parser.add_argument("--data", nargs="+", choices=DATA, default=[*DATA])
+        names = size([*DATA], ["bladder"])
+        parser.add_argument("--data", nargs="+", choices=DATA, default=names)
         parser.add_argument("--methods", nargs="+", choices=METHODS, default=None)
-        parser.add_argument("--restarts", type=int, default=4)
+        parser.add_argument("--restarts", type=int, default=size(4, 1))
         arguments = parser.parse_args()
         packages = {"mofa": "mofapy2", "cnmf": "cnmf"}
         there = [m for m in METHODS if m not in packages or importlib.util.find_spec(packages[m])]

@@ -13,14 +13,14 @@ from bjmd_paper.datasets import catalogue
 EACH = {
     "families": lambda plan: plan.families(),
     "scales": lambda plan: plan.scales,
-    "drawn": lambda plan: [scale for scale in plan.scales if plan.draws(scale)],
+    "drawn": lambda plan: [scale for scale in plan.scales if plan.draw_chunks(scale)],
     "real": lambda plan: plan.real,
     "filtered": lambda plan: plan.filtered(),
     "pictured": lambda plan: [real for real in plan.real if catalogue.get(real).draw],
     "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
     "real data": lambda plan: [None] if plan.real else [],
-    "ADVI draws": lambda plan: [None] if plan.advi_draws() else [],
-    "feature draws": lambda plan: [None] if plan.feature_draws() else [],
+    "ADVI draws": lambda plan: [None] if plan.advi_draw_chunks() else [],
+    "feature draws": lambda plan: [None] if plan.feature_draw_chunks() else [],
 }
 """The families that have an exhibit of their own, or [None] for one about the whole run."""
 

@@ -19,7 +19,7 @@ def nonnegative(sources, way):
         return sources
     sources.require_in_memory(f"nonnegative = {way!r}")
     if way == "clip":
-        matrices = [x.nonnegative() for x in sources.data]
+        matrices = [(x + abs(x)) / 2 for x in sources.matrices]
     else:
         if any(sources.is_sparse):
             raise InputError(

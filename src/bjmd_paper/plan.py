@@ -1,20 +1,14 @@
-"""What a config asks for: data sets, fits, restarts and their jobs, all checked before anything
-runs.
+"""What a config asks for: data sets, fits, restarts and their jobs.
 
 A family is a kind of data: the synthetic scales "small" and "large", each shown by one data set,
 and the real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set
 after the feature test.  Beside the data set that is shown, a synthetic scale has many draws at
-every sigma3; a job makes one of them, fits it and keeps the scores. A config with the key `own`
-runs one fit on the user's own files instead, and nothing of the paper.
+every sigma3; a job makes some of them, fits them and keeps the scores.  A config with the key
+`own` runs one fit on the user's own files instead, and nothing of the paper.
 """
 
 from pathlib import Path
 
-import yaml
-from jsonschema import Draft202012Validator, validators
-from jsonschema.exceptions import best_match
-
-from bjmd.checks import true_or_false
 from bjmd.errors import InputError
 from bjmd.inference import registry
 from bjmd_paper.datasets import catalogue, fetch
@@ -41,91 +35,88 @@ KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": 
 """What a fit's `data` may say in place of names, and the kinds of families that this stands for."""
 
 
+def validate(config, schema):
+    """Refuse a config that does not match its schema."""
+    from snakemake.exceptions import WorkflowError
+    from snakemake.utils import validate as validate_by_schema
+
+    try:
+        validate_by_schema(config, str(schema))
+    except WorkflowError as error:
+        problem = error.__context__  # Snakemake's own text repeats the whole schema
+        key = ".".join(map(str, problem.absolute_path)) or "the top level"
+        raise InputError(f"{problem.message} at {key}; config/README.md lists every key") from None
+
+
 class Plan:
-    def __init__(self, config, schema_path, files=()):
-        """A config, checked against its schema; `files` are those that it was read from."""
-        for path in files:
-            _require_single_keys(path, yaml.compose(Path(path).read_text(encoding="utf-8")))
-        _require_text_keys(config)
-        schema = yaml.safe_load(Path(schema_path).read_text())
-        error = best_match(_Validator(schema).iter_errors(config))
-        if error is not None:
-            key = ".".join(str(part) for part in error.absolute_path) or "the top level"
-            raise InputError(f"{error.message} at {key}; config/README.md lists every key")
+    """What a valid config asks for; `check` finds what a schema cannot."""
+
+    def __init__(self, config):
         self.own = config.get("own")
         if self.own is not None:
-            config = self._own_data_only(config)
+            config = _own_data_only(config)
         self.config = config
         self.scales = config["synthetic"]["scales"]
         self.table_sigma3 = float(config["synthetic"]["table_sigma3"])
-        # by method and name, because a config that is laid over another puts its own fits first;
-        # null leaves a fit out
+        # A config that is laid over another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
-        self.real = [catalogue.get(name).name for name in config["real"]]
+        self.real = list(config["real"])
         if config["skip_missing"]:
             where = {"mirror": config["mirror"], "cache": config["cache"]}
             self.real = [name for name in self.real if fetch.at_hand(name, **where)]
         self.left_out = [name for name in config["real"] if name not in self.real]
-        if (self.filtered() or self.feature_draws()) and config["feature_test"][
-            "fit"
-        ] not in self.fits:
-            raise InputError(
-                f"feature_test.fit is {config['feature_test']['fit']!r}, which is not an entry of fits"
-            )
-        numbers = {f"draws.{scale}": config["draws"][scale] for scale in self.scales}
-        for key, asked in {**numbers, "feature_draws": config["feature_draws"]}.items():
-            try:
-                _check_numbers(asked["restarts"], asked["best"])
-            except InputError as problem:
-                raise InputError(f"{key}: {problem}") from None
+
+    def check(self):
+        """Refuse names that do not exist and numbers that contradict each other."""
+        if self.own is None:
+            self._check_paper()
+        else:
+            self._check_own_files()
         for name in self.fits:
             try:
                 self._check_fit(name)
             except InputError as problem:
                 key = "own" if self.own is not None else f"fits.{name}"
                 raise InputError(f"{key}: {problem}") from None
-        idle = next(
-            (family for family in self.families() if not self.fits_on(self.shown(family))), None
-        )
-        if self.own is None and (idle or not (self.families() or self.left_out)):
-            what = f"no fit runs on {idle}" if idle else "synthetic.scales and real are empty"
-            raise InputError(
-                f"{what}, so there is nothing to run; name data there, or in the data of the fits"
-            )
 
-    def _own_data_only(self, config):
-        """The config with one fit, that on the user's own data, and without the paper's data."""
+    def _check_paper(self):
+        for name in self.real:
+            catalogue.get(name)
+        test = self.config["feature_test"]["fit"]
+        if (self.filtered() or self.feature_draw_chunks()) and test not in self.fits:
+            raise InputError(f"feature_test.fit is {test!r}, which is not an entry of fits")
+        for scale in self.scales:
+            _check_numbers(f"draws.{scale}: ", **_restarts(self.config["draws"][scale]))
+        _check_numbers("feature_draws: ", **_restarts(self.config["feature_draws"]))
+        if not (self.families() or self.left_out):
+            raise InputError("synthetic.scales and real are empty, so there is nothing to run")
+        for family in self.families():
+            if not self.fits_on(self.shown(family)):
+                raise InputError(f"no fit runs on {family}; add it to the data of a fit")
+
+    def _check_own_files(self):
         for path in self.own_files():
             if set("{}\n*?[]") & set(path):
                 raise InputError(
-                    f"own: {path!r} has a bracket, a star or a line end in its name; rename the file"
+                    f"own: {path!r} has a bracket, a star or a line end in its name; rename it"
                 )
             if not Path(path).is_file():
                 raise InputError(
-                    f"own: there is no file {path}; paths start from the folder in which snakemake runs"
+                    f"own: there is no file {path}; paths are relative to snakemake's folder"
                 )
-        fit = {
-            "method": self.own["method"],
-            "label": self.own["name"],
-            "options": self.own.get("options", {}),
-        }
-        synthetic = {**config["synthetic"], "scales": []}
-        return {**config, "synthetic": synthetic, "real": [], "best": 1, "fits": {"own": fit}}
 
     def _check_fit(self, name):
+        from bjmd.analysis import fitting  # which imports numba
+
         fit = self.fits[name]
         options = fit.get("options", {})
+        fitting.refuse_auto(options)
         registry.check_options(fit["method"], options)
-        true_or_false("offsets", options.get("offsets", False))
-        if "noise" in options:
-            from bjmd.inference.noise import parsed  # with numba, for which a job need not wait
-
-            parsed(options["noise"])
         for family in {*fit.get("data", []), *self._by_data(name)} - KINDS.keys():
             catalogue.family(family)
         for family in (None, *self._by_data(name)):
-            _check_numbers(self.n_restarts(name, family), self.n_best(name, family))
+            _check_numbers("", self.n_restarts(name, family), self.n_best(name, family))
 
     def families(self):
         return [*self.scales, *self.real, *(f"{name}-filtered" for name in self.filtered())]
@@ -144,53 +135,41 @@ class Plan:
         return f"{family}-{self.table_sigma3}" if family in self.scales else family
 
     def datasets(self):
-        """All data sets of the run, but for the draws."""
+        """All data sets of the run except the draws."""
         return [self.shown(family) for family in self.families()]
 
     def fits_on(self, dataset):
         """The fits that run on one data set."""
         family = self.family(dataset)
-        return [name for name, fit in self.fits.items() if _is_among(family, fit.get("data"))]
+        return [name for name, fit in self.fits.items() if _covers(fit.get("data"), family)]
 
     def levels(self):
         """Every sigma3 of the draws."""
         return [float(sigma3) for sigma3 in self.config["synthetic"]["sigma3"]]
 
-    def draws(self, scale):
-        """The numbers of the draws of one scale, if any fit runs on them."""
-        return range(self.config["draws"][scale]["number"] if self.fits_on_draws(scale) else 0)
-
-    def draw_chunks(self, scale):
-        """The same as "first-last" of each job."""
-        return _chunks(len(self.draws(scale)), self.config["draws"][scale]["chunk"])
-
     def fits_on_draws(self, scale):
         """The fits that run on every draw of one scale."""
         return [name for name, fit in self.fits.items() if scale in fit.get("draws", ())]
+
+    def draw_chunks(self, scale):
+        """The draws of one scale as "first-last" of each job; none if no fit runs on them."""
+        return _chunks(self.config["draws"][scale]) if self.fits_on_draws(scale) else []
 
     def draw_job(self, scale):
         """What a job of draws needs to know."""
         jobs = {fit: self.job(scale, fit) for fit in self.fits_on_draws(scale)}
         return {"levels": self.levels(), "jobs": jobs, **_restarts(self.config["draws"][scale])}
 
-    def advi_draws(self):
-        """The draws of the small data on which ADVI is watched."""
-        return range(self.config["advi_traces"]["number"] if "small" in self.scales else 0)
-
     def advi_draw_chunks(self):
-        """The same as "first-last" of each job."""
-        return _chunks(len(self.advi_draws()), self.config["advi_traces"]["chunk"])
-
-    def feature_draws(self):
-        """The draws of the small data on which the feature test is tried."""
-        return range(self.config["feature_draws"]["number"] if "small" in self.scales else 0)
+        """The same for the draws of the small data on which ADVI is watched."""
+        return _chunks(self.config["advi_traces"]) if "small" in self.scales else []
 
     def feature_draw_chunks(self):
-        """The same as "first-last" of each job."""
-        return _chunks(len(self.feature_draws()), self.config["feature_draws"]["chunk"])
+        """The same for the draws of the small data on which the feature test is tried."""
+        return _chunks(self.config["feature_draws"]) if "small" in self.scales else []
 
     def feature_draw_job(self):
-        """What a job of them needs to know: all fits on the small data but slow ones and chance."""
+        """What a job of them needs to know: every fit on the small data except ADVI and chance."""
         asked = self.config["feature_draws"]
         test = self.config["feature_test"]
         quick = [
@@ -218,7 +197,7 @@ class Plan:
         return self._number("restarts", fit, family)
 
     def n_best(self, fit, family=None):
-        """How many of them are averaged."""
+        """How many of the restarts are averaged."""
         return self._number("best", fit, family)
 
     def _number(self, key, fit, family):
@@ -229,35 +208,33 @@ class Plan:
     def _by_data(self, fit):
         """The families for which a fit has numbers of its own."""
         entry = self.fits[fit]
-        own = {"restarts", "best"} & entry.keys()
-        return [*entry.get("by_data", {}), *({} if own else self.config.get("by_data", {}))]
+        has_numbers = "restarts" in entry or "best" in entry
+        common = {} if has_numbers else self.config.get("by_data", {})
+        return [*entry.get("by_data", {}), *common]
 
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""
-        n = self.n_restarts(fit, self.family(dataset))
-        size = self.fits[fit].get("chunk", self.config["chunk"])
-        return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in _chunks(n, size)]
+        chunks = _chunks(
+            {
+                "number": self.n_restarts(fit, self.family(dataset)),
+                "chunk": self.fits[fit].get("chunk", self.config["chunk"]),
+            }
+        )
+        return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in chunks]
 
     def n_components(self, dataset):
-        """As many as the synthetic data have, or as the real data have classes, like the paper; own
-        data say it.
-        """
-        return (
-            self.own["n_components"]
-            if self.own
-            else catalogue.family(self.family(dataset)).n_components
-        )
+        """The true number for synthetic data, that of the classes for real data."""
+        if self.own:
+            return self.own["n_components"]
+        return catalogue.family(self.family(dataset)).n_components
 
     def job(self, dataset, fit):
-        """What a fit job needs to know: the method, its options, K, and how the data are made
-        non-negative, or None.
-        """
+        """What a fit job needs to know, with the way to make the data non-negative, or None."""
         method = self.fits[fit]["method"]
         nonnegative = None
         if registry.get(method).nonnegative:
-            nonnegative = (
-                "as-is" if self.own else catalogue.family(self.family(dataset)).nonnegative
-            )
+            family = self.family(dataset)
+            nonnegative = "as-is" if self.own else catalogue.family(family).nonnegative
         return {
             "method": method,
             "options": self.fits[fit].get("options", {}),
@@ -271,17 +248,16 @@ class Plan:
         return [*self.own["sources"], *([] if labels is None else [labels])]
 
     def own_settings(self):
-        """How `readers.read_tables` reads them, and how `own_data.prepare` brings them together."""
+        """How the user's files are read, and how the tables in them become sources."""
         own = self.own
-        # jobs hand the data on as files of their own, so they are read into memory once
-        reading = {
-            "samples_in_rows": own.get("samples_in_rows", False),
-            "split_by": own.get("split_by"),
-        }
-        reading["on_disk"] = False
         preparation = {"names": None, "labels": None, "join": "outer", "scale": "none"}
         return {
-            "reading": {"paths": own["sources"], **reading},
+            "reading": {
+                "paths": own["sources"],
+                "samples_in_rows": own.get("samples_in_rows", False),
+                "split_by": own.get("split_by"),
+                "on_disk": False,
+            },
             "preparation": {key: own.get(key, default) for key, default in preparation.items()},
         }
 
@@ -291,12 +267,9 @@ class Plan:
             {
                 "fit": name,
                 "method": fit["method"],
-                "options": ", ".join(
-                    f"{key} = {value}" for key, value in fit.get("options", {}).items()
-                )
-                or "defaults",
-                "restarts": self._in_words(self.n_restarts, name),
-                "chosen": self._in_words(self.n_best, name),
+                "options": _in_words(fit.get("options", {})),
+                "restarts": self._by_family(self.n_restarts, name),
+                "chosen": self._by_family(self.n_best, name),
                 "data": ", ".join(
                     family for family in self.families() if name in self.fits_on(self.shown(family))
                 ),
@@ -304,14 +277,12 @@ class Plan:
             for name, fit in self.fits.items()
         ]
 
-    def _in_words(self, number, fit):
+    def _by_family(self, number, fit):
         others = (f"{number(fit, family)} on {family}" for family in self._by_data(fit))
         return "; ".join([str(number(fit)), *others])
 
     def rows(self):
-        """Label and paper's row of every row of the tables: the fits, and the truth where it is
-        known.
-        """
+        """Label and paper's row of every row of the tables: the fits, and the truth if known."""
         keys = ("label", "paper_row")
         rows = {
             name: {key: fit[key] for key in keys if key in fit} for name, fit in self.fits.items()
@@ -319,52 +290,25 @@ class Plan:
         return {**rows, "truth": {"label": "True H (control)"}}
 
 
-_Validator = validators.extend(
-    Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
-        {
-            "integer": lambda _, value: (
-                isinstance(value, int) and not isinstance(value, bool)
-            ),  # 4.0 is none
-            "number": lambda _, value: (
-                isinstance(value, int | float) and value == value and abs(value) != float("inf")
-            ),
-        }
-    ),
-)
+def _own_data_only(config):
+    """The config with one fit, that on the user's own data, and without the paper's data."""
+    own = config["own"]
+    fit = {"method": own["method"], "label": own["name"], "options": own.get("options", {})}
+    synthetic = {**config["synthetic"], "scales": []}
+    return {**config, "synthetic": synthetic, "real": [], "best": 1, "fits": {"own": fit}}
 
 
-def _require_single_keys(path, node):
-    """Refuse a key that is given twice, of which YAML takes the last without a word."""
-    children = [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
-    if isinstance(node, yaml.MappingNode):
-        keys = [key.value for key, _ in node.value]
-        double = next((key for key in keys if keys.count(key) > 1), None)
-        if double is not None:
-            raise InputError(f"{path} has the key {double!r} more than once; keep one of them")
-    elif isinstance(node, yaml.SequenceNode):
-        children = node.value
-    for child in children:
-        _require_single_keys(path, child)
-
-
-def _require_text_keys(value):
-    if isinstance(value, dict):
-        for key, below in value.items():
-            if not isinstance(key, str) or key != key.strip():
-                raise InputError(f"the key {key!r} is not a name; put letters in it")
-            _require_text_keys(below)
-
-
-def _check_numbers(n_restarts, n_best):
+def _check_numbers(where, n_restarts, n_best):
     if n_restarts < n_best:
         raise InputError(
-            f"restarts = {n_restarts} is less than best = {n_best}; change one of the two"
+            f"{where}restarts = {n_restarts} is less than best = {n_best}; change one of the two"
         )
 
 
-def _chunks(number, size):
-    """What jobs of `size` do: "0-9", "10-19" and so on; the last may have less to do."""
+def _chunks(asked):
+    """What the jobs do: "0-9", "10-19" and so on; the last may have less to do."""
+    number = int(asked["number"])  # 4.0 is a whole number to a schema
+    size = int(asked["chunk"])
     return [f"{first}-{min(first + size, number) - 1}" for first in range(0, number, size)]
 
 
@@ -372,12 +316,16 @@ def _restarts(asked):
     return {"n_restarts": asked["restarts"], "n_best": asked["best"]}
 
 
-def _is_among(family, data):
+def _covers(data, family):
     """Whether a list of names and kinds of data covers a family; no list covers all."""
     if data is None or family in data:
         return True
     kinds = {kind for word in data for kind in KINDS.get(word, ())}
     return bool(kinds) and catalogue.family(family).kind in kinds
+
+
+def _in_words(options):
+    return ", ".join(f"{key} = {value}" for key, value in options.items()) or "defaults"
 
 
 def _rank(method):

@@ -44,11 +44,6 @@ def test_a_point_estimate_fills_in_its_fit(holed, rng):
         assert np.isnan(x).any(), "the user's data must stay as they are"
 
 
-def test_complete_sources_are_not_copied(make_sources):
-    x = make_sources().matrices[0]
-    assert View(x).matrix.array is x
-
-
 @pytest.mark.parametrize("method", ABLE)
 def test_the_objective_never_rises(holed, method, monkeypatch):
     monkeypatch.setattr(cavi, "PLAIN_SWEEPS", 5)
@@ -142,38 +137,6 @@ def test_nan_that_a_sparse_matrix_stores_is_missing(holed, method, options):
     assert np.isnan(sparse.matrices[0].data).sum() == sparse.n_missing[0], (
         "the data must stay as they are"
     )
-
-
-def test_an_entry_that_is_stored_twice_is_missing_once():
-    x = scipy.sparse.coo_array(
-        ([1.0, np.nan, np.nan, 2.0, 5.0], ([0, 1, 1, 0, 1], [0, 0, 0, 1, 1])), shape=(2, 2)
-    )
-    csc = scipy.sparse.csc_array(
-        ([1.0, np.nan, np.nan, 2.0, 5.0], [0, 1, 1, 0, 1], [0, 3, 5]), shape=(2, 2)
-    )
-    assert Sources([x]).n_missing == Sources([csc]).n_missing == [1]
-
-
-def in_halves(x):
-    """A CSC matrix that stores two halves of every entry."""
-    x = scipy.sparse.csc_array(x)
-    return scipy.sparse.csc_array(
-        (x.data.repeat(2) / 2, x.indices.repeat(2), 2 * x.indptr), shape=x.shape
-    )
-
-
-def test_an_entry_that_is_stored_in_parts_is_their_sum(make_sources):
-    x = make_sources().matrices[0]
-    halves = in_halves(x)
-    given = halves.data.copy()
-    expected = registry.fit("cavi-bjmd", Sources([scipy.sparse.csc_array(x)]), 3, max_sweeps=5)
-    for stored in (halves, halves.tocsr(), halves.tobsr()):
-        result = registry.fit("cavi-bjmd", Sources([stored]), 3, max_sweeps=5)
-        assert (
-            np.array_equal(result.components, expected.components)
-            and result.noise == expected.noise
-        )
-    assert np.array_equal(halves.data, given)
 
 
 def test_other_methods_refuse_missing_entries(holed):

@@ -11,7 +11,6 @@ import scipy.sparse
 
 from bjmd.analysis import check, intervals, variance
 from bjmd.data import streamed
-from bjmd.data.matrix import Dense
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry
@@ -78,51 +77,18 @@ def assert_same(result, expected):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10 * np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f4", np.int16])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_products_and_norm_are_those_of_the_matrix_in_memory(mapped, rng, dtype, order):
-    x = (10 * rng.standard_normal((13, 17))).astype(dtype)
-    h = rng.random((3, 17))
-    wt = rng.standard_normal((3, 13))
-    in_memory = Sources([x])
-    view = mapped(np.tile(x, (2, 2)), dtype, order)[:13, 17:]  # a view is cut like the whole
-    for source in (mapped(x, dtype, order), view, np.asarray(view), in_chunks(x)):
-        sources = Sources([source])
-        assert isinstance(sources.matrices[0], streamed.Streamed)
-        np.testing.assert_allclose(sources.squared_norms, in_memory.squared_norms, rtol=1e-14)
-        for name, factor in (("times_memberships", h), ("times_components", wt)):
-            ours, expected = (getattr(s.data[0], name)(factor) for s in (sources, in_memory))
-            np.testing.assert_allclose(
-                ours, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max()
-            )
-
-
-def test_chunks_may_be_sparse(rng, monkeypatch):
-    x = rng.random((13, 17)) * (rng.random((13, 17)) < 0.3)
-    chunks = in_chunks(x.astype(np.float32)).map_blocks(scipy.sparse.csr_array)
-    (ours,), x = Sources([chunks]).matrices, x.astype(np.float32).astype(float)
-    h = rng.random((3, 17))
-    wt = rng.random((3, 13))
-    monkeypatch.setattr(scipy.sparse.csr_array, "toarray", None)  # nothing is made dense for them
-    np.testing.assert_allclose(ours.times_memberships(h), h @ x.T, rtol=1e-12)
-    np.testing.assert_allclose(ours.times_components(wt), wt @ x, rtol=1e-12)
-
-
 @pytest.mark.parametrize("method", STREAMING)
 def test_fits_are_those_of_the_data_in_memory(make_sources, mapped, method):
     x1, x2 = (
         x.astype(np.float32) for x in make_sources(n_features=15, n_samples=(30, 22)).matrices
     )
     few = {"max_sweeps": 3} if "max_sweeps" in registry.get(method).options() else {}
-    in_double = x1.astype(
-        float
-    )  # in memory float32 is multiplied as float32; streams turn every block into float64
-    expected = registry.fit(method, Sources([in_double, x2.astype(float)]), 3, seed=1, **few)
+    expected = registry.fit(method, Sources([x1, x2]), 3, seed=1, **few)
     for matrices in (
         [mapped(x1, np.float32), mapped(x2, np.float32, "F")],
         [in_chunks(x1), in_chunks(x2)],
         [mapped(x1, np.float32), in_chunks(x2)],
-        [in_double, mapped(x2, np.float32)],
+        [x1, mapped(x2, np.float32)],
     ):
         assert_same(registry.fit(method, Sources(matrices), 3, seed=1, **few), expected)
 
@@ -259,14 +225,6 @@ def test_bad_entries_are_counted_and_placed(mapped, order):
         )
 
 
-def test_entries_are_found_side_by_side():
-    x = with_bad_entries(np.ones((13, 17)))
-    middle = streamed.Chunked(in_chunks(np.ones((13, 5))), "b")
-    both = streamed.SideBySide([Dense(np.ones((13, 4))), middle, Dense(x)])
-    assert [list(at) for at in both.where(np.isinf).nonzero()] == [[2, 5], [17, 10]]
-    assert [list(at) for at in both.where(np.isnan).nonzero()] == [[7, 11], [12, 9]]
-
-
 def with_holes(sources, rng, share=0.2):
     return [np.where(rng.random(x.shape) < share, np.nan, x) for x in sources.matrices]
 
@@ -309,15 +267,6 @@ def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped,
         for ours, theirs in zip(check.check(sources, result), findings, strict=True):
             assert ours.sentence == theirs.sentence
             np.testing.assert_allclose(ours.statistic, theirs.statistic, rtol=1e-9)
-
-
-def test_an_entry_that_a_chunk_stores_in_parts_is_missing_as_a_whole():
-    parts = [2.0, 5.0, np.nan, 4.0, 3.0], [0, 1, 1, 0, 1], [0, 3, 5]
-    chunk = da.zeros((2, 2)).map_blocks(
-        lambda _: scipy.sparse.csc_array(parts), meta=scipy.sparse.csc_array((0, 0))
-    )
-    (source,) = Sources([chunk]).matrices
-    np.testing.assert_array_equal(source.times_memberships(np.eye(2)), [[2, 0], [4, 3]])
 
 
 @pytest.mark.parametrize("mode", ["r+", "c"])
@@ -367,8 +316,6 @@ def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
             lambda s, _: feature_test.filtered(s, np.ones(12)),
             "the feature test needs its data in memory",
         ),
-        (lambda s, _: np.asarray(s.matrices[0]), "was to be loaded as a whole"),
-        (lambda s, _: np.maximum(s.matrices[0], 0), "was to be loaded as a whole"),
     ],
 )
 def test_nothing_loads_a_source_by_accident(make_sources, mapped, tmp_path, call, message):

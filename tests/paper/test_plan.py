@@ -6,7 +6,7 @@ import yaml
 from bjmd.errors import InputError
 from bjmd.inference import registry
 from bjmd_paper import exhibits
-from bjmd_paper.plan import Plan
+from bjmd_paper.plan import Plan, validate
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
@@ -15,6 +15,14 @@ SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
 @pytest.fixture
 def config():
     return yaml.safe_load((ROOT / "config/config.yaml").read_text())
+
+
+def planned(config):
+    """The plan of a config that was checked, as the workflow does it."""
+    validate(config, SCHEMA)
+    plan = Plan(config)
+    plan.check()
+    return plan
 
 
 def overlaid(base, top):
@@ -29,14 +37,14 @@ def overlaid(base, top):
 
 
 def test_the_default_config_needs_no_download_and_has_every_method(config):
-    plan = Plan(config, SCHEMA)
+    plan = planned(config)
     assert plan.families() == ["small", "large"]
     assert {fit["method"] for fit in plan.fits.values()} == set(registry.method_names())
 
 
 def test_the_paper_config_has_all_data_and_twenty_restarts(config):
     paper = overlaid(config, yaml.safe_load((ROOT / "config/paper.yaml").read_text()))
-    plan = Plan(paper, SCHEMA)
+    plan = planned(paper)
     assert plan.families()[2:] == [
         "3sources",
         "yale-b",
@@ -55,7 +63,7 @@ def test_the_paper_config_has_all_data_and_twenty_restarts(config):
 
 
 def test_kinds_stand_for_all_data_of_a_kind(config):
-    plan = Plan(config | {"real": ["3sources", "metabric-489"]}, SCHEMA)
+    plan = planned(config | {"real": ["3sources", "metabric-489"]})
     on = {
         fit: [family for family in plan.families() if fit in plan.fits_on(plan.shown(family))]
         for fit in plan.fits
@@ -73,11 +81,11 @@ def test_kinds_stand_for_all_data_of_a_kind(config):
     assert on["jnmf"] == ["small", "3sources", "metabric-489", "metabric-489-filtered"]
     assert on["advi-bjmd"] == ["small"]
     config["fits"]["jnmf"]["data"] = ["filtered"]
-    assert "jnmf" not in Plan(config | {"real": ["metabric-489"]}, SCHEMA).fits_on("metabric-489")
+    assert "jnmf" not in planned(config | {"real": ["metabric-489"]}).fits_on("metabric-489")
 
 
 def test_a_config_can_leave_out_a_fit_of_the_one_below(config):
-    plan = Plan(overlaid(config, {"fits": {"jmd": None}}), SCHEMA)
+    plan = planned(overlaid(config, {"fits": {"jmd": None}}))
     assert set(config["fits"]) - set(plan.fits) == {"jmd"}
     assert "jmd" not in plan.fits_on("small-4.0")
 
@@ -86,14 +94,16 @@ def test_a_config_can_leave_out_a_fit_of_the_one_below(config):
 def test_any_run_can_leave_out_advi(config, name):
     for file in (name, "without-advi"):
         config = overlaid(config, yaml.safe_load((ROOT / f"config/{file}.yaml").read_text()))
-    plan = Plan(config, SCHEMA)
-    assert not plan.advi_draws() and not any("advi" in fit["method"] for fit in plan.fits.values())
+    plan = planned(config)
+    assert not plan.advi_draw_chunks() and not any(
+        "advi" in fit["method"] for fit in plan.fits.values()
+    )
     assert len(plan.fits) == len(config["fits"]) - 2
     assert not any("advi" in path for exhibit in exhibits.of(plan) for path in exhibit.files())
 
 
 def test_families_and_what_is_shown_of_them(config):
-    plan = Plan(config, SCHEMA)
+    plan = planned(config)
     assert plan.shown("small") == "small-4.0"
     assert (plan.family("small-1.5"), plan.family("yale-b"), plan.family("metabric-489")) == (
         "small",
@@ -112,11 +122,10 @@ PAIRS = (
 @pytest.mark.parametrize("name", ["config", "reference", "paper"])
 @pytest.mark.parametrize("scale", ["small", "large"])
 def test_both_of_every_pair_run_on_enough_draws_with_the_same_restarts(config, name, scale):
-    plan = Plan(
-        overlaid(config, yaml.safe_load((ROOT / f"config/{name}.yaml").read_text())), SCHEMA
-    )
+    top = yaml.safe_load((ROOT / f"config/{name}.yaml").read_text())
+    plan = planned(overlaid(config, top))
     assert set(plan.fits_on_draws(scale)) >= set.union(*PAIRS)
-    assert len(plan.draws(scale)) >= {"small": 40, "large": 10}[scale]
+    assert int(plan.draw_chunks(scale)[-1].split("-")[1]) + 1 >= {"small": 40, "large": 10}[scale]
     job = plan.draw_job(scale)
     assert job["levels"] == [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5]
     assert job["n_restarts"] >= job["n_best"] >= 1
@@ -131,14 +140,14 @@ def test_draws_that_no_fit_runs_on_are_not_made(config):
         name: {key: value for key, value in fit.items() if key != "draws"}
         for name, fit in config["fits"].items()
     }
-    plan = Plan(config | {"fits": fits}, SCHEMA)
-    assert len(plan.draws("small")) == 0 and len(plan.feature_draws()) > 0
-    alone = Plan(config | {"synthetic": config["synthetic"] | {"scales": ["large"]}}, SCHEMA)
-    assert len(alone.advi_draws()) == len(alone.feature_draws()) == 0
+    plan = planned(config | {"fits": fits})
+    assert not plan.draw_chunks("small") and plan.feature_draw_chunks()
+    alone = planned(config | {"synthetic": config["synthetic"] | {"scales": ["large"]}})
+    assert not alone.advi_draw_chunks() and not alone.feature_draw_chunks()
 
 
 def test_the_feature_test_is_tried_with_every_quick_method(config):
-    job = Plan(config, SCHEMA).feature_draw_job()
+    job = planned(config).feature_draw_job()
     assert set(job["jobs"]) == set(config["fits"]) - {"advi-bjmd", "advi-catbjmd", "random"}
     assert {*job["noise_from"], job["fit"]} <= set(job["jobs"])
 
@@ -146,16 +155,12 @@ def test_the_feature_test_is_tried_with_every_quick_method(config):
 def test_restarts_of_a_fit_may_differ_by_data(config):
     config["fits"]["jmd"] |= {"data": ["synthetic"], "restarts": 10, "best": 3, "chunk": 5}
     config["fits"]["jmd"]["by_data"] = {"large": {"restarts": 3, "best": 1}}
-    plan = Plan(config, SCHEMA)
+    plan = planned(config)
     assert [Path(path).stem for path in plan.chunks("small-4.0", "jmd")] == ["0-4", "5-9"]
     assert [Path(path).stem for path in plan.chunks("large-4.0", "jmd")] == ["0-2"]
     assert (plan.n_best("jmd", "small"), plan.n_best("jmd", "large")) == (3, 1)
     (row,) = (row for row in plan.fits_table() if row["fit"] == "jmd")
     assert (row["restarts"], row["chosen"]) == ("10; 3 on large", "3; 1 on large")
-
-
-def of_map(**changes):
-    return lambda c: c["fits"]["map-bjmd"].update(changes)
 
 
 def of_cavi(**options):
@@ -165,35 +170,12 @@ def of_cavi(**options):
 BAD_NUMBERS = {
     "a fit named by a number": (
         lambda c: c["fits"].update({3: c["fits"]["jmd"]}),
-        "the key 3 is not a name",
+        "3 is not of type 'string' at fits",
     ),
-    "a word for noise": (
-        of_cavi(noise="features"),
-        "fits.cavi-bjmd: noise is 'features'; it must be source, feature",
-    ),
-    "a choice that nobody makes": (
-        of_cavi(offsets="auto"),
-        "fits.cavi-bjmd: offsets is 'auto'; it must be True or",
-    ),
-    "a word for yes": (
-        of_cavi(offsets="no"),
-        "fits.cavi-bjmd: offsets is 'no'; it must be True or False",
-    ),
-    "restarts with a point": (
-        lambda c: c.update(restarts=4.0),
-        "4.0 is not of type 'integer' at restarts",
-    ),
+    "auto": (of_cavi(offsets="auto"), "fits.cavi-bjmd: offsets='auto' was removed"),
     "too many restarts": (
         lambda c: c.update(restarts=10**9),
         "1000000000 is greater than the maximum of 10000",
-    ),
-    "sigma3 is no number": (
-        lambda c: c["synthetic"].update(sigma3=[float("nan")]),
-        "nan is not of type 'number'",
-    ),
-    "sigma3 is infinite": (
-        lambda c: c["synthetic"].update(sigma3=[float("inf")]),
-        "inf is not of type 'number'",
     ),
     "sigma3 is huge": (
         lambda c: c["synthetic"].update(sigma3=[1e22]),
@@ -209,7 +191,7 @@ BAD_NUMBERS = {
     ),
     "no fit": (
         lambda c: [fit.update(data=[]) for fit in c["fits"].values()],
-        "no fit runs on small, so there is",
+        "no fit runs on small; add it to the data",
     ),
     "by data": (
         lambda c: c["fits"]["jmd"].update(by_data={"large": {"best": 21}}),
@@ -238,34 +220,19 @@ BAD_NUMBERS = {
 def test_numbers_that_make_no_sense_are_refused(config, change, message):
     change(config)
     with pytest.raises(InputError, match=message):
-        Plan(config, SCHEMA)
-
-
-def test_one_sigma3_is_enough(config):
-    config["synthetic"]["sigma3"] = [4.0]
-    assert Plan(config, SCHEMA).families() == ["small", "large"]
-
-
-def test_a_key_given_twice_is_refused(config, tmp_path):
-    (tmp_path / "double.yaml").write_text("fits:\n  jmd: {label: a}\n  jmd: {label: b}\n")
-    with pytest.raises(
-        InputError, match=r"double.yaml has the key 'jmd' more than once; keep one of them"
-    ):
-        Plan(config, SCHEMA, [tmp_path / "double.yaml"])
+        planned(config)
 
 
 @pytest.mark.parametrize("name", ["a{b}.tsv", "a*.tsv", "a\n.tsv"])
 def test_own_files_whose_names_snakemake_would_read_as_patterns_are_refused(own, tmp_path, name):
     own["own"]["sources"] = [str(tmp_path / name)]
-    with pytest.raises(
-        InputError, match="has a bracket, a star or a line end in its name; rename the file"
-    ):
-        Plan(own, SCHEMA)
+    with pytest.raises(InputError, match="has a bracket, a star or a line end in its name"):
+        planned(own)
 
 
 def test_chunks(config):
     config["fits"]["jnmf"] |= {"restarts": 5, "chunk": 2}
-    assert [Path(path).stem for path in Plan(config, SCHEMA).chunks("small-4.0", "jnmf")] == [
+    assert [Path(path).stem for path in planned(config).chunks("small-4.0", "jnmf")] == [
         "0-1",
         "2-3",
         "4-4",
@@ -279,10 +246,10 @@ def test_missing_data_are_left_out_on_request(config, tmp_path):
         "cache": str(tmp_path),
         "mirror": str(tmp_path),
     }
-    assert Plan(config, SCHEMA).real == []
+    assert planned(config).real == []
     (tmp_path / "3sources").mkdir()
     (tmp_path / "3sources/3sources.zip").write_bytes(b"at hand, whatever it is")
-    assert Plan(config, SCHEMA).real == ["3sources"]
+    assert planned(config).real == ["3sources"]
 
 
 def test_the_feature_test_needs_its_fit(config):
@@ -290,7 +257,7 @@ def test_the_feature_test_needs_its_fit(config):
     with pytest.raises(
         InputError, match=r"feature_test\.fit is 'map', which is not an entry of fits"
     ):
-        Plan(config, SCHEMA)
+        planned(config)
 
 
 @pytest.fixture
@@ -300,7 +267,7 @@ def own(config, monkeypatch):
 
 
 def test_own_data_are_the_whole_run(own):
-    plan = Plan(own, SCHEMA)
+    plan = planned(own)
     assert plan.families() == []
     job = {"method": "cavi-bjmd", "options": {}, "n_components": 5, "nonnegative": None}
     assert plan.job("own-example", "own") == job
@@ -314,16 +281,13 @@ def test_own_data_are_the_whole_run(own):
 
 
 def test_fewer_restarts_than_the_paper_averages_are_enough_for_own_data(own):
-    assert len(Plan({**own, "restarts": 1}, SCHEMA).chunks("own-example", "own")) == 1
+    assert len(planned({**own, "restarts": 1}).chunks("own-example", "own")) == 1
 
 
 BAD_OWN = {
     "method": ({"method": "cavi"}, "own: there is no method 'cavi'"),
     "option": ({"options": {"toll": 1}}, "own: method 'cavi-bjmd' has no option 'toll'"),
-    "file": (
-        {"sources": ["lab.tsv"]},
-        "own: there is no file lab.tsv; paths start from the folder",
-    ),
+    "file": ({"sources": ["lab.tsv"]}, "own: there is no file lab.tsv; paths are relative to"),
     "labels": ({"labels": "classes.tsv"}, "own: there is no file classes.tsv"),
     "key": ({"n_component": 5}, "'n_component' was unexpected"),
     "name": ({"name": "my data"}, "'my data' does not match .* at own.name"),
@@ -337,4 +301,4 @@ BAD_OWN = {
 def test_a_bad_description_of_own_data_is_refused(own, change, message):
     own["own"] |= change
     with pytest.raises(InputError, match=message):
-        Plan(own, SCHEMA)
+        planned(own)

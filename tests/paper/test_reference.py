@@ -27,7 +27,7 @@ def test_cells_of_the_small_table_come_out_again(fit):
     table = pd.read_csv(REFERENCE / "tables/performance-small.csv")
     table = table[table["fit"] == fit]
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
-    plan = Plan(config, ROOT / "workflow/schemas/config.schema.yaml")
+    plan = Plan(config)
     sources = synthetic.generate("small", 4.0, config["seed"]).sources
     job = plan.job("small-4.0", fit)
     runs = restarts.run(
@@ -66,9 +66,7 @@ def test_it_has_the_exhibits_of_the_list():
         if over.get(name, {}) is not None
     }
     real = [name for name in top["real"] if name != "metabric"]
-    plan = Plan(
-        {**config, "real": real, "fits": fits}, ROOT / "workflow/schemas/config.schema.yaml"
-    )
+    plan = Plan({**config, "real": real, "fits": fits})
     listed = {
         Path(path).stem for exhibit in exhibits.of(plan) for path in exhibit.reference_files()
     }

@@ -75,14 +75,14 @@ def case(number):
         method == "cavi-bjmd" and rng.random() < 0.1
     ):
         method = method.replace("bjmd", "catbjmd")
-    sources = _sources(rng, may_be_sparse="robust" not in options.get("noise", ""))
+    sources = awkward_sources(rng, may_be_sparse="robust" not in options.get("noise", ""))
     k = int(rng.integers(1, 1 + min(5, sum(sources.n_samples))))
     if rng.random() < 0.1:
         options["alpha0"] = list(1 + rng.exponential(size=k))
     return Case(kind, method, sources, k, int(rng.integers(1000)), options)
 
 
-def _sources(rng, may_be_sparse):
+def awkward_sources(rng, may_be_sparse):
     n_features = int(rng.integers(1, 13))
     like = rng.choice(LIKE)
     sizes = rng.integers(1, 11, rng.choice([1, 2, 2, 3]))

@@ -222,16 +222,6 @@ def test_a_bad_config_is_refused_before_anything_runs(fresh, change, message):
     assert not (fresh.folder / "results").exists()
 
 
-def test_a_key_given_twice_is_refused(fresh):
-    config = fresh.folder / "config/config.yaml"
-    config.write_text(config.read_text() + "seed: 7\n")
-    done = fresh.run("--dry-run", check=False)
-    assert (
-        done.returncode != 0
-        and "config.yaml has the key 'seed' more than once" in done.stderr + done.stdout
-    )
-
-
 def test_an_unknown_fit_and_damaged_data_are_named(fresh):
     target = f"results/fits/{small(fresh)}/zz/0-1.npz"
     done = fresh.run(target, check=False)

@@ -6,10 +6,14 @@ from bjmd.errors import InputError
 from bjmd_paper import exhibits
 from bjmd_paper.datasets import catalogue
 from bjmd_paper.frame import hold_lock
-from bjmd_paper.plan import Plan
+from bjmd_paper.plan import Plan, validate
 
 try:
-    PLAN = Plan(config, workflow.source_path("../schemas/config.schema.yaml"), workflow.configfiles)
+    if workflow.is_main_process:  # jobs need not check the config again
+        validate(config, workflow.source_path("../schemas/config.schema.yaml"))
+    PLAN = Plan(config)
+    if workflow.is_main_process:
+        PLAN.check()
 except InputError as error:
     raise WorkflowError(f"config: {error}")
 

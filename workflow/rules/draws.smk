@@ -63,7 +63,7 @@ rule feature_draw:
         mem_mb=doubling(2000),
         runtime=doubling(120),
     params:
-        job=PLAN.feature_draw_job() if PLAN.feature_draws() else None,
+        job=lambda wildcards: PLAN.feature_draw_job(),
         seed=config["seed"],
     message:
         "The feature test on draws {wildcards.first} to {wildcards.last} of the small data plus pure noise."

@@ -14,6 +14,7 @@ def main(snakemake):
     sources = storage.load_sources(snakemake.input.data)
     if job["nonnegative"] is not None:
         sources = nonnegative(sources, job["nonnegative"])
+    watch = auc_watch(sources.labels) if job["method"].startswith("advi") else None
     fits = fitting.fit(
         job["method"],
         sources,
@@ -22,7 +23,7 @@ def main(snakemake):
         seed=snakemake.params.seed + first,
         jobs=snakemake.threads,
         search=False,
-        watch=auc_watch(sources.labels) if job["method"].startswith("advi") else None,
+        watch=watch,
         **job["options"],
     )
     storage.save_decompositions(snakemake.output[0], fits.results)

@@ -1,4 +1,4 @@
-"""All restarts on the user's own data become the folder that a user gets: tables, figures, report."""
+"""Write the folder with the results on the user's own data: tables, figures and report."""
 
 import json
 from pathlib import Path

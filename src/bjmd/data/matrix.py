@@ -170,10 +170,6 @@ class InMemory(Matrix):
         """A copy in which some entries, given as a boolean CSC matrix, are missing."""
 
     @abstractmethod
-    def nonnegative(self) -> InMemory:
-        """A copy with 0 in place of negative entries."""
-
-    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """Its parts by name; see `from_arrays`."""
 
@@ -236,9 +232,6 @@ class Dense(InMemory):
         array = self.array.copy()
         array[hidden.nonzero()] = np.nan
         return Dense(array)
-
-    def nonnegative(self):
-        return Dense(np.maximum(self.array, 0))
 
     def arrays(self):
         return {"dense": self.array}
@@ -329,9 +322,6 @@ class Sparse(InMemory):
     def without(self, hidden):
         unknown = np.full(hidden.nnz, np.nan, dtype=self.dtype), hidden.indices, hidden.indptr
         return Sparse(self.array + scipy.sparse.csc_array(unknown, shape=self.shape))
-
-    def nonnegative(self):
-        return Sparse(self.array.maximum(0))
 
     def arrays(self):
         return {name: getattr(self.array, name) for name in ("data", "indices", "indptr")}

@@ -15,6 +15,7 @@ import copy
 import mmap
 from abc import abstractmethod
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse
@@ -87,7 +88,7 @@ class Streamed(Matrix):
 
     @abstractmethod
     def blocks(self):
-        """Rows and columns as slices, and what is there as a `Dense` or a `Sparse`, piece by piece."""
+        """Rows and columns as slices, and the `Matrix` that is there, piece by piece."""
 
     def where(self, test):
         passed = [(np.empty(0, dtype=np.int32),) * 2]
@@ -290,50 +291,28 @@ class Chunked(Streamed):
             yield rows[i], columns[j], Dense(self.array.blocks[i, j].compute())
 
 
-class SideBySide(Streamed):
+class SideBySide(InBlocks):
     """Several matrices next to each other as one, with nothing copied."""
 
     def __init__(self, parts):
         self.parts = parts
-        self.complete_parts = [part.fillable() for part in parts]
-        self.ends = np.cumsum([part.shape[1] for part in parts])
-        self.starts = self.ends - [part.shape[1] for part in parts]
-        shape = (parts[0].shape[0], int(self.ends[-1]))
-        super().__init__(shape, np.result_type(*(part.dtype for part in parts)))
+        ends = [0, *np.cumsum([part.shape[1] for part in parts]).tolist()]
+        self.ranges = [slice(first, last) for first, last in pairwise(ends)]
+        dtype = np.result_type(*(part.dtype for part in parts))
+        super().__init__((parts[0].shape[0], ends[-1]), dtype)
 
     def __truediv__(self, number):
         return SideBySide([part / number for part in self.parts])
 
-    @cached_property
-    def _survey(self):
-        norm = sum(part.squared_norm for part in self.parts)
-        return norm, sum(part.n_missing for part in self.parts)
-
     def blocks(self):
-        for part, first, last in zip(self.parts, self.starts, self.ends, strict=True):
-            yield slice(0, self.shape[0]), slice(int(first), int(last)), part
-
-    def _times_memberships(self, h):
-        factors = np.split(h, self.ends[:-1], axis=1)
-        each = zip(self.complete_parts, factors, strict=True)
-        return sum(part.times_memberships(factor) for part, factor in each)
-
-    def _times_components(self, wt):
-        return np.hstack([part.times_components(wt) for part in self.complete_parts])
-
-    def sums_of_rows(self):
-        return sum(part.sums_of_rows() for part in self.parts)
-
-    def squares(self, base, of_rows, of_columns):
-        each = zip(self.parts, np.split(of_columns, self.ends[:-1]), strict=True)
-        rows, columns = zip(*(part.squares(base, of_rows, q) for part, q in each), strict=True)
-        return sum(rows), np.concatenate(columns)
+        for samples, part in zip(self.ranges, self.parts, strict=True):
+            yield slice(0, self.shape[0]), samples, part
 
     def columns(self, part):
         first, last, _ = part.indices(self.shape[1])
         pieces = [
-            x.columns(slice(max(first - start, 0), last - start))
-            for x, start, end in zip(self.parts, self.starts, self.ends, strict=True)
-            if start < last and first < end
+            x.columns(slice(max(first - samples.start, 0), last - samples.start))
+            for samples, x in zip(self.ranges, self.parts, strict=True)
+            if samples.start < last and first < samples.stop
         ]
         return np.hstack(pieces)

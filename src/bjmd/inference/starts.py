@@ -6,9 +6,8 @@ CONCENTRATION = 0.1
 """Nearly one component a sample, drawn blindly.
 
 Spread-out memberships (a concentration of 1 or more) give K almost equal first components, the mean
-of the data, which on the large data take a third more sweeps to break apart.  All starts that
-benchmarks/starts.py compares, MAP and k-means++-like ones among them, end at the same ELBO within a
-few nats, so the simplest one is kept.
+of the data, which on the large data take a third more sweeps to break apart.  MAP and
+k-means++-like starts end at the same ELBO within a few nats, so the simplest one is kept.
 """
 
 

@@ -106,7 +106,7 @@ def about_check(findings: Sequence[Finding]) -> Section:
 
 def figure_of(finding: Finding) -> str:
     """The name of the picture of a finding."""
-    return f"check_{finding.name.replace(' ', '_')}"
+    return "check_" + finding.name.replace(" ", "_").replace("-", "_")
 
 
 def markdown(heading: str, parts: Iterable[Section], drawn: Collection[str]) -> str:
@@ -130,7 +130,7 @@ def plain(parts: Iterable[Section], width: int = 100) -> str:
         if part.paragraphs or part.table is not None:
             lines += [part.title.upper(), ""]
             for paragraph in part.paragraphs:
-                lines += [textwrap.fill(paragraph, width), ""]
+                lines += [textwrap.fill(paragraph, width, break_on_hyphens=False), ""]
             if part.table is not None:
                 lines += [*_plain_table(part.table, width), ""]
     return "\n".join(lines)
