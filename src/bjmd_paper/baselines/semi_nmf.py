@@ -87,23 +87,17 @@ class SemiNMF:
 
     def sweep(self, state):
         h = state.h.copy()
-        wt, error = improve(self.x, self.squared_norm, h)
-        return State(h, wt), error
+        wt = least_squares_components(self.x, h)
+        gram = wt @ wt.T
+        projection = self.x.times_components(wt)
+        multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
+        return State(h, wt), residual_sum_of_squares(self.squared_norm, gram, projection, h)
 
     def memberships(self, state):
         return [state.h]
 
     def finish(self, state):
         return loop.Found(np.ascontiguousarray(state.wt.T), [state.h])
-
-
-def improve(x, squared_norm, h):
-    """One sweep: H in place; returns W' and the error."""
-    wt = least_squares_components(x, h)
-    gram = wt @ wt.T
-    projection = x.times_components(wt)
-    multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
-    return wt, residual_sum_of_squares(squared_norm, gram, projection, h)
 
 
 def least_squares_components(x, h):
