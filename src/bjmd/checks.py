@@ -1,6 +1,4 @@
-"""Checks of single arguments, each of which says in one sentence what is wrong, and how sentences
-count.
-"""
+"""Checks of single arguments; each says in one sentence what is wrong."""
 
 from collections.abc import Iterable
 from math import inf

@@ -2,9 +2,7 @@
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one sentence that says what, where and
-    what to do.
-    """
+    """Input that cannot be used; the message says what, where and what to do."""
 
     def __str__(self) -> str:
         text = super().__str__()  # which may quote a value of any length

@@ -1,5 +1,4 @@
-"""BJMD in scikit-learn's manner: samples in rows, fit, transform, and attributes that end with an
-underscore.
+"""The estimator BJMD, after scikit-learn's conventions.
 
     model = BJMD(n_components=5).fit([X1, X2, X3])
     model.components_, model.memberships_, model.noise_
@@ -54,9 +53,7 @@ class PosteriorDraws(NamedTuple):
 
 
 class _FitTransform:
-    """Apart from BJMD: scikit-learn's set_output wraps what that class itself defines, and would
-    trip over a list.
-    """
+    """A base of BJMD, because set_output wraps what that class itself defines, but not lists."""
 
     fit: Any
     transform: Any
@@ -99,12 +96,12 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_init : int, default=20
         Number of random starts, of which the one with the lowest objective is kept.
     search : bool, default=True
-        From n_init=20 on, make two fifths of the starts and run the best of them far beyond `tol`, which mostly
-        reaches a lower objective in half the time.  False runs all starts to `tol`, as do consensus=True, which
-        compares them, the paper's priors, and inference="advi".
+        From n_init=20 on, make two fifths of the starts and run the best of them far beyond `tol`,
+        which mostly reaches a lower objective in half the time.  False runs all starts to `tol`, as
+        do consensus=True, which compares them, priors="paper" and inference="advi".
     priors : {"data", "paper"}, default="data"
-        Priors scaled and centred to the data, or the paper's fixed ones, which suit entries of about unit size;
-        inference="advi" always has the latter.
+        Priors scaled and centred to the data, or the paper's fixed ones, which suit entries of
+        about unit size; inference="advi" always uses the latter.
     noise : str, default="source"
         How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to
         outliers; several are joined by +, as in "feature+robust".
@@ -116,15 +113,16 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         finds one for each source, so that a source may lack a component, and one that no source
         needs is not used.
     lambda_ : float or "learned", optional
-        Scale of the Laplace prior of the components; by default 1.5 times the spread of the data, or the paper's 1.
-        "learned" finds one for each component, and is the default with alpha0="learned".
+        Scale of the Laplace prior of the components; by default 1.5 times the spread of the data,
+        or the paper's 1.  "learned" finds one for each component, and is the default with
+        alpha0="learned".
     a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.
     tol : float, optional
-        Change of the objective in a sweep, in nats per entry (with priors="paper", relative), below which a fit stops;
-        by default that of the inference.
+        A fit stops when the objective changes by less in a sweep, in nats per entry (with
+        priors="paper", relative); by default that of the inference.
     max_iter : int, optional
-        Most iterations of a fit; by default that of the inference.
+        Maximum number of iterations of a fit; by default that of the inference.
     consensus : bool, default=False
         Whether to find the components that the starts agree on as well.
     join : {"outer", "inner"}, default="outer"
@@ -148,8 +146,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     offsets_ : ndarray of shape (n_sources, n_features) or None
         The offsets of every source.
     feature_precision_ : ndarray of shape (n_features,) or None
-        With noise by feature: one over the square of how many times the noise of its source a
-        feature has.
+        With noise by feature: the precision of every feature over that of its source, so that its
+        noise sd is that of the source times feature_precision_ ** -0.5.
     sample_precision_ : list of ndarray of shape (n_samples,) or None
         The same with noise by sample.
     degrees_of_freedom_ : ndarray of shape (n_sources,) or None
@@ -158,7 +156,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Share of the variance of every source that each component explains; a row sums to the R2 of
         its source.
     consensus_ : Consensus or None
-        With consensus=True: the consensus `result`, the `share` of starts that have each component, and its `spread`.
+        With consensus=True: the consensus `result`, the `share` of starts that have each component,
+        and its `spread`.
     objective_ : float
         What the fit minimised.
     elbo_ : float
@@ -351,7 +350,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         filled : ndarray of shape (n_samples, n_features)
             X with no entry missing.
         std : ndarray of shape (n_samples, n_features)
-            Only with return_std=True: the sd of a new measurement where an entry was missing, 0 elsewhere.
+            Only with return_std=True: the sd of a new measurement where an entry was missing, 0
+            elsewhere.
         """
         x, place = self._new_samples(X, source, noise)
         if return_std and not self.decomposition_.posterior:
@@ -463,9 +463,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return len(self.components_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(
-            self, "decomposition_"
-        )  # the trailing underscore of lambda_ would pass for a fitted attribute
+        # the trailing underscore of lambda_ would pass for a fitted attribute
+        return hasattr(self, "decomposition_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -519,15 +518,15 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         if _listed(X)[1] is not None:
             raise InputError(
-                "new samples must be one matrix; call this once per source, and name it with `source`"
+                "new samples must be one matrix; call this once per source, "
+                "and name it with `source`"
             )
         if source is not None and noise is not None:
             raise InputError(f"source is {source!r} and noise is {noise!r}; give only one of them")
         if source is None and noise is None and len(self.source_names_) == 1:
             source = 0
         source = None if source is None else self._source_number(source)
-        # by name, as the command does: what X lacks is missing, what the fit does not know is left
-        # out
+        # by name: features that X lacks are missing, those unknown to the fit are ignored
         known = getattr(self, "feature_names_in_", ())
         given = getattr(X, "columns", None)
         if given is not None and given.is_unique and given.isin(known).any():
@@ -588,14 +587,13 @@ def _require_numbers(x: Any, name: str) -> None:
         raise InputError(
             f"{name} has column {double!r} more than once; rename or merge its columns"
         )
-    doubtful = [
-        column for column, dtype in x.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"
-    ]
-    for column in doubtful:
+    for column, dtype in x.dtypes.items():
+        if getattr(dtype, "kind", "O") in "biuf":
+            continue
         for row, cell in x[column].items():
             # None is an object column's way to say missing
             if isinstance(cell, str) or not (cell is None or isinstance(cell, SupportsFloat)):
                 raise InputError(
-                    f"{name} has {cell!r} in column {column!r}, row {row!r}; it must hold numbers only "
-                    "(NaN where one is missing), so correct the cell or drop the column"
+                    f"{name} has {cell!r} in column {column!r}, row {row!r}; it must hold numbers "
+                    "only (NaN where one is missing), so correct the cell or drop the column"
                 )

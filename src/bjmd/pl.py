@@ -1,10 +1,10 @@
-"""Pictures of what `bjmd.tl.bjmd` has put into an AnnData object; each function returns a
-matplotlib Figure.
+"""Figures of what `bjmd.tl.bjmd` has written into an AnnData object.
 
     bjmd.pl.memberships(adata, groups="cell_type")
     bjmd.pl.components(adata).savefig("components.png")
 
-They are those of the report.  `mod` and `key` are the modality and the `key_added` of the fit.
+Each function returns a matplotlib Figure, as in the report.  `mod` and `key` are the modality and
+the `key_added` of the fit.
 """
 
 from dataclasses import replace
@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bjmd import tl
+from bjmd.analysis.number_of_components import Selection
 from bjmd.errors import InputError
 from bjmd.report import figures, tables
 
@@ -22,9 +23,7 @@ from bjmd.report import figures, tables
 def memberships(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """A heat map of the memberships of every source, above the classes in the column `groups` of
-    obs.
-    """
+    """A heat map of the memberships of every source, with the classes in obs[groups] below."""
     return figures.memberships(*_samples(data, groups, mod, key))
 
 
@@ -36,9 +35,7 @@ def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None
 def simplex(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """Every sample between the components, in the colour of its class in the column `groups` of
-    obs.
-    """
+    """Every sample between the components, coloured by its class in obs[groups]."""
     return figures.simplex(*_samples(data, groups, mod, key))
 
 
@@ -58,6 +55,11 @@ def variance_explained(data: Any, *, mod: str | None = None, key: str | None = N
     """The share of the variance of every source that each component explains."""
     names, *_, found = _fit(data, mod, key)
     return figures.variance_explained(tables.variance_explained(names, found["variance_explained"]))
+
+
+def selection(selection: Selection) -> Figure:
+    """Held-out density, ELBO and stability against K, from the result of `bjmd.select`."""
+    return figures.selection(selection)
 
 
 def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any, Any]:

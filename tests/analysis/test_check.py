@@ -360,7 +360,7 @@ def test_one_source_and_one_component(clean):
 def test_methods_without_its_noise_model_are_refused(clean):
     data, _ = clean
     with pytest.raises(
-        InputError, match="'kmeans' has no noise model to check; fit with one of map-bjmd"
+        InputError, match="'kmeans' has no noise model to check; fit with one of "
     ):
         check(data.sources, registry.fit("kmeans", data.sources, 3))
 

@@ -73,7 +73,7 @@ def test_a_file_gives_what_memory_gives(sources, best, tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", sources.matrices[1])
     mapped = Sources([sources.matrices[0], np.load(tmp_path / "x.npy", mmap_mode="r")])
     expected = consensus(sources, runs).result.memberships
-    monkeypatch.setattr("bjmd.inference.projection.BLOCK", 12 * 7)
+    monkeypatch.setattr("bjmd.results.predictive.BLOCK", 12 * 7)
     for ours, theirs in zip(consensus(mapped, runs).result.memberships, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 

@@ -36,9 +36,7 @@ def fitted(sources, n_components=3, **options):
 def columns(sources, result, c):
     covariance = result.posterior.components.covariance()
     second = covariance + result.components[:, :, None] * result.components[:, None]
-    return intervals.Columns(
-        sources.matrices[c], sources.n_missing[c] > 0, result, c, 1.0, covariance, second
-    )
+    return intervals.Columns(sources.data[c], result, c, 1.0, covariance, second)
 
 
 def covariances(source):

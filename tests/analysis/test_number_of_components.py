@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 
 import bjmd
-from bjmd import cli
+from bjmd import cli, pl
 from bjmd.analysis import held_out_entries, number_of_components
 from bjmd.analysis.held_out_entries import hide, log_densities
 from bjmd.analysis.number_of_components import select, stability
@@ -155,7 +155,9 @@ def test_map_predicts_with_its_noise_alone(sources):
     hidden = hide(sources, 0.2, np.random.default_rng(0))
     expected = [
         np.where(
-            where.toarray(), -0.5 * np.log(2 * np.pi * s**2) - 0.5 * ((x - result.components @ h) / s) ** 2, 0
+            where.toarray(),
+            -0.5 * np.log(2 * np.pi * s**2) - 0.5 * ((x - result.components @ h) / s) ** 2,
+            0,
         ).sum(axis=0)
         for x, h, s, where in zip(
             sources.matrices, result.memberships, result.noise, hidden, strict=True
@@ -266,7 +268,7 @@ def test_map_has_no_elbo_but_can_be_selected(sources):
     assert selection.table["elbo"].isna().all()
     assert selection.table["stability"].isna().all()
     assert "ELBO" not in str(selection)
-    selection.figure()
+    pl.selection(selection)
 
 
 def test_missing_entries_stay_missing(sources, rng):
@@ -346,7 +348,7 @@ def test_the_recommendation_in_words(given, said):
         (
             [2, 3],
             {"method": "jmd"},
-            "method 'jmd' cannot leave out the entries that select holds out; use one of map-",
+            "method 'jmd' cannot leave out the entries that select holds out; use one of cavi-",
         ),
         ([2, 3], {"alpah0": 1.2}, "has no option 'alpah0'"),
     ],
@@ -428,7 +430,7 @@ def test_select_is_at_hand_and_costs_nothing_until_it_is_used():
 
 
 def test_the_figure_marks_the_recommended_number(small):
-    figure = small.figure()
+    figure = pl.selection(small)
     assert [ax.get_ylabel().split()[0] for ax in figure.axes] == ["Held-out", "ELBO", "Stability"]
     assert all(list(ax.lines[0].get_xdata()) == [5, 5] for ax in figure.axes)
     assert "5 recommended" in figure.get_suptitle()

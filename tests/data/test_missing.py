@@ -1,4 +1,4 @@
-"""Missing entries: latent, monotone, and the same as leaving them out where that can be computed."""
+"""Missing entries: latent, monotone, and the same as leaving them out."""
 
 import numpy as np
 import pytest

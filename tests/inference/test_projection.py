@@ -16,6 +16,7 @@ from bjmd.errors import InputError
 from bjmd.inference import projection, registry
 from bjmd.inference.projection import impute, log_evidence, project
 from bjmd.numerics import dirichlet, simplex
+from bjmd.results import predictive
 from bjmd.results.posterior import Normal
 
 METHODS = ["cavi-bjmd", "map-bjmd"]
@@ -131,7 +132,7 @@ def test_estimated_noise_is_the_models_update(method, with_holes):
     if method == "map-bjmd":
         variance = (2 * b0 + (residual**2).sum()) / (2 * a0 + observed.sum() + 2)
     else:
-        spread = projection.product_moments(result, found.dirichlet)[1][observed].sum()
+        spread = predictive.product_moments(result, found.dirichlet)[1][observed].sum()
         variance = (b0 + 0.5 * ((residual**2).sum() + spread)) / (a0 + 0.5 * observed.sum())
     np.testing.assert_allclose(found.noise**2, variance, rtol=1e-6)
     again = project(result, x, noise=found.noise)
@@ -240,7 +241,7 @@ def test_product_moments_against_draws(sources):
     result = fit("cavi-bjmd", sources)
     rng = np.random.default_rng(0)
     n_draws = 100_000
-    mean, variance = projection.product_moments(
+    mean, variance = predictive.product_moments(
         result, result.posterior.memberships[1].parameters[:, :2]
     )
     covariance = result.posterior.components.covariance()

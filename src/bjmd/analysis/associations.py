@@ -1,11 +1,12 @@
-"""Which columns of sample metadata go along with which components.
+"""Which columns of sample metadata are associated with which components.
 
 Sources are strata: a column is never called associated because it differs between sources, which
-differ in much else. Within every source, memberships and numbers become ranks r / (n + 1),
+differ in much else.  Within every source, memberships and numbers become ranks r / (n + 1), and
 categories become indicators.  With both centred, a_j the ranks of a component and b_j those of a
 number or the indicators of a sample,
 
-    S = sum_c sum_j a_j b_j,      V = sum_c sum_j a_j^2 / (n_c - 1) sum_j b_j b_j',      Q = S' V^-1 S ~ chi2(rank of V)
+    S = sum_c sum_j a_j b_j,    V = sum_c sum_j a_j^2 / (n_c - 1) sum_j b_j b_j'
+    Q = S' V^-1 S ~ chi2(rank of V)
 
 is the generalised Cochran-Mantel-Haenszel statistic.  For one source it is that of Kruskal and
 Wallis for categories, and n - 1 times the square of Spearman's correlation for numbers.  The
@@ -19,56 +20,59 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtrc
 
+COLUMNS = ["component", "column", "n", "strength", "highest_at", "p_value"]
+
 
 def associations(
     memberships: Sequence[np.ndarray], metadata: Sequence[pd.DataFrame | None]
 ) -> pd.DataFrame:
-    """One row for each component and column, with p corrected for all of them by Benjamini and
-    Hochberg, best first.
+    """One row for each component and column, best first; q is p after Benjamini and Hochberg.
 
     Columns that do not vary within a source, and text that differs in most samples, are left out.
     """
     counts = [h.shape[1] for h in memberships]
-    rows = []
     frames = [
-        pd.DataFrame(index=range(n)) if m is None else m
-        for n, m in zip(counts, metadata, strict=True)
+        pd.DataFrame(index=range(n)) if frame is None else frame
+        for n, frame in zip(counts, metadata, strict=True)
     ]
-    table = pd.concat(frames, ignore_index=True)
-    every = pd.DataFrame(np.hstack(memberships).T)
-    for name, column in table.items():
-        column, numeric = column.dropna(), column.dtype.kind in "iuf"
-        if not numeric and column.nunique() > len(column) / 2:
-            continue
-        of = np.repeat(np.arange(len(counts)), counts)[column.index]
-        design = (column.to_frame() if numeric else pd.get_dummies(column.astype(str))).astype(
-            float
-        )
-        a = every.loc[column.index].groupby(of)
-        b = design.groupby(of)
-        n = a.transform("size").to_numpy()[:, None]
-        a = a.rank() / (n + 1)
-        b = b.rank() / (n + 1) if numeric else design
-        a, b = (part - part.groupby(of).transform("mean") for part in (a, b))
-        weights = (
-            (a**2).groupby(of).sum().div(np.maximum(np.bincount(of)[np.unique(of)] - 1, 1), axis=0)
-        )
-        within = [own.T.to_numpy() @ own.to_numpy() for _, own in b.groupby(of)]
-        for k, sums in enumerate((b.T.to_numpy() @ a.to_numpy()).T):
-            variance = np.tensordot(weights[k], within, axes=1)
-            how: Any = {"hermitian": True, "rtol": 1e-10}
-            freedom = np.linalg.matrix_rank(variance, **how)
-            if freedom:
-                q = sums @ np.linalg.pinv(variance, **how) @ sums
-                best = design.columns[np.argmax(sums / design.sum())]
-                at = str(best) if not numeric else "high" if sums[0] > 0 else "low"
-                strength = np.sqrt(q / (len(of) - len(within)))
-                rows.append((f"C{k + 1}", str(name), len(of), strength, at, chdtrc(freedom, q)))
-    result = pd.DataFrame(
-        rows, columns=["component", "column", "n", "strength", "highest_at", "p_value"]
-    )
-    result = result.sort_values(
+    h = pd.DataFrame(np.hstack(memberships).T)
+    source = np.repeat(np.arange(len(counts)), counts)
+    rows = []
+    for name, column in pd.concat(frames, ignore_index=True).items():
+        is_number = column.dtype.kind in "iuf"
+        column = column.dropna()
+        if is_number or column.nunique() <= len(column) / 2:
+            rows += _rows(str(name), column, is_number, h, source[column.index])
+    table = pd.DataFrame(rows, columns=COLUMNS).sort_values(
         ["p_value", "strength"], ascending=[True, False], kind="stable", ignore_index=True
     )
-    raised = result["p_value"] * len(result) / (result.index + 1)
-    return result.assign(q_value=raised[::-1].cummin().clip(upper=1))
+    raised = table["p_value"] * len(table) / (table.index + 1)
+    return table.assign(q_value=raised[::-1].cummin().clip(upper=1))
+
+
+def _rows(name, column, is_number, h, source):
+    """The rows of one column for every component with which it can be compared."""
+    h = h.loc[column.index]
+    n = np.bincount(source)[source][:, None]
+    ranks = h.groupby(source).rank() / (n + 1)
+    if is_number:
+        design = column.to_frame().astype(float)
+        scores = design.groupby(source).rank() / (n + 1)
+    else:
+        design = pd.get_dummies(column.astype(str)).astype(float)
+        scores = design
+    a, b = (part - part.groupby(source).transform("mean") for part in (ranks, scores))
+    freedom = np.maximum(np.bincount(source)[np.unique(source)] - 1, 1)
+    weights = (a**2).groupby(source).sum().div(freedom, axis=0)
+    within = [block.T.to_numpy() @ block.to_numpy() for _, block in b.groupby(source)]
+    tolerance: Any = {"hermitian": True, "rtol": 1e-10}
+    for k, sums in enumerate((b.T.to_numpy() @ a.to_numpy()).T):
+        variance = np.tensordot(weights[k], within, axes=1)
+        rank = np.linalg.matrix_rank(variance, **tolerance)
+        if rank:
+            q = sums @ np.linalg.pinv(variance, **tolerance) @ sums
+            highest_at = str(design.columns[np.argmax(sums / design.sum())])
+            if is_number:
+                highest_at = "high" if sums[0] > 0 else "low"
+            strength = np.sqrt(q / (len(source) - len(within)))
+            yield f"C{k + 1}", name, len(source), strength, highest_at, chdtrc(rank, q)

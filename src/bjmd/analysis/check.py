@@ -89,9 +89,7 @@ class Finding:
 
 
 def check(sources: Sources, result: Decomposition) -> list[Finding]:
-    """All findings about a fit of BJMD to its data, alarm or not; of large sources a part of the
-    samples is asked.
-    """
+    """All findings about a fit, alarm or not; of large sources, a part of the samples."""
     require_checkable(result.method)
     with threadpool_limits(1):
         covariance = row_covariance(sources, result)
@@ -119,9 +117,7 @@ def require_checkable(method: str) -> None:
 
 
 def _in_context(finding, findings, on):
-    """Do not recommend what is on already; doubt an alarm after a graver one, which can lead the
-    whole fit astray.
-    """
+    """Recommend nothing that is on already, and doubt an alarm that a graver one may cause."""
     if not finding.alarm:
         return finding
     sentence = (
@@ -144,9 +140,7 @@ def _raises(statistic, threshold, p_value):
 
 
 def _finding(name, threshold, found, calm, data):
-    """From (statistic, p, where, sentence) of every source or test: what raises the alarm, or comes
-    nearest to it.
-    """
+    """The (statistic, p, where, sentence) that raises the alarm, or comes nearest to it."""
     found = sorted(
         found, key=lambda one: (not _raises(one[0], threshold, one[1]), one[1] or 0, -one[0])
     )
@@ -176,8 +170,9 @@ def _uneven(surveys, axis):
         top = np.argsort(-np.abs(s.scales[axis]), kind="stable")[:5]
         low, high = s.sd * np.exp(np.quantile(s.scales[axis], [0.05, 0.95]))
         sentence = (
-            f"The noise of {s.name} differs from {what} to {what}: nine in ten have an sd between {low:.3g} and "
-            f"{high:.3g}, and {names[top[0]]} has {s.sd * np.exp(s.scales[axis][top[0]]):.3g}"
+            f"The noise of {s.name} differs from {what} to {what}: nine in ten have an sd between "
+            f"{low:.3g} and {high:.3g}, and {names[top[0]]} has "
+            f"{s.sd * np.exp(s.scales[axis][top[0]]):.3g}"
         )
         where = [f"{names[i]} in {s.name}" for i in top]
         found.append((s.spreads[axis], _p(p_value, len(surveys)), where, sentence))
@@ -194,11 +189,9 @@ def _uneven(surveys, axis):
 
 
 def _wild(surveys, robust):
-    """Entries far from the fit: how many lie beyond each of CUTS, against the Poisson numbers of
-    normal noise.
-    """
+    """Entries far from the fit: how many lie beyond each of CUTS, against normal noise."""
     found = []
-    calm = "No more entries lie far out than normal noise puts there"
+    calm = "No more entries lie far out than normal noise would put there"
     for s in surveys:
         # a spread of the noise that is no alarm itself must make none here
         expected = s.n * 2 * ndtr(-CUTS / (1 + SPREAD))
@@ -211,8 +204,9 @@ def _wild(surveys, robust):
             if far > CUTS[best]
         ]
         sentence = (
-            f"Of {s.n:,.0f} entries of {s.name}, {counts[best]:,.0f} lie more than {CUTS[best]:g} noise sds from the "
-            f"fit, where normal noise puts {expected[best]:.2g}, and the farthest lies {s.worst[0][0]:.3g} away"
+            f"Of {s.n:,.0f} entries of {s.name}, {counts[best]:,.0f} lie more than {CUTS[best]:g} "
+            f"noise sds from the fit, where {expected[best]:.2g} would be expected; the largest "
+            f"residual is {s.worst[0][0]:.3g} sds"
         )
         found.append(
             (
@@ -236,9 +230,7 @@ def _wild(surveys, robust):
 
 
 def _growing(surveys):
-    """Noise that changes with the signal: within features and samples (the slope of y), or from
-    feature to feature.
-    """
+    """Noise that changes with the signal, within features and samples or between features."""
     found = []
     data = {
         "sources": [s.name for s in surveys],
@@ -265,8 +257,9 @@ def _growing(surveys):
             (within, terms.mean()), p_values, ("entries", "features"), strict=True
         ):
             sentence = (
-                f"The noise of {s.name} {'grows' if change > 0 else 'falls'} with the signal: its sd changes "
-                f"{np.exp(2 * abs(change)):.2g}-fold from {what} one sd below the mean signal to those one sd above"
+                f"The noise of {s.name} {'grows' if change > 0 else 'falls'} with the signal: its "
+                f"sd changes {np.exp(2 * abs(change)):.2g}-fold from {what} one sd below the mean "
+                "signal to those one sd above"
             )
             found.append((abs(change), _p(p_value, 2 * len(surveys)), [s.name], sentence))
         n, y = s.by_signal[:, :-1]
@@ -314,8 +307,8 @@ def _shifts(surveys, owned):
             for i in np.argsort(-np.abs(z), kind="stable")[:5]
         ]
         sentence = (
-            f"The features of {s.name} are shifted against the other sources, by about {size:.2g} (root mean square; "
-            f"its noise sd is {s.sd:.2g})"
+            f"The features of {s.name} are shifted against the other sources, by about {size:.2g} "
+            f"(root mean square; its noise sd is {s.sd:.2g})"
         )
         found.append((size / s.sd, _p(p_value, len(surveys)), top, sentence))
         data["z"].append(z[used])
@@ -330,9 +323,9 @@ def _shifts(surveys, owned):
     data["gain"] = owned.comparable
     c, k = np.unravel_index(np.argmax(alone), alone.shape)
     sentence = (
-        f"Component C{k + 1} is in nearly all samples of {surveys[c].name}, while the other sources gain from it at "
-        f"most {100 * (1 - alone[c, k]):.0f} % of what they would if they used it so: unless its samples are of "
-        f"another kind, {surveys[c].name} is shifted"
+        f"Component C{k + 1} is in nearly all samples of {surveys[c].name}, while the other "
+        f"sources gain from it at most {100 * (1 - alone[c, k]):.0f} % of what they would if they "
+        f"used it so: unless its samples are of another kind, {surveys[c].name} is shifted"
     )
     where = [f"C{k + 1} in {surveys[c].name}"]
     return _finding("shifts", OWNED_BY_ALL, [(alone[c, k], None, where, sentence)], "", data)
@@ -384,9 +377,7 @@ class _Ownership:
 
 
 def _private(surveys, owned, priors):
-    """A component that one source owns, but not nearly all of its samples; a learned Dirichlet
-    allows for it.
-    """
+    """A component of one source alone; a learned Dirichlet allows for it."""
     alone = (
         np.zeros_like(owned.alone)
         if priors.learns_alpha
@@ -394,8 +385,9 @@ def _private(surveys, owned, priors):
     )
     c, k = np.unravel_index(np.argmax(alone), alone.shape)
     sentence = (
-        f"Component C{k + 1} belongs to {surveys[c].name} alone: the other sources gain from it at most "
-        f"{100 * (1 - alone[c, k]):.0f} % of what they would if they used it as {surveys[c].name} does"
+        f"Component C{k + 1} belongs to {surveys[c].name} alone: the other sources gain from it at "
+        f"most {100 * (1 - alone[c, k]):.0f} % of what they would if they used it as "
+        f"{surveys[c].name} does"
     )
     data = {"sources": [s.name for s in surveys], "gain": owned.comparable}
     found = [(alone[c, k], None, [f"C{k + 1} in {surveys[c].name}"], sentence)]
@@ -418,8 +410,8 @@ def _unit(surveys, priors):
     )
     statistic = max(scale, 0.0 if "b0" in priors.relative else 2 * b0 / squares.min() / PRIOR_NOISE)
     sentence = (
-        f"The data vary by {sizes.min():.3g} around the means of features, {ratio:.3g} times the size that the prior "
-        f"expects (lambda_ = {lambda_:g})"
+        f"The data vary by {sizes.min():.3g} around the means of features, {ratio:.3g} times the "
+        f"size that the prior expects (lambda_ = {lambda_:g})"
     )
     data = {"sources": [s.name for s in surveys], "size": sizes, "lambda_": lambda_}
     calm = (
@@ -446,8 +438,9 @@ def _origin(surveys, priors, origin):
         surveys[0].sources.feature_names[i] for i in np.argsort(-np.abs(means), kind="stable")[:5]
     ]
     sentence = (
-        f"The data lie far from zero, where the prior expects them: the means of features are {size:.3g} (root mean "
-        f"square), the spread around them is {spread:.3g}, and lambda_ {lambda_:g}"
+        f"The data lie far from zero, where the prior expects them: the means of features are "
+        f"{size:.3g} (root mean square), the spread around them is {spread:.3g}, and lambda_ is "
+        f"{lambda_:g}"
     )
     data = {"means": means, "spread": spread, "lambda_": lambda_}
     return _finding("origin", 1.0, [(statistic, None, top, sentence)], calm, data)

@@ -1,16 +1,21 @@
-"""What the estimator, the command and the workflow do alike: restarts or a search, the best with its
-intervals, and the consensus.
+"""The one way to a fit: restarts or a search, the best with its intervals, and the consensus.
+
+The estimator, the command and the workflow all call it.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
 
-from bjmd.analysis.consensus import Consensus, consensus
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import restarts
 from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
+
+if TYPE_CHECKING:
+    from bjmd.analysis.consensus import Consensus
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ def fit(
 ) -> Fits:
     """Fit from many starts; the best has its intervals by linear response (intervals.py).
 
-    `search` allows a search in place of plain restarts (restarts.py).  With `agree` all restarts run
-    to the tolerance, and their consensus is found.  The rest is as for `restarts.run`.
+    `search` allows a search in place of plain restarts (restarts.py).  With `agree`, all restarts
+    run to the tolerance and their consensus is found.  The rest is as for `restarts.run`.
     """
     refuse_auto(options)
     run = restarts.search if search and not agree else restarts.run
@@ -48,7 +53,11 @@ def fit(
         name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
     )
     results = with_intervals(sources, results, jobs)
-    return Fits(results, consensus(sources, results) if agree else None)
+    if not agree:
+        return Fits(results)
+    from bjmd.analysis.consensus import consensus  # with all of projection, which few fits need
+
+    return Fits(results, consensus(sources, results))
 
 
 def with_intervals(

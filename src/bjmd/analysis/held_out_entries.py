@@ -1,6 +1,4 @@
-"""Entries that a fit never saw: which to hold out, how well a fit predicts them, and how sure a
-difference is.
-"""
+"""Entries that a fit never saw: which to hold out, and how well a fit predicts them."""
 
 from typing import Any
 
@@ -17,11 +15,8 @@ BLOCK = 2**22  # numbers in the largest temporary array of draws or predictions
 LEAST_SAMPLES = 64  # to draw from at once, for one entry of every feature among them stays
 
 
-def hide(
-    sources: Sources, share: float, rng: np.random.Generator
-) -> list[scipy.sparse.csc_array]:
-    """Which entries to hold out, by source: a drawn share of the observed, never the last of a
-    sample or feature.
+def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[scipy.sparse.csc_array]:
+    """Draw entries to hold out of every source, never the last of a sample or feature.
 
     Of a sparse source, zeros too, but no more than it stores.
     """
@@ -40,8 +35,9 @@ def hide(
             blocks.append(None if where is None else scipy.sparse.csc_array(where))
         if not n_hidden or any(where is None for where in blocks):
             raise InputError(
-                f"source {name!r} has too few observed entries ({n_observed}) to hold out a share of {share:g} and "
-                "keep one of every sample and feature; change held_out, or leave the source out"
+                f"source {name!r} has too few observed entries ({n_observed}) to hold out a share "
+                f"of {share:g} and keep one of every sample and feature; change held_out, or leave "
+                "the source out"
             )
         hidden.append(scipy.sparse.hstack(blocks, format="csc"))
     return hidden
@@ -70,9 +66,7 @@ def without(sources: Sources, hidden: list[Any]) -> Sources:
 
 
 def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) -> np.ndarray:
-    """The log predictive density of the held-out entries, summed within each sample; samples of all
-    sources in turn.
-    """
+    """The log predictive density of the held-out entries, summed within every sample."""
     sums = []
     with threadpool_limits(1):  # the same bits whatever else the machine does
         for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
@@ -85,9 +79,7 @@ def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) ->
 
 
 def difference(sums: np.ndarray, count: np.ndarray) -> tuple[float, float]:
-    """Mean over all entries and its standard error, from sums and numbers of entries within
-    independent samples.
-    """
+    """The mean over all entries and its standard error, from sums within independent samples."""
     mean = sums.sum() / count.sum()
     n = len(sums)
     return mean, np.sqrt(n / max(n - 1, 1) * ((sums - count * mean) ** 2).sum()) / count.sum()

@@ -74,9 +74,7 @@ def _widened(sources, result, posterior):
     covariance = rows.covariance() / unit**2
     weighted = phi[:, None, None] * covariance
     second = phi[:, None, None] * (mu[:, :, None] * mu[:, None] + covariance)
-    columns = [
-        Columns(x, result, c, unit, weighted, second) for c, x in enumerate(sources.data)
-    ]
+    columns = [Columns(x, result, c, unit, weighted, second) for c, x in enumerate(sources.data)]
     n_samples = [len(source.t) for source in columns]
     observed = sum(s.observed_of_rows * n for s, n in zip(columns, n_samples, strict=True))
     observed = observed / sum(n_samples)

@@ -1,45 +1,37 @@
-"""Which component of one run is which component of another: components come out in a random order."""
+"""Which component of one run is which component of another: their order is random."""
 
 import numpy as np
 from scipy.sparse import csr_array
 
 ALIKE = 0.9
-"""Correlation of memberships from which on two components are called the same."""
+"""The correlation of memberships from which two components count as the same."""
 
 
 def match(result, reference):
-    """(partner, similarity) for every component of `reference`: its partner in `result` and how
-    alike the two are.
+    """The partner in `result` of every component of `reference`, and the correlation of the two.
 
-    Alike is the correlation of the memberships over the samples of all sources; the pairs are those
-    of the largest sum.  Memberships are compared, not patterns: they have no offset that all
-    components share and that would make any two of them look alike.
+    Memberships are correlated over the samples of all sources, and pairs have the largest sum of
+    correlations.  Patterns would not do: an offset that all components share makes any two of them
+    look alike.
     """
-    from scipy.sparse.csgraph import (
-        min_weight_full_bipartite_matching,
-    )  # imported in a third of scipy.optimize's time
+    # it imports in a third of the time of scipy.optimize
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    similarity = _correlations(np.hstack(reference.memberships), np.hstack(result.memberships))
-    rows, partner = min_weight_full_bipartite_matching(
-        csr_array(3 - similarity)
-    )  # where no weight may be zero
-    return partner, similarity[rows, partner]
+    correlation = _correlations(np.hstack(reference.memberships), np.hstack(result.memberships))
+    # 3 - correlation, because no weight may be zero
+    rows, partner = min_weight_full_bipartite_matching(csr_array(3 - correlation))
+    return partner, correlation[rows, partner]
 
 
 def similarities(results):
-    """How alike every component of the first result is to its partner in each other result: runs x
-    components.
-    """
+    """Correlations of the first result's components with their partners, other runs x K."""
     first, *others = results
-    return np.array([match(other, first)[1] for other in others]).reshape(
-        len(others), first.n_components
-    )
+    rows = [match(other, first)[1] for other in others]
+    return np.array(rows).reshape(len(others), first.n_components)
 
 
 def _correlations(a, b):
-    """Correlation of every row of a with every row of b; two constant rows count as alike, one as
-    unlike any other.
-    """
+    """Correlation of every row of a with every row of b; 1 for two constant rows, 0 for one."""
     a, constant_a = _standardised(a)
     b, constant_b = _standardised(b)
     return np.clip(a @ b.T, -1, 1) + np.outer(constant_a, constant_b)

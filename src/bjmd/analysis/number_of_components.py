@@ -1,8 +1,8 @@
 """How many components do the data carry?
 
     selection = select(sources, range(2, 11))
-    print(selection)                             # the recommendation, and how sure it is
-    selection.table, selection.figure()
+    print(selection)  # the recommendation, and how sure it is
+    selection.table, bjmd.pl.selection(selection)
 
 Each K is judged by entries that its fits never saw: a random share of every source, the same for
 every K, is set to NaN, and the best of several restarts by objective (never by score) predicts it.
@@ -20,9 +20,9 @@ components where they do not.  docs/how-to/components.md has measured both, and 
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,9 +35,6 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
 from bjmd.results.decomposition import Decomposition
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 log = logging.getLogger(__name__)
 
@@ -92,12 +89,6 @@ class Selection:
         }
         return pd.DataFrame(columns).replace("nan", "–")
 
-    def figure(self) -> "Figure":
-        """Held-out density, ELBO and stability against K, as a matplotlib figure."""
-        from bjmd.report import figures
-
-        return figures.selection(self)
-
 
 def select(
     sources: Sources,
@@ -147,72 +138,64 @@ def select(
     n_fits = len(ks) * n_restarts
     with restarts.progress_bar(n_fits * (1 + n_repeats), "select") as bar:
 
-        def fits_of(data: Sources, what: str) -> dict[int, list[Decomposition]]:
-            """{k: its fits}; the longest fits begin first, so that no thread is left with one at
-            the end.
-            """
+        def fit_all(data: Sources, what: str) -> dict[int, list[Decomposition]]:
+            """The fits of every K.  The longest start first, so that no thread ends with one."""
             runs = [(k, seed + i) for k in reversed(ks) for i in range(n_restarts)]
             calls = [partial(registry.fit, method, data, k, seed=s, **options) for k, s in runs]
             results = restarts.in_threads(calls, jobs, lambda *_: bar.update())
             if bar.disable:
                 log.info("select: %d fits of %s are done", n_fits, what)
-            ended.extend(
-                {"k": f.n_components} | {field: getattr(f, field) for field in fields}
-                for f in results
-            )
-            return {
-                k: results[i : i + n_restarts] for i, (k, _) in list(enumerate(runs))[::n_restarts]
-            }
+            return {k: [fit for fit in results if fit.n_components == k] for k in ks}
 
-        ended: list[dict] = []
-        fields = ("seed", "objective", "converged", "seconds")
-        everything = fits_of(sources, "all the data")
+        of_all_data = fit_all(sources, "all the data")
+        all_fits = {k: list(fits) for k, fits in of_all_data.items()}
         density = {k: np.zeros(sum(sources.n_samples)) for k in ks}
         count = np.zeros(sum(sources.n_samples), dtype=int)
         for repeat in range(n_repeats):
             hidden = held_out_entries.hide(sources, held_out, np.random.default_rng((seed, repeat)))
             visible = held_out_entries.without(sources, hidden)
             count = count + np.concatenate([where.sum(axis=0) for where in hidden])
-            for k, fits in fits_of(visible, f"repeat {repeat + 1} of {n_repeats}").items():
+            for k, fits in fit_all(visible, f"repeat {repeat + 1} of {n_repeats}").items():
                 (best_fit,) = restarts.best(fits, 1)
                 density[k] = density[k] + held_out_entries.log_densities(best_fit, sources, hidden)
+                all_fits[k] += [replace(fit, memberships=[], posterior=None) for fit in fits]
 
     best = max(ks, key=lambda k: density[k].sum())
-    runs = pd.DataFrame(ended)
+    variational = registry.get(method).variational
     rows = []
     for k in ks:
         difference, standard_error = held_out_entries.difference(density[k] - density[best], count)
         rows.append(
             {
                 "k": k,
-                "elbo": -min(f.objective for f in everything[k])
-                if registry.get(method).variational
-                else np.nan,
+                "elbo": -restarts.best(of_all_data[k], 1)[0].objective if variational else np.nan,
                 "heldout": density[k].sum() / count.sum(),
                 "difference": difference,
                 "standard_error": standard_error,
-                "stability": stability(everything[k]),
-                "converged": runs["converged"][runs["k"] == k].mean(),
-                "seconds": runs["seconds"][runs["k"] == k].sum(),
+                "stability": stability(of_all_data[k]),
+                "converged": np.mean([fit.converged for fit in all_fits[k]]),
+                "seconds": sum(fit.seconds for fit in all_fits[k]),
             }
         )
     table = pd.DataFrame(rows)
     candidates = table["k"][-table["difference"] <= table["standard_error"]].tolist()
-    fits = runs[:n_fits].sort_values(
-        "k", kind="stable", ignore_index=True
-    )  # those of all the data come first
-    return Selection(table, fits, recommended=candidates[0], candidates=candidates)
+    columns = ("seed", "objective", "converged", "seconds")
+    fits_table = pd.DataFrame(
+        {"k": k} | {name: getattr(fit, name) for name in columns}
+        for k in ks
+        for fit in of_all_data[k]
+    )
+    return Selection(table, fits_table, recommended=candidates[0], candidates=candidates)
 
 
 def stability(results: list[Decomposition]) -> float:
-    """How alike the components of the other restarts are to those of the best.
+    """The mean correlation of the best restart's components with those of the others (matching.py).
 
-    It is the mean correlation of the memberships of matched components (matching.py): 1 if every
-    restart ends with the same components, NaN if there is only one restart.
+    It is 1 if every restart ends with the same components, and NaN if there is only one restart.
     """
-    return (
-        np.nan if len(results) == 1 else similarities(restarts.best(results, len(results))).mean()
-    )
+    if len(results) == 1:
+        return np.nan
+    return similarities(restarts.best(results, len(results))).mean()
 
 
 def _checked(
@@ -222,7 +205,8 @@ def _checked(
     if not registry.get(method).missing:
         able = registry.names_with("missing")
         raise InputError(
-            f"method {method!r} cannot leave out the entries that select holds out; use one of {able}"
+            f"method {method!r} cannot leave out the entries that select holds out; "
+            f"use one of {able}"
         )
     registry.check_options(method, options)
     refuse_auto(options)
@@ -233,7 +217,8 @@ def _checked(
         sources.require_components(k)
     if len(set(ks)) < len(ks) or len(ks) < 2:
         raise InputError(
-            f"ks is {ks}; give at least two different numbers of components, for example range(2, 11)"
+            f"ks is {ks}; give at least two different numbers of components, "
+            "for example range(2, 11)"
         )
     if isinstance(held_out, bool) or not isinstance(held_out, float) or not 0 < held_out < 0.5:
         raise InputError(
@@ -251,8 +236,8 @@ def _sentences(selection: Selection) -> Iterator[str]:
     others = [other for other in selection.candidates if other not in (k, best)]
     if k != best:
         yield (
-            f"Recommended: {_components(k)}, the smallest number that predicts held-out entries as well as the best, "
-            f"{best}, within one standard error."
+            f"Recommended: {_components(k)}, the smallest number that predicts held-out entries as "
+            f"well as the best, {best}, within one standard error."
         )
         if others:
             yield f"So {_do(others)}."

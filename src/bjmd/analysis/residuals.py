@@ -56,9 +56,7 @@ def _rise(y):
 
 
 def thinned(sources, result):
-    """The same sources and fit; of a source of more than MOST_ENTRIES, runs of samples that are
-    spread over all.
-    """
+    """The same sources and fit; of a source of more than MOST_ENTRIES, a part of the samples."""
     runs = []
     chosen = []
     for n in sources.n_samples:
@@ -186,9 +184,7 @@ class Survey:
         self.unexplained = y_squared - self.n * self.means[0] ** 2 - effects
 
     def _regress(self):
-        """The slope of y on the signal within features and samples, and their effects less what the
-        signal explains.
-        """
+        """Regress y on the signal within features and samples, and correct their effects by it."""
         yu = uu = total = 0.0
         for columns, seen, x, mean, _, left, *_ in self.blocks():
             values = np.stack([np.log((x - mean) ** 2 / left + SOFT), self.signal(mean)])
@@ -229,9 +225,7 @@ class Survey:
         )  # that most entries have
 
     def _count_far_ones(self):
-        """How many entries are how far out for their feature, sample and signal; and y by signal,
-        for the picture.
-        """
+        """Count how far out entries are for their feature, sample and signal."""
         self.at = np.concatenate([np.arange(0, 4, 0.1), CUTS])
         self.worst = []
         self.edges = np.linspace(self.range[0], self.range[1], 16)
@@ -259,7 +253,7 @@ class Survey:
 
 
 def _as_normal(residual, scale, nu):
-    """The residual of a normal of the same scale that is as far out as this one is of Student's t."""
+    """The residual of a normal that is as far out as this one of Student's t of the same scale."""
     beyond = np.maximum(stdtr(nu, -np.abs(residual) / scale), 1e-300)
     return -np.sign(residual) * scale * ndtri(beyond)
 
@@ -293,7 +287,7 @@ def row_covariance(sources, result):
 
 
 def _column_covariance(result, c, columns):
-    """Cov[h_j] of some samples, K x K x samples; for MAP the inverse curvature along the simplex."""
+    """Cov[h_j] of some samples, K x K x samples; for MAP the inverse curvature on the simplex."""
     h = result.memberships[c][:, columns]
     if result.posterior is not None:
         factor = result.posterior.memberships[c]
@@ -317,4 +311,3 @@ def _column_covariance(result, c, columns):
 def _inner(rows, columns):
     """<A_i, B_j> of M x K x K and K x K x N."""
     return rows.reshape(len(rows), -1) @ columns.reshape(-1, columns.shape[2])
-

@@ -6,10 +6,11 @@ Seen from the means of its source, d_ij = x_ij - mean_i, and the fit is a sum ov
 
 because memberships sum to one.  Component k is credited with its Shapley value,
 
-    share_k = sum_ij h_kj v_ik (2 d_ij - g_ij) / sum_ij d_ij^2,      sum_k share_k = 1 - sum (d - g)^2 / sum d^2 = R^2.
+    share_k = sum_ij h_kj v_ik (2 d_ij - g_ij) / sum_ij d_ij^2
+    sum_k share_k = 1 - sum (d - g)^2 / sum d^2 = R^2.
 
-Sums run over observed entries.  They are had from the products that a sweep needs, so data stay
-sparse, or in a file.
+Sums run over observed entries.  They follow from the products that a sweep needs, so data stay
+sparse, or on disk.
 """
 
 import numpy as np
@@ -21,10 +22,9 @@ from bjmd.results.decomposition import Decomposition
 
 
 def explained(sources: Sources, result: Decomposition) -> np.ndarray:
-    """The share of the variance of every source that each component explains, sources x K; R^2 is
-    the sum of a row.
+    """The share of the variance of every source that each component explains, sources x K.
 
-    The R^2 of a source whose features do not vary is 0.
+    A row sums to the R^2 of its source, which is 0 for a source whose features do not vary.
     """
     rows = []
     for c, x in enumerate(sources.data):

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import number_of_components
     from bjmd.files import outputs
-    from bjmd.report import style, text
+    from bjmd.report import figures, style, text
 
     options = common.method_options(arguments)
     ks = _numbers(arguments.components)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
     with outputs.new_folder(folder) as new:
         table, svg, png = (new / name for name in FILES)
         selection.table.to_csv(table, sep="\t", index=False, float_format="%.8g")
-        style.save(selection.figure(), svg, png)
+        style.save(figures.selection(selection), svg, png)
     print(
         text.plain(
             [text.Section("Components", [str(selection)], selection.text_table())], common.width()

@@ -62,9 +62,7 @@ class Matrix(ABC):
 
     @cached_property
     def missing(self) -> Any:
-        """Where entries are missing, a boolean matrix, sparse (CSC) unless the data are dense; None
-        if nothing is.
-        """
+        """Where entries are missing: a boolean matrix, CSC unless the data are dense, or None."""
         return self.where(np.isnan) if self.n_missing else None
 
     @cached_property
@@ -87,7 +85,10 @@ class Matrix(ABC):
 
     @abstractmethod
     def fillable(self) -> Any:
-        """A copy with 0 in place of what is missing, which `fill` can change; itself if nothing is."""
+        """A copy with 0 in place of missing entries, which `fill` can change.
+
+        Without missing entries it is the matrix itself.
+        """
 
     @abstractmethod
     def fill(self, places: tuple[np.ndarray, np.ndarray], values: Any) -> None:
@@ -107,7 +108,9 @@ class Matrix(ABC):
 
     @abstractmethod
     def squares(self, base, of_rows, of_columns) -> tuple[np.ndarray, np.ndarray]:
-        """sum_j q_j (x_ij - base_i)^2 of every row and sum_i phi_i (x_ij - base_i)^2 of every column.
+        """Weighted squares around the base of every row, summed over every row and every column.
+
+            sum_j q_j (x_ij - base_i)^2,    sum_i phi_i (x_ij - base_i)^2
 
         of_rows has the phi_i, of_columns the q_j.
         """
@@ -259,9 +262,7 @@ class Sparse(InMemory):
         return copy
 
     def _with_missing(self, values):
-        """A float64 copy with the values, one for all or one for each stored entry, where this is
-        NaN.
-        """
+        """A float64 copy with other values, one or one per stored entry, in place of NaN."""
         x = self.array
         data = np.where(np.isnan(x.data), values, x.data)
         return Sparse(scipy.sparse.csc_array((data, x.indices, x.indptr), shape=x.shape))
@@ -281,8 +282,9 @@ class Sparse(InMemory):
         return threads.each(lambda a, b: function(self._samples(a, b), a, b), ranges)
 
     def _samples(self, first, last):
-        """Some columns, with nothing copied but their starts; float32 becomes float64, which SciPy
-        would do with the whole matrix for every product.
+        """Some columns as float64; of float64 data only the starts are copied.
+
+        SciPy would convert the whole of a float32 matrix for every product.
         """
         x = self.array
         if (first, last) == (0, x.shape[1]):
@@ -395,9 +397,7 @@ def residual_sum_of_squares(squared_norm, gram, projection, h):
 
 
 def require_sound_sparse(x: Any, what: str) -> None:
-    """Refuse indices outside a sparse matrix, which compiled code would follow, and a size that
-    would fill memory.
-    """
+    """Refuse indices outside a sparse matrix, and a size that would fill memory."""
     try:
         if max(x.shape) >= 1_000_000 and 1000 * x.nnz < max(x.shape):
             raise ValueError(f"its size is {x.shape[0]} x {x.shape[1]}, its entries are {x.nnz}")
@@ -415,9 +415,7 @@ def require_sound_sparse(x: Any, what: str) -> None:
 
 
 def mapped_file(x: Any) -> tuple[Any, str | None]:
-    """The mapped file that an array lies in, perhaps as a view, and how it was opened; None and None
-    for other arrays.
-    """
+    """The mapped file behind an array or a view of one, and its mode; None and None in memory."""
     mode = None
     while isinstance(x, np.ndarray):
         mode = getattr(x, "mode", mode)
@@ -435,8 +433,9 @@ def _is_streamed(x):
 
 
 def _canonical(x):
-    """A CSC matrix with every entry stored once, and with 32-bit indices where these suffice,
-    because scikit-learn takes no others.
+    """A CSC matrix that stores every entry once, with 32-bit indices where these suffice.
+
+    scikit-learn takes no others.
     """
     x = scipy.sparse.csc_array(x)
     if max(*x.shape, x.nnz) <= np.iinfo(np.int32).max:

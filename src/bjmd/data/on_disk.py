@@ -1,9 +1,9 @@
-"""The matrix of an AnnData file that stays on disk: samples x features there, dense or sparse,
-features x samples here.
+"""The matrix of an AnnData file that stays on disk: samples x features in the file, features x
+samples here.
 
-It is read in blocks of samples, which lie together in the file, and a source may be any of its
-samples: what lies between them is read and dropped.  Sparse blocks stay sparse, float32 stays
-float32 until it is multiplied, and every index is checked before it is followed.
+It is read in blocks of samples, which lie together in the file.  A source may be any of its
+samples; what lies between them is read and dropped.  Sparse blocks stay sparse, and every index is
+checked before it is followed.
 """
 
 import numpy as np
@@ -15,9 +15,7 @@ from bjmd.errors import InputError
 
 
 class OnDisk(streamed.InBlocks):
-    """Rows `samples` of what h5py or zarr has open: an array, or a group that holds a sparse matrix
-    by rows.
-    """
+    """Some rows of an open array of h5py or zarr, or of a group with a sparse matrix by rows."""
 
     def __init__(self, stored, what, samples):
         self.stored = stored
@@ -40,8 +38,8 @@ class OnDisk(streamed.InBlocks):
         kind = self.stored.attrs.get("encoding-type")
         if kind != "csr_matrix":
             raise InputError(
-                f"{self.what} is stored by features ({kind}), so blocks of samples cannot be read; write it by samples "
-                "(adata.X = adata.X.tocsr()), or load it"
+                f"{self.what} is stored by features ({kind}), so blocks of samples cannot be read; "
+                "write it by samples (adata.X = adata.X.tocsr()), or load it"
             )
         try:
             data = self.stored["data"]
@@ -70,8 +68,7 @@ class OnDisk(streamed.InBlocks):
     def blocks(self, first=0, last=None):
         everything = slice(0, self.shape[0])
         last = self.shape[1] if last is None else last
-        # entries with indices take more memory and more work, and fresh memory is slower than
-        # memory used before
+        # entries with indices take more memory and more work
         most = streamed.BLOCK_ENTRIES // (4 if self.sparse else 1)
         while first < last:
             begin = int(self.samples[first])
@@ -92,7 +89,7 @@ class OnDisk(streamed.InBlocks):
             first = stop
 
     def read(self, first, last):
-        """Rows of the file, turned: features x samples."""
+        """Rows of the file, transposed: features x samples."""
         if not self.sparse:
             return self.stored[first:last].T.astype(float)
         begin = int(self.starts[first])

@@ -17,21 +17,34 @@ class Sources:
     Parameters
     ----------
     matrices : list of matrices, features x samples
-        Each may be dense, scipy-sparse (and stays sparse), memory-mapped or a dask array (and is
-        never loaded).  NaN is a missing entry, and so is a NaN that a sparse matrix stores.
-        float32 stays float32; sums over it are float64.
+        Each may be dense or sparse, or memory-mapped or a dask array, which are never loaded.
+        NaN is a missing entry, also where a sparse matrix stores it.  float32 stays float32 in
+        memory; all arithmetic is in float64.
     names : list of str, optional
-        Of the sources.
+        Names of the sources.
     feature_names : list of str, optional
-        Of the rows, which all sources share.
+        Names of the rows, which all sources share.
     sample_names : list of lists of str, optional
-        Of the columns, by source.
+        Names of the columns, by source.
     labels : list of bool arrays, classes x samples, optional
         Known classes by source, for evaluation only; a sample may belong to several.
     class_names : list of str, optional
-        Of the rows of the labels.
+        Names of the rows of the labels.
 
     Names that are not given are numbered.
+
+    Attributes
+    ----------
+    matrices : list of arrays, CSC matrices or streamed matrices
+        The data as users know them.
+    data : list of `bjmd.data.matrix.Matrix`
+        The same data as fits ask for them, whatever kind they are.
+    n_features, n_samples : int and list of int
+        The shape of the sources.
+    n_observed, n_missing : lists of int
+        The number of observed and missing entries, by source.
+    squared_norms : list of float
+        The sum of squares of the observed entries, by source.
     """
 
     def __init__(
@@ -46,12 +59,14 @@ class Sources:
     ) -> None:
         if getattr(matrices, "ndim", None) == 2:
             raise InputError(
-                "Sources takes a list of matrices, one per source; wrap a single matrix as Sources([X])"
+                "Sources takes a list of matrices, one per source; "
+                "wrap a single matrix as Sources([X])"
             )
         if isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):
             raise InputError(
-                f"Sources takes a list of matrices, one per source, not a {type(matrices).__name__}; files are read by "
-                "bjmd.files.readers.read_sources, and names go into names=[...]"
+                "Sources takes a list of matrices, one per source, not a "
+                f"{type(matrices).__name__}; files are read by bjmd.files.readers.read_sources, "
+                "and names go into names=[...]"
             )
         matrices = list(matrices)
         if not matrices:
@@ -80,14 +95,14 @@ class Sources:
         with threadpool_limits(1):  # the same bits on any number of cores
             self.squared_norms = [x.squared_norm for x in self.data]
         self.n_missing = [x.n_missing for x in self.data]
-        self.n_observed = [int(x.counts_of_rows.sum()) for x in self.data]
+        self.n_observed = [x.shape[0] * x.shape[1] - x.n_missing for x in self.data]
         for c in range(len(self)):
             self._require_finite(c)
         self._require_observations()
 
     @property
     def matrices(self) -> list[Any]:
-        """The sources as arrays, CSC matrices, or streamed matrices; `data` has them for fits."""
+        """The sources as arrays, CSC matrices or streamed matrices."""
         return [x.raw for x in self.data]
 
     def __len__(self) -> int:
@@ -102,18 +117,18 @@ class Sources:
 
     def replace(self, **changes: Any) -> "Sources":
         """The same sources with some of the constructor's arguments changed."""
-        kept = ("matrices", "names", "feature_names", "sample_names", "labels")
-        class_names = self.class_names if self.labels is not None else None
-        return Sources(
-            **(
-                {name: getattr(self, name) for name in kept}
-                | {"class_names": class_names}
-                | changes
-            )
-        )
+        kept = {
+            "matrices": self.data,
+            "names": self.names,
+            "feature_names": self.feature_names,
+            "sample_names": self.sample_names,
+            "labels": self.labels,
+            "class_names": None if self.labels is None else self.class_names,
+        }
+        return Sources(**(kept | changes))
 
     def concatenated(self) -> "Sources":
-        """All samples side by side as one source, which is what the cat variants of a method see."""
+        """All samples side by side as one source, as the cat variants of a method see them."""
         if len(self) == 1:
             return self
         labels = None if self.labels is None else [np.hstack(self.labels)]
@@ -191,8 +206,8 @@ class Sources:
         for block, n, name in zip(labels, self.n_samples, self.names, strict=True):
             if block.ndim != 2 or block.shape[1] != n or block.shape[0] != labels[0].shape[0]:
                 raise InputError(
-                    f"labels of source {name!r} have shape {block.shape}; they must be classes x samples, here "
-                    f"{labels[0].shape[0]} x {n}"
+                    f"labels of source {name!r} have shape {block.shape}; they must be "
+                    f"classes x samples, here {labels[0].shape[0]} x {n}"
                 )
         return [block.astype(bool) for block in labels]
 
@@ -205,7 +220,8 @@ def _names(given, count, what, argument):
     odd = next((name for name in names if not name.isprintable()), None)
     if odd is not None:
         raise InputError(
-            f"{argument} has {odd[:40]!r}, which holds a character that cannot be printed; rename it"
+            f"{argument} has {odd[:40]!r}, which holds a character that cannot be printed; "
+            "rename it"
         )
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
@@ -220,5 +236,6 @@ def _and_others(places):
 def _check_count(given, count, argument, what):
     if len(given) != count:
         raise InputError(
-            f"the length of {argument} is {len(given)} but the number of {what}s is {count}; give one each"
+            f"the length of {argument} is {len(given)} but the number of {what}s is {count}; "
+            "give one each"
         )

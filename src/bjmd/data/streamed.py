@@ -198,9 +198,7 @@ class Mapped(InBlocks):
 
 
 class Chunked(Streamed):
-    """A dask array; its products run wherever dask runs, if need be on the workers that hold the
-    chunks.
-    """
+    """A dask array; its products run where dask runs, perhaps on workers that hold the chunks."""
 
     def __init__(self, array, name):
         super().__init__(array.shape, array.dtype)
@@ -249,9 +247,7 @@ class Chunked(Streamed):
         return self._summed(lambda part, x: (part @ x)[:, :, None], "kji", wt, "ki")
 
     def _summed(self, product, places, factor, of_factor):
-        """A product of the factor (K x M or K x N, cut as the source is) with x_ij by chunks, added
-        up.
-        """
+        """The sum over chunks of products with a factor (K x M or K x N, cut as the source is)."""
         import dask.array
 
         last = places[2]

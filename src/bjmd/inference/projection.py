@@ -1,7 +1,7 @@
-"""New samples in the coordinates of a fit: W stays as it is, the memberships of every new sample
-are inferred.
+"""Memberships of new samples in the components of a fit, which stay as they are.
 
-    projection = project(result, matrix, source=0)             # features x samples, NaN where an entry is missing
+    # features x samples, NaN where an entry is missing
+    projection = project(result, matrix, source=0)
     projection.memberships, projection.noise, projection.dirichlet
 
 Each sample solves the column problem of the method that made the fit, a Dirichlet (dirichlet.py)
@@ -26,29 +26,23 @@ from bjmd.errors import FitError, InputError
 from bjmd.inference import registry
 from bjmd.inference.noise import Gammas, StudentT, weigh
 from bjmd.numerics import dirichlet, moments, simplex
+from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition, FittedModel
 
-#: gain in nats at which a Dirichlet column is done, most Newton steps
-COLUMN_TOLERANCE = 1e-16
-COLUMN_STEPS = 1000
-SETTLED = 1e-9
-NOISE_SETTLED = 1e-8
-ROUNDS = 100_000
-"""Changes in a round, of memberships and relative of the noise variance, that are taken as none;
-the most rounds.
-"""
-BLOCK = 2**22  #: numbers in the largest temporary array
+COLUMN_TOLERANCE = 1e-16  #: the gain in nats at which a Dirichlet column is done
+COLUMN_STEPS = 1000  #: the most Newton steps of a column
+SETTLED = 1e-9  #: the change of memberships in a round that counts as none
+NOISE_SETTLED = 1e-8  #: the same for the noise variance, relative to it
+ROUNDS = 100_000  #: the most rounds
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Memberships of new samples, K x N, the noise sd they were inferred at, and their Dirichlets
-    (None after MAP).
-    """
+    """What is inferred about new samples."""
 
-    memberships: np.ndarray
-    noise: float
-    dirichlet: np.ndarray | None
+    memberships: np.ndarray  #: K x samples
+    noise: float  #: the noise sd they were inferred with
+    dirichlet: np.ndarray | None  #: the parameters of their Dirichlets, None after MAP
 
 
 def project(
@@ -68,8 +62,7 @@ def project(
 def log_evidence(
     result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None
 ) -> np.ndarray:
-    """A lower bound on ln p(x_j) of every new sample with its memberships integrated out; missing
-    entries left out.
+    """A lower bound on ln p(x_j) of every new sample, its memberships integrated out.
 
     It is the sample's ELBO, E[ln p(x_j, h, u, v)] - E[ln q(h, u, v)] at the best q, with W and the
     offsets as the fit has them (their posterior, or the point estimate of MAP) and the noise as in
@@ -81,8 +74,7 @@ def log_evidence(
 
 
 def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
-    """The new samples with missing entries filled in, and the standard deviation of every entry,
-    features x samples.
+    """The new samples with missing entries filled in, and the sd of every entry.
 
     A missing entry becomes its posterior mean; its variance is that of w_i h_j, of the offset and
     of the noise, with the precision of its sample integrated out.  After a robust fit with at most
@@ -98,33 +90,12 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
         shift = 0.0 if model.offsets is None or source is None else model.offsets[source][:, None]
         if not result.posterior:
             return np.where(missing, result.components @ memberships + shift, x), None
-        mean, variance = product_moments(result, columns)
+        mean, variance = predictive.product_moments(result, columns)
         if model.offsets_sd is not None and source is not None:
             variance += model.offsets_sd[source][:, None] ** 2
         of_rows = np.ones((len(x), 1)) if problem.phi is None else 1 / problem.phi[:, None]
         variance += sd**2 * of_rows * problem.excess_variance()
     return np.where(missing, mean + shift, x), np.where(missing, np.sqrt(variance), 0)
-
-
-def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of every entry of W H, features x samples, for columns q(h_j) =
-    Dirichlet(g_j).
-
-    With s = sum g and m = g / s it is E[w_i h] = mu_i.m, and E[h'(mu_i mu_i' + S_i)h] - (mu_i.m)^2
-    is
-
-        ((mu_i^2).m - (mu_i.m)^2) / (s + 1) + <S_i, E[hh']>.
-    """
-    s = g.sum(axis=0)
-    m = g / s
-    size = len(g)
-    mean = result.components @ m
-    variance = np.maximum((result.components**2) @ m - mean**2, 0) / (s + 1)
-    second_moment = (s * m[:, None] * m + np.eye(size)[:, :, None] * m) / (s + 1)
-    for rows in _blocks(len(mean), size**2):
-        covariance = result.posterior.components.covariance(rows)  # type: ignore[union-attr]
-        variance[rows] += covariance.reshape(-1, size**2) @ second_moment.reshape(size**2, -1)
-    return mean, variance
 
 
 def _finite(values):
@@ -134,17 +105,17 @@ def _finite(values):
     )
     if len(bad):
         raise InputError(
-            f"new sample {bad[0]} (counted from 0) cannot be placed in floating point: its entries are too far from "
-            "those of the fit; check its unit"
+            f"new sample {bad[0]} (counted from 0) cannot be placed in floating point: its entries "
+            "are too far from those of the fit; check its unit"
         )
     return values
 
 
 def _solved(result, matrix, source, noise, kind=None):
-    """The problem of the method's kind, its best columns, and the noise sd: that given, of the
-    source, or estimated.
-    """
-    problem = (kind or (_Dirichlets if result.posterior else _Points))(result, matrix, source)
+    """The column problem, its solution, and the noise sd: given, of the source, or estimated."""
+    if kind is None:
+        kind = _Dirichlets if result.posterior else _Points
+    problem = kind(result, matrix, source)
     if noise is not None:
         noise = positive_number("noise", noise)
     elif source is not None and result.noise is not None:
@@ -189,17 +160,14 @@ class _Columns:
 
     def __init__(self, result, matrix, source):
         x = _new_samples(matrix, len(result.components))
-        # memberships sum to 1, so W and the data may be seen from any origin; from the mean of W
-        # little is lost
+        # memberships sum to 1, so any origin will do; with the mean of W little is lost
         self.origin = result.components.mean(axis=1)
         self.w = result.components - self.origin[:, None]
         model = _known(result)
         self.phi = model.feature_precision
-        shift = (
-            self.origin
-            if model.offsets is None or source is None
-            else self.origin + model.offsets[source]
-        )
+        shift = self.origin
+        if model.offsets is not None and source is not None:
+            shift = shift + model.offsets[source]
         self.view = View(x, origin=shift)
         self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
         weights = np.ones(len(self.w)) if self.phi is None else self.phi
@@ -211,9 +179,9 @@ class _Columns:
             self.gaps = np.ascontiguousarray(
                 moments.sums_over(self.view.by_column, second, weights).T
             )
-        self.by_sample = (
-            None if model.sample_shape is None else _of_source(model.sample_shape, source)
-        )
+        self.by_sample = None
+        if model.sample_shape is not None:
+            self.by_sample = _of_source(model.sample_shape, source)
         self.offset_variance = 0.0  # of every column, weighted by phi
         if model.offsets_sd is not None and source is not None:
             self.offset_variance = (weights * model.offsets_sd[source] ** 2) @ self.view.observed()
@@ -236,9 +204,7 @@ class _Columns:
         return self.w[:, k] * self.w[:, p]
 
     def solve(self: Any, noise):
-        """The best columns at a noise sd, and that sd; where none is given, its update follows
-        every round.
-        """
+        """The best columns and the noise sd, which is updated every round if none is given."""
         view = self.view
         estimated = noise is None
         n_samples = view.shape[1]
@@ -247,11 +213,10 @@ class _Columns:
         u = np.ones(n_samples)
         linear = view.times_components(self.wt)
         squares = view.squares_of_columns(self.phi)
-        variance = (
-            self.noise_variance(squares.sum(), counts.sum())
-            if estimated
-            else (noise / self.scale) ** 2
-        )
+        if estimated:
+            variance = self.noise_variance(squares.sum(), counts.sum())
+        else:
+            variance = (noise / self.scale) ** 2
         for _ in range(ROUNDS):
             before = self.mean(columns)
             if self.nu is not None:
@@ -279,18 +244,14 @@ class _Columns:
         )
 
     def weighed(self, m, variance, u):
-        """b of the pseudo-data of a robust fit, and phi-weighted squares and spread of every column
-        together.
-        """
+        """b of the pseudo-data of a robust fit, and phi-weighted squares of every column."""
         self.entries = weigh(
             self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu
         )
         return self.view.times_components(self.wt), self.entries.squares_of_columns
 
     def excess_variance(self):
-        """E[1/u_j] of every sample, times how much larger the variance of Student's t is than its
-        squared scale.
-        """
+        """E[1/u_j] of every sample, times the variance of Student's t over its squared scale."""
         factor = 1.0
         if self.nu is not None:
             factor = self.nu / (self.nu - 2) if self.nu > 2 else np.inf
@@ -302,8 +263,9 @@ class _Columns:
 
 
 class _Dirichlets(_Columns):
-    """The column problem of the variational methods, and of ADVI, whose own has no closed form;
-    columns are g.
+    """The column problem of the variational methods; columns are the parameters g.
+
+    It also serves ADVI, whose own has no closed form.
     """
 
     mean = staticmethod(dirichlet.mean)
@@ -317,12 +279,12 @@ class _Dirichlets(_Columns):
         packed = super().second_moments(result)
         if result.posterior:
             k, p = np.tril_indices(result.n_components)
-            for rows in _blocks(len(packed), result.n_components**2):
+            for rows in predictive.blocks(len(packed), result.n_components**2):
                 packed[rows] += result.posterior.components.covariance(rows)[:, k, p]
         return packed
 
     def start(self, n_samples):
-        """The prior; f has no other maximum than the one it is seen to lead to."""
+        """The prior."""
         return np.repeat(self.alpha0[:, None], n_samples, axis=1)
 
     def columns(self, linear, precision, start):
@@ -385,9 +347,3 @@ class _Points(_Columns):
     def noise_variance(self, rss, n_observed):
         """The mode."""
         return (2 * self.b0 + rss) / (2 * self.a0 + n_observed + 2)
-
-
-def _blocks(count, width):
-    """Slices of a range whose blocks, `width` numbers each, stay within BLOCK."""
-    step = max(1, BLOCK // width)
-    return [slice(first, min(first + step, count)) for first in range(0, count, step)]

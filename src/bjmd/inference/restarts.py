@@ -102,9 +102,7 @@ def search(
 
 
 def _judged(result: Decomposition, tol: float, n_entries: int) -> Decomposition:
-    """A run that reached its limit of sweeps has converged if its last sweeps changed less than
-    was asked for.
-    """
+    """A run at its limit of sweeps has converged if its last sweeps changed less than `tol`."""
     # the last entry of the trace also has what the last touches gained
     changes = -np.diff(result.trace[-4:-1])
     if result.converged or len(changes) < 2 or changes.max() > tol * n_entries:

@@ -1,3 +1,1 @@
-"""What every method shares: the registry, the loop, restarts, results, their posterior, and what is
-made of them.
-"""
+"""What a fit is: the decomposition, its posterior, what it predicts, and how it is stored."""

@@ -9,19 +9,19 @@ import numpy as np
 
 from bjmd.results.posterior import Posterior
 
-VANISHED = (
-    0.01  # of the smallest noise sd: a component with a smaller learned scale explains nothing
-)
+#: share of the smallest noise sd; a component with a smaller learned scale explains nothing
+VANISHED = 0.01
 ALL_VANISHED = (
-    "all components have vanished, so the memberships mean nothing: the data are too few or too noisy for learned "
-    "scales; give lambda_ a number, or leave it and alpha0 at their defaults"
+    "all components have vanished, so the memberships mean nothing: the data are too few or too "
+    "noisy for learned scales; give lambda_ a number, or leave it and alpha0 at their defaults"
 )
 
 
 @dataclass(frozen=True)
 class FittedModel:
-    """What a fit of the BJMD model knows beyond components, memberships and noise, in the unit of
-    the data.
+    """What a fit of the BJMD model knows beyond components, memberships and noise.
+
+    All numbers are in the unit of the data.
     """
 
     alpha0: np.ndarray
@@ -81,7 +81,7 @@ class Decomposition:
     model : FittedModel or None
         What a fit of the BJMD model knows besides; None for the other methods.
     method, seed, options, seconds
-        How the result came about; seconds are processor time, without that of compiling.
+        How the result was made; seconds are processor time.
     """
 
     components: np.ndarray
@@ -105,13 +105,10 @@ class Decomposition:
         return self.components.shape[1]
 
     def vanished(self) -> np.ndarray:
-        """The components whose learned scale went to zero, by number from 0; none where scales are
-        not learned.
-        """
-        scales = None if self.model is None else self.model.component_scales
-        return np.flatnonzero(
-            [] if scales is None else scales < VANISHED * np.min(np.asarray(self.noise))
-        )
+        """The components whose learned scale went to zero, by number from 0."""
+        if self.model is None or self.model.component_scales is None:
+            return np.empty(0, dtype=int)
+        return np.flatnonzero(self.model.component_scales < VANISHED * np.min(self.noise))
 
     def is_finite(self) -> bool:
         """Whether every number that was estimated is one."""

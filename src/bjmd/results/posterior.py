@@ -1,7 +1,6 @@
-"""What a variational fit knows about its uncertainty: typed factors for the components, the
-memberships and the noise.
+"""The posterior of a variational fit: typed factors for components, memberships and noise.
 
-    result.posterior.noise.interval(0.9)         # also .components, and .memberships, a list by source
+    result.posterior.noise.interval(0.9)  # also .components, and .memberships, a list by source
     result.posterior.components.mean, .sd
 
 Which family a factor is of depends on the method; a point estimate (MAP, most baselines) has no
@@ -136,17 +135,15 @@ class DirichletColumns(Factor):
 
     def _marginal(self):
         """The parameters of Dirichlets of the same means and wider sds."""
+        if self.widening is None:
+            return self.parameters
         s = self.parameters.sum(axis=0)
-        return (
-            self.parameters
-            if self.widening is None
-            else self.mean * ((s + 1) / self.widening**2 - 1)
-        )
+        return self.mean * ((s + 1) / self.widening**2 - 1)
 
 
 @dataclass(frozen=True)
 class InverseGamma(Factor):
-    """Inverse gamma variances, one per source; the marginals are those of the standard deviations."""
+    """Inverse gamma variances, one per source; the marginals are those of standard deviations."""
 
     shape: np.ndarray
     rate: np.ndarray
@@ -181,9 +178,7 @@ class InverseGamma(Factor):
 
 @dataclass(frozen=True)
 class LogNormal(Factor):
-    """Log-normal variances, one per source (ADVI); the marginals are those of the standard
-    deviations.
-    """
+    """Log-normal variances, one per source (ADVI); the marginals are those of sds."""
 
     log_mean: np.ndarray
     log_sd: np.ndarray
@@ -213,9 +208,8 @@ class Posterior:
 
     components: NormalRows | Normal
     memberships: list[DirichletColumns] | list[Normal]
-    noise: (
-        InverseGamma | LogNormal | None
-    )  #: None where the noise is a parameter, not a variable (JMD)
+    noise: InverseGamma | LogNormal | None
+    """None where the noise is a parameter, not a variable (JMD)."""
 
     def by_source(self, n_samples: list[int]) -> "Posterior":
         """Hand what was found for all samples as one source to the sources they came from."""

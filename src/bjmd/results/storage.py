@@ -1,5 +1,4 @@
-"""Results and data sets on disk: one zip of .npy arrays (so `numpy.load` reads it) with a
-metadata.json inside.
+"""Results and data sets on disk: a zip of .npy arrays, which `numpy.load` reads, and metadata.json.
 
 No pickle.  A file is written beside its place and moved there when complete, so a reader never sees
 half of one.
@@ -54,9 +53,7 @@ _OF_A_MODEL = {
 
 @contextmanager
 def atomic_path(path):
-    """A temporary path beside `path` that replaces it when the block ends well and vanishes when it
-    does not.
-    """
+    """A temporary path that replaces `path` when the block ends well, and else vanishes."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # in a folder, for mkstemp makes private files; results are as readable as any other file of the
@@ -86,9 +83,7 @@ def packed(decompositions):
 
 
 def arrays_of(d):
-    """All arrays of a result, by what they are and then which: components, memberships/0,
-    posterior/noise/rate.
-    """
+    """All arrays of a result by name: components, memberships/0, posterior/noise/rate."""
     arrays = {"components": d.components, "trace": d.trace}
     if d.noise is not None:
         arrays["noise"] = np.asarray(d.noise)
@@ -274,7 +269,8 @@ def _read(path, kind):
         }
     if metadata["format_version"] != FORMAT_VERSION:
         raise InputError(
-            f"{path} has format version {metadata['format_version']!r} but {FORMAT_VERSION} is needed; write it again"
+            f"{path} has format version {metadata['format_version']!r} but {FORMAT_VERSION} is "
+            "needed; write it again"
         )
     if metadata["kind"] != kind:
         raise InputError(f"{path} holds {metadata['kind']}, not {kind}; give the right file")

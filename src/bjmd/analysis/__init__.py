@@ -1,0 +1,1 @@
+"""What people ask of a fit: intervals, checks, variance explained, consensus, associations, K."""
