@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import bjmd
+from bjmd.analysis.summary import summarise
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
@@ -90,7 +91,7 @@ def test_results_in_a_folder_are_an_xarray(tmp_path, make_sources):
     outputs.write(
         tmp_path / "out",
         sources,
-        restarts.run("cavi-bjmd", sources, 2, n_restarts=1),
+        summarise(sources, restarts.run("cavi-bjmd", sources, 2, n_restarts=1)),
         figures=False,
     )
     loaded = outputs.load(tmp_path / "out")

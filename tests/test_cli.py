@@ -162,12 +162,9 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
             pd.DataFrame(x, [f"g{i}" for i in range(60)], names).to_csv(f"{kind}{c}.csv")
         files = " ".join(f"{kind}{c}.csv" for c in range(3))
         options = "-k 3 --restarts 5 --no-figures"
-        auto = "--noise auto --offsets auto" if kind == "raw" else ""
-        out, err = run(f"fit {files} -o {kind} {options} {auto}")
+        remedy = "--noise robust --offsets" if kind == "raw" else ""
+        run(f"fit {files} -o {kind} {options} {remedy}")
         found[kind] = outputs.load(Path(kind)).results[0]
-    assert (found["raw"].options["noise"], found["raw"].options["offsets"]) == ("robust", True)
-    for words in ("Chosen: noise robust with offsets", "nats per entry", "without offsets."):
-        assert words in err and words in Path("raw/summary.md").read_text()
     alike = similarities([found["clean"], found["raw"]])
     assert alike.min() > 0.99
     # without them the same table gives nothing of the kind, and the check says why
@@ -199,8 +196,8 @@ def test_the_check_of_a_fit_is_kept_with_it(files, run):
     for finding in outputs.load(Path("out")).findings:
         assert finding.sentence in out
     assert "give the number of components with -k" in run("check a.csv", code=2)[1]
-    assert "out is the folder of a fit, so give it alone" in run("check out a.csv", code=2)[1]
-    assert "out is the folder of a fit" in run("check out -k 3", code=2)[1]
+    for line in ("check out a.csv", "check out -k 3"):
+        assert "out is the folder of a fit; give it alone, and without -k" in run(line, code=2)[1]
     assert run("check nowhere", code=2)[1].startswith("bjmd: nowhere does not exist;")
     out, err = run("check a.csv -k 2 --method kmeans", code=2)
     assert (
@@ -208,13 +205,6 @@ def test_the_check_of_a_fit_is_kept_with_it(files, run):
     )  # before it reads or fits
     run("fit a.csv -k 2 -o means --method kmeans --restarts 1 --no-figures")
     assert "was not checked" in run("check means", code=2)[1]
-
-
-def test_select_with_noise_of_every_kind(files, run):
-    out, _ = run(
-        "select a.csv b.tsv -k 2,3 -o number --restarts 1 --repeats 1 --noise auto --offsets no"
-    )
-    assert "Chosen: noise " in out and "Recommended: " in out
 
 
 # New samples
@@ -249,7 +239,7 @@ def test_new_samples_with_other_features(files, run):
     )
     assert (
         "new.csv has 11 of the 12 features of the fit; the others count as missing; "
-        "left out, for the fit does not know them: 1\n"
+        "1 feature is unknown to the fit and was ignored\n"
     ) in err
     assert f"noise sd {expected.noise:.4g}, estimated" in err
     assert "memberships of 4 samples are in new.tsv" in err
@@ -277,7 +267,7 @@ def test_mistakes_with_new_samples(files, run):
         "transform out a.csv --source c": "bjmd: the fit has no source 'c'; its sources are a, b\n",
         "transform nowhere a.csv": "bjmd: nowhere is not a folder with the results of a fit",
         "transform out nowhere.csv": "bjmd: nowhere.csv does not exist; check the path\n",
-        "transform out a.csv --samples-in-rows -o new.tsv": "12 of its samples are, as if it were transposed",
+        "transform out a.csv --samples-in-rows -o new.tsv": "12 of its samples are, as if transposed",
     }.items():
         _, err = run(line, code=2)
         assert sentence in err
@@ -381,7 +371,7 @@ def test_metadata_and_a_consensus_are_on_request(files, run):
     assert "none of the samples in other.tsv is in the data" in message
     pd.concat([about, about]).to_csv("twice.tsv", sep="\t")
     _, message = run("fit a.csv b.tsv -k 2 -o out2 --metadata twice.tsv", code=2)
-    assert "twice.tsv has a sample more than once" in message
+    assert "twice.tsv lists a sample more than once" in message
     table = pd.read_csv("out/consensus.tsv", sep="\t", index_col="component")
     assert list(table.index) == ["C1", "C2"] and table["share"].isin([1 / 3, 2 / 3, 1]).all()
     for name in ("components", "memberships_a", "memberships_b"):
@@ -394,7 +384,7 @@ def test_metadata_and_a_consensus_are_on_request(files, run):
     assert [part.title for part in outputs.load(Path("out")).sections()].count("Consensus") == 1
     for wrong in ("--restarts 1", "--method jnmf"):
         _, message = run(f"fit a.csv b.tsv -k 2 -o out2 --consensus {wrong}", code=2)
-        assert "--consensus needs two or more --restarts of a method that infers BJMD" in message
+        assert "--consensus needs at least two --restarts of a BJMD method" in message
 
 
 def test_results_go_back_into_a_split_h5ad_file(files, run):
@@ -422,9 +412,7 @@ def test_results_go_back_into_a_split_h5ad_file(files, run):
     assert back.obsm["X_bjmd"].shape == (x.shape[1], 3)
     np.testing.assert_array_equal(back.varm["bjmd_offsets"], known.offsets.T)
     np.testing.assert_array_equal(back.var["bjmd_precision"], known.feature_precision)
-    np.testing.assert_array_equal(
-        back.obs["bjmd_precision"][0::2], known.sample_precision[0]
-    )
+    np.testing.assert_array_equal(back.obs["bjmd_precision"][0::2], known.sample_precision[0])
     np.testing.assert_array_equal(back.uns["bjmd"]["degrees_of_freedom"], known.degrees_of_freedom)
 
 
@@ -435,10 +423,12 @@ MISTAKES = {
     "--method cavi-bjm": "bjmd: there is no method 'cavi-bjm'; did you mean 'cavi-bjmd'?\n",
     "--method kmeans --alpha0 2": "bjmd: method 'kmeans' has no option 'alpha0'; its options are ",
     "--option speed=9": "bjmd: method 'cavi-bjmd' has no option 'speed'; its options are priors, noise, ",
-    "--option speed": "bjmd: --option 'speed' has no value; write it as KEY=VALUE, for example max_sweeps=500\n",
-    "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number\n",
+    "--option speed": "bjmd: --option 'speed' has no value; write KEY=VALUE, for example max_sweeps=500\n",
+    "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number",
     "--noise wild": "bjmd: noise is 'wild'; it must be source, feature, sample or robust, or several",
-    "--method map-bjmd --noise auto": "bjmd: method 'map-bjmd' has no option 'noise'; its options are ",
+    "--noise auto": "bjmd: noise='auto' was removed because it made results worse on real data; ",
+    "--offsets auto": "bjmd: offsets='auto' was removed because it made results worse on ",
+    "--offsets maybe": "bjmd: --offsets is 'maybe'; it must be yes or no\n",
     "--alpha0 0.5": "bjmd: alpha0 is 0.5; every entry must be",
     "--lambda 1e300": "bjmd: lambda_ is 1e+300; it must be between 1e-150 and 1e+150\n",
     "--lambda 1e-300": "bjmd: lambda_ is 1e-300; it must be between 1e-150 and 1e+150\n",
@@ -449,10 +439,10 @@ MISTAKES = {
     "--restarts 0": "bjmd: n_restarts is 0; it must be",
     "--jobs 0": "bjmd: jobs is 0; it must be",
     "--seed -1": "bjmd: seed is -1; it must be",
-    "--names A": "bjmd: the number of names is 1 but that of sources is 2 (a, b); give one each\n",
+    "--names A": "bjmd: the sources are a, b, but the number of names is 1; give one name for each source\n",
     "--labels nowhere.tsv": "bjmd: there is no label file nowhere.tsv; check the path\n",
-    "--names A,": "bjmd: a source has an empty name; give each a name of its own\n",
-    "-o a.csv/out": "bjmd: nothing can be written to a.csv (",
+    "--names A,": "bjmd: a source has an empty name; name every source\n",
+    "-o a.csv/out": "bjmd: cannot write to a.csv (",
     "--split-by cohort": "bjmd: a.csv cannot be split by 'cohort'",
     "--samples-in-rows": "bjmd: a.csv has 12 of its 12 samples in common with other sources but only 0 of its 30",
     "nowhere.csv": None,
@@ -509,7 +499,7 @@ def test_a_fit_that_breaks_down_or_is_interrupted(files, run, monkeypatch):
         (
             OSError(28, "No space left on device", "out"),
             1,
-            "bjmd: out cannot be used (No space left on device); check it\n",
+            "bjmd: cannot use out (No space left on device); check it\n",
         ),
         (KeyboardInterrupt(), 130, "bjmd: interrupted; nothing was written\n"),
     ):
@@ -547,15 +537,6 @@ def imported(line):
     )
 
 
-def test_no_garbage_is_looked_for_at_the_end():
-    """It takes longer than many a command; what is frozen is not looked at."""
-    code = "atexit.register(lambda: print(gc.get_freeze_count()))\nfrom bjmd import cli\ncli.main(['show', 'nowhere'])"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import atexit, gc\n{code}"], capture_output=True, text=True
-    )
-    assert int(done.stdout) > 10_000
-
-
 def test_commands_import_no_more_than_they_need(files, run):
     run(FIT)
     for line in ("show out", "transform out a.csv --source a"):
@@ -576,6 +557,7 @@ def test_the_help_names_every_choice(capsys):
             "--help": cli.COMMANDS,
             "fit": [*method_names(), *preparation.SCALES, "outer", "inner"],
         }
+        out = "".join(out.split())  # names may be broken at their hyphens
         assert all(word in out for word in words.get(line[0], []))
 
 

@@ -95,7 +95,7 @@ def test_what_the_starts_agree_on_is_written_beside_the_best(adata, tmp_path):
     table = read.uns["bjmd"]["consensus"]
     np.testing.assert_array_equal(table["share"], model.consensus_.share)
     np.testing.assert_array_equal(table["spread"], model.consensus_.spread)
-    assert table["likeness_to_best"].min() > 0.9
+    assert table["correlation_with_best"].min() > 0.9
     np.testing.assert_array_equal(read.varm["bjmd_consensus"], model.consensus_.result.components)
     for name, h in zip(model.source_names_, model.consensus_.result.memberships, strict=True):
         np.testing.assert_array_equal(read.obsm["bjmd_consensus"][of == name], h.T)

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 
 from bjmd import cli
-from bjmd.files import hashes
-from bjmd.files.tables import Table
+from bjmd.data.assembly import RawSource
+from bjmd.files.outputs import hash_of_source
 from bjmd.inference import registry
 from bjmd.results import storage
 
@@ -43,21 +43,21 @@ def test_what_has_not_changed_is_confirmed_to_the_bit(verify):
     code, said = verify()
     assert code == 0
     assert (
-        "Data (a, b), settings and files are those of the fit." in said
+        "The data, the settings and all files are unchanged." in said
         and "The fit in out is confirmed." in said
     )
     for what in ("objective", "components", "memberships", "noise", "posterior"):
-        assert f"{what}: equal to the bit" in said
+        assert f"{what}: identical" in said
 
 
 def test_the_best_run_of_a_search_is_computed_again(verify):
     line = "fit a.csv b.csv -k 2 -o found --restarts 20 --no-figures"
     assert cli.main(line.split()) == 0
     code, said = verify(folder="found")
-    assert code == 0 and "components: equal to the bit" in said
+    assert code == 0 and "components: identical" in said
     table = pd.read_csv("found/restarts.tsv", sep="\t")
     assert len(table) == 8 and "tol = 1e-08" in table["reason"][0]
-    assert cli.main([*line.replace("found", "plain").split(), "--plain-restarts"]) == 0
+    assert cli.main([*line.replace("found", "plain").split(), "--no-search"]) == 0
     assert len(pd.read_csv("plain/restarts.tsv", sep="\t")) == 20
 
 
@@ -78,7 +78,7 @@ def test_a_renamed_sample_is_found(verify):
     Path("a.csv").write_text(Path("a.csv").read_text().replace(",a0,", ",z,"))
     code, said = verify()
     assert code == 1 and "Source 'a' is not what was fitted" in said
-    assert "components: equal to the bit" in said  # only the name is another
+    assert "components: identical" in said  # only the name is another
 
 
 def test_a_changed_stored_number_is_found(verify):
@@ -87,7 +87,7 @@ def test_a_changed_stored_number_is_found(verify):
     storage.save_decompositions("out/fit.npz", results)
     code, said = verify()
     assert code == 1 and "out/fit.npz has changed since it was written." in said
-    assert "components: different" in said and "memberships: equal to the bit" in said
+    assert "components: different" in said and "memberships: identical" in said
 
 
 def test_changed_settings_names_and_tables_are_found(verify):
@@ -100,7 +100,7 @@ def test_changed_settings_names_and_tables_are_found(verify):
     Path("out/names.json").write_text(json.dumps(names))
     code, said = verify()
     assert code == 1
-    assert "The settings that are stored are not those of the fit." in said
+    assert "The stored settings are not those of the fit." in said
     assert "out/noise.tsv is missing." in said and "out/names.json has changed since" in said
 
 
@@ -109,15 +109,15 @@ def test_moved_files_are_asked_for_and_taken(verify):
     Path("a.csv").rename("elsewhere/other.csv")
     code, said = verify()
     assert code == 2 and said == (
-        "bjmd: a.csv is not there; say where the data are now: bjmd verify out FILE ...\n"
+        "bjmd: a.csv is not there; say where the data are: bjmd verify out FILE ...\n"
     )
     assert verify("elsewhere/other.csv", "b.csv")[0] == 0
     assert (
-        "the number of sources in the files is 1, but in the fit it is 2 (a, b)"
+        "the files hold 1 sources, but the fit has 2 (a, b)"
         in verify("b.csv")[1]
     )
     code, said = verify("b.csv", "elsewhere/other.csv")  # the order is that of the fit
-    assert code == 1 and "memberships: different, even in shape" in said
+    assert code == 1 and "memberships: different: the shapes differ" in said
 
 
 def test_rounding_is_told_from_a_difference(verify, monkeypatch):
@@ -132,7 +132,7 @@ def test_rounding_is_told_from_a_difference(verify, monkeypatch):
     monkeypatch.setattr(storage, "version", lambda name: "0.0")
     code, said = verify()
     assert code == 0 and "components: equal within rounding, by 1e-12 of the largest entry" in said
-    assert "The fit was made with numpy" in said and "and here is 0.0" in said
+    assert "The fit was made with numpy" in said and "this is numpy 0.0" in said
 
 
 def test_a_fit_without_hashes_and_a_damaged_one_are_refused(verify):
@@ -144,7 +144,7 @@ def test_a_fit_without_hashes_and_a_damaged_one_are_refused(verify):
     Path("out/hashes.json").unlink()
     code, said = verify()
     assert code == 2 and said.startswith(
-        "bjmd: the fit in out carries no hashes, so it cannot be verified"
+        "bjmd: the fit in out has no hashes, so it cannot be verified"
     )
 
 
@@ -161,20 +161,20 @@ def test_the_hash_of_a_table_is_of_its_content(rng):
     x = rng.poisson(1.0, (4, 3))
     features = list("pqrs")
     samples = list("abc")
-    expected = hashes.of_table(Table(x.astype(float), features, samples))
-    assert hashes.of_table(Table(x, features, samples, name="n", path=Path("f"))) == expected
-    assert hashes.of_table(Table(np.asfortranarray(x), features, samples)) == expected
+    expected = hash_of_source(RawSource(x.astype(float), features, samples))
+    assert hash_of_source(RawSource(x, features, samples, name="n", path=Path("f"))) == expected
+    assert hash_of_source(RawSource(np.asfortranarray(x), features, samples)) == expected
     others = [
-        Table(x + (x == x.max()), features, samples),
-        Table(x, features, list("abx")),
-        Table(x, None, samples),
+        RawSource(x + (x == x.max()), features, samples),
+        RawSource(x, features, list("abx")),
+        RawSource(x, None, samples),
     ]
     sparse = scipy.sparse.coo_array(x)
     shuffled = scipy.sparse.coo_array(
         (sparse.data[::-1], [place[::-1] for place in sparse.coords]), shape=x.shape
     )
-    assert hashes.of_table(Table(sparse, features, samples)) == hashes.of_table(
-        Table(shuffled, features, samples)
+    assert hash_of_source(RawSource(sparse, features, samples)) == hash_of_source(
+        RawSource(shuffled, features, samples)
     )
-    others += [Table(2 * sparse, features, samples), Table(sparse, features, samples)]
-    assert len({expected, *map(hashes.of_table, others)}) == 6
+    others += [RawSource(2 * sparse, features, samples), RawSource(sparse, features, samples)]
+    assert len({expected, *map(hash_of_source, others)}) == 6

@@ -1,13 +1,11 @@
 """The command `bjmd`: its subcommands, and how they end.
 
-Each subcommand is a file in commands/, imported only when it is called, so that `bjmd --help`
+Each subcommand is a module in commands/, imported only when it is called, so that `bjmd --help`
 answers at once.  The work is done by the modules that Python users call, so the numbers are the
 same.
 """
 
 import argparse
-import atexit
-import gc
 import importlib
 import inspect
 import logging
@@ -26,13 +24,12 @@ COMMANDS = {
     "select": "find out how many components the data support",
     "show": "summarise a fit",
     "check": "report where the data contradict the model",
-    "verify": "compute a fit again and say what differs",
+    "verify": "recompute a fit and compare",
     "transform": "compute the memberships of new samples",
-    "datasets": "list the real data sets, or get one",
+    "datasets": "list the paper's data sets, or fetch one",
 }
-
 ELSEWHERE = {"datasets": "bjmd_paper.command"}
-"""Commands that are not of the library; theirs is the only name of the paper's package in it."""
+"""Commands of other packages, imported only when they are called."""
 
 _DESCRIPTION = """\
 Bayesian joint matrix decomposition: find the components that several data
@@ -45,8 +42,8 @@ examples:
   bjmd select cohort1.tsv cohort2.csv.gz -o number   how many components?
   bjmd fit cohort1.tsv cohort2.csv.gz -k 5 -o out    fit five of them
   bjmd show out                                      what was found?
-  bjmd check out                                     what contradicts it?
-  bjmd verify out                                    is it still what it was?
+  bjmd check out                                     do data and model agree?
+  bjmd verify out                                    is the fit reproducible?
   bjmd transform out new.tsv --source cohort1        place new samples
 
 Every command explains its options: bjmd fit --help
@@ -54,15 +51,7 @@ Every command explains its options: bjmd fit --help
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 1 for what broke down, 2 for a mistake, 130 for
-    Ctrl-C.
-    """
-    gc.set_threshold(
-        100_000
-    )  # imports and figures make many objects and little garbage: an eighth of a short command
-    atexit.register(
-        gc.freeze
-    )  # else Python looks for garbage among all it imported on its way out, another eighth
+    """Run one command; returns 0, 1 if it failed, 2 for a user's mistake, or 130 for Ctrl-C."""
     arguments = _parse(sys.argv[1:] if argv is None else argv)
     with _messages_on_stderr():
         try:
@@ -75,26 +64,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("bjmd: interrupted; nothing was written", file=sys.stderr)
             return 130
         except MemoryError:
-            print(
-                "bjmd: the data and what is computed from them do not fit into memory",
-                file=sys.stderr,
-            )
+            print("bjmd: there is not enough memory for these data", file=sys.stderr)
             return 1
         except BrokenPipeError:  # as in `bjmd show out | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except OSError as error:  # a full disk, a folder of someone else's
-            print(
-                f"bjmd: {error.filename or 'a file'} cannot be used ({error.strerror}); check it",
-                file=sys.stderr,
-            )
+        except OSError as error:  # a full disk, or no permission
+            name = error.filename or "a file"
+            print(f"bjmd: cannot use {name} ({error.strerror}); check it", file=sys.stderr)
             return 1
     return 0
 
 
 class _Parser(argparse.ArgumentParser):
-    """A mistake in the command line is one sentence as well, without half a page about all options
-    before it.
-    """
+    """Answers a mistake in the command line with one sentence instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message[:1000]}; see {self.prog} --help\n")
@@ -121,7 +103,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def _messages_on_stderr() -> Iterator[None]:
-    """Log lines and warnings of the package become single lines on stderr, while a command runs."""
+    """Show log lines and warnings of the package as single lines on stderr."""
     handler = logging.StreamHandler(sys.stderr)
     logger = logging.getLogger("bjmd")
     level = logger.level
@@ -129,13 +111,15 @@ def _messages_on_stderr() -> Iterator[None]:
     logger.setLevel(logging.INFO)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: print(
-                f"warning: {message}", file=sys.stderr
-            )
+            warnings.showwarning = _show_warning
             yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import fitting, variance
 from bjmd.analysis.check import Finding, check
 from bjmd.checks import one_of, whole_number
+from bjmd.data.assembly import RawSource, assemble
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files.tables import Table, assemble
 from bjmd.inference import projection, registry
 from bjmd.model import Priors
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition
@@ -504,7 +504,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 first_line = str(error).splitlines()[0].rstrip(":")
                 raise InputError(f"source {name!r}: {first_line}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
-            tables.append(Table(matrix, features, name=name))
+            tables.append(RawSource(matrix, features, name=name))
         sources, _ = assemble(tables, join=self.join)
         if tables[0].feature_names is not None:
             self.feature_names_in_ = np.array(sources.feature_names, dtype=object)

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from bjmd.analysis import variance
+from bjmd.analysis.summary import summarise
+from bjmd.data.assembly import assemble, over_features
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.estimator import BJMD
 from bjmd.files import anndata_files, outputs
-from bjmd.files.tables import assemble, over_features
 from bjmd.inference import projection
 from bjmd.report import tables as frames
 from bjmd.results import storage
@@ -62,7 +64,7 @@ def bjmd(
     key_added : str, optional
         Name under which the result is stored, in place of "X_bjmd" (obsm) and "bjmd" (varm, uns).
     report : str or Path, optional
-        A folder for the report, the figures and the tables that `bjmd fit` writes.
+        A folder for the report, the figures and the raw_sources that `bjmd fit` writes.
     copy : bool, default=False
         Whether to return a copy with the result instead of writing into `data`.
     **options
@@ -86,15 +88,17 @@ def bjmd(
             'var has no column "highly_variable"; call scanpy.pp.highly_variable_genes first'
         )
     features = np.flatnonzero(one.var["highly_variable"]) if use_highly_variable else slice(None)
-    tables = anndata_files.split(
+    raw_sources = anndata_files.split(
         one, source_key, "the AnnData object", layer=layer, features=features
     )
-    sources = assemble(tables)[0]
+    sources = assemble(raw_sources)[0]
     model = BJMD(n_components, **options)
     results = model._fit(lambda: sources)
-    every = [*range(len(tables))]
+    every = [*range(len(raw_sources))]
     key = key_added or "bjmd"
-    anndata_files.annotate(one, every, tables, sources, model.decomposition_, key_added)
+    best = model.decomposition_
+    explained = variance.explained(sources, best)
+    anndata_files.annotate(one, every, raw_sources, sources, best, explained, key_added)
     given = {
         "source_key": source_key,
         "layer": layer,
@@ -103,8 +107,10 @@ def bjmd(
     }
     found = one.uns[key]
     if model.consensus_:
+        agreed = model.consensus_.result
+        explained = variance.explained(sources, agreed)
         anndata_files.annotate(
-            one, every, tables, sources, model.consensus_.result, f"{key}_consensus"
+            one, every, raw_sources, sources, agreed, explained, f"{key}_consensus"
         )
         found["consensus"] = frames.consensus(model.decomposition_, model.consensus_)
     simple = {
@@ -116,7 +122,9 @@ def bjmd(
         params={"n_components": n_components, **simple}, fit=_packed(model.decomposition_, sources)
     )
     if report is not None:
-        outputs.write(report, sources, results, tables=tables, consensus=model.consensus_)
+        metadata = [raw.metadata for raw in raw_sources]
+        summary = summarise(sources, results, metadata=metadata, consensus=model.consensus_)
+        outputs.write(report, sources, summary, raw_sources=raw_sources)
     return data if copy else None
 
 
@@ -145,11 +153,13 @@ def project(
     known = unpacked(found)
     params = found["params"]
     by = source_key or (params["source_key"] if params.get("source_key") in one.obs else None)
-    tables = anndata_files.split(one, by, "the AnnData object", layer=layer or params.get("layer"))
+    raw_sources = anndata_files.split(
+        one, by, "the AnnData object", layer=layer or params.get("layer")
+    )
     names = list(found["sources"])
     memberships = np.empty((one.n_obs, known.n_components))
     noise = []
-    for table in tables:
+    for table in raw_sources:
         matrix, _ = over_features(table, list(found["fit"]["features"]))
         source = (
             0
@@ -164,7 +174,10 @@ def project(
         )
         noise.append(projected.noise)
     one.obsm[key_added or "X_bjmd"] = memberships
-    one.uns[key] = {"sources": np.array([table.name for table in tables]), "noise": np.array(noise)}
+    one.uns[key] = {
+        "sources": np.array([table.name for table in raw_sources]),
+        "noise": np.array(noise),
+    }
     return data if copy else None
 
 

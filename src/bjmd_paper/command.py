@@ -1,7 +1,7 @@
 """List the real data sets of the paper, or get the one that is named.
 
-A data set is downloaded unless it is in the mirror or the cache.  It is verified, prepared, and
-written as a file that `bjmd fit` reads.
+A data set is downloaded unless it is in the mirror or the cache. It is
+verified, prepared, and written as a file that `bjmd fit` reads.
 """
 
 import argparse

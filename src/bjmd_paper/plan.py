@@ -250,7 +250,7 @@ class Plan:
     def own_settings(self):
         """How the user's files are read, and how the tables in them become sources."""
         own = self.own
-        preparation = {"names": None, "labels": None, "join": "outer", "scale": "none"}
+        preparation = {"names": None, "join": "outer", "scale": "none"}
         return {
             "reading": {
                 "paths": own["sources"],
@@ -258,6 +258,7 @@ class Plan:
                 "split_by": own.get("split_by"),
                 "on_disk": False,
             },
+            "labels": own.get("labels"),
             "preparation": {key: own.get(key, default) for key, default in preparation.items()},
         }
 

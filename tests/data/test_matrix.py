@@ -6,6 +6,7 @@ import scipy.sparse
 
 from bjmd.data import matrix, streamed
 from bjmd.data.matrix import Dense, Sparse, as_matrix, from_arrays, side_by_side
+from bjmd.data.on_disk import OnDisk
 from bjmd.errors import InputError
 from bjmd.numerics import threads
 
@@ -16,43 +17,56 @@ def in_chunks(x):
     return pytest.importorskip("dask.array").from_array(x, chunks=(8, 15))
 
 
-@pytest.fixture
-def mapped(tmp_path):
-    """A matrix written to a file and mapped from there."""
+def mapped(x, folder, order="C"):
+    path = folder / f"{len(list(folder.iterdir()))}.npy"
+    np.save(path, np.asarray(x, order=order))
+    return np.load(path, mmap_mode="r")
 
-    def write(x, order="C"):
-        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.npy"
-        np.save(path, np.asarray(x, order=order))
-        return np.load(path, mmap_mode="r")
 
-    return write
+def on_disk(x, folder, sparse):
+    """A matrix in a file of AnnData, between other samples and other features."""
+    h5py = pytest.importorskip("h5py")
+    all_rows = np.full((2 * x.shape[1], x.shape[0] + 1), 3.0, dtype=x.dtype)
+    all_rows[::2, 1:] = x.T
+    file = h5py.File(folder / f"{len(list(folder.iterdir()))}.h5", "w")
+    stored = file.create_group("X")
+    if sparse:
+        rows = scipy.sparse.csr_array(all_rows)
+        stored.attrs.update({"encoding-type": "csr_matrix", "shape": rows.shape})
+        for name in ("data", "indices", "indptr"):
+            stored[name] = getattr(rows, name)
+    else:
+        stored = file.create_dataset("dense", data=all_rows)
+    return OnDisk(stored, "file", np.arange(0, len(all_rows), 2))[1:]
 
 
 KINDS = {
     "dense": lambda x, _: x,
     "sparse": lambda x, _: scipy.sparse.csr_array(x),
-    "mapped": lambda x, mapped: mapped(x),
-    "mapped by columns": lambda x, mapped: mapped(x, "F"),
-    "part of a mapped array": lambda x, mapped: mapped(np.tile(x, (2, 2)))[:13, 17:],
+    "mapped": mapped,
+    "mapped by columns": lambda x, folder: mapped(x, folder, "F"),
+    "part of a mapped array": lambda x, folder: mapped(np.tile(x, (2, 2)), folder)[:13, 17:],
     "in chunks": lambda x, _: in_chunks(x),
     "in sparse chunks": lambda x, _: in_chunks(x).map_blocks(scipy.sparse.csc_array),
-    "dense, mapped and sparse": lambda x, mapped: side_by_side(
-        [
-            as_matrix(x[:, :4]),
-            as_matrix(mapped(x[:, 4:9])),
-            Sparse(scipy.sparse.csc_array(x[:, 9:])),
-        ]
+    "on disk": lambda x, folder: on_disk(x, folder, sparse=False),
+    "sparse on disk": lambda x, folder: on_disk(x, folder, sparse=True),
+    "dense, mapped and sparse": lambda x, folder: side_by_side(
+        [as_matrix(x[:, :4]), as_matrix(mapped(x[:, 4:9], folder)), sparse_matrix(x[:, 9:])]
     ),
 }
 
 
+def sparse_matrix(x):
+    return Sparse(scipy.sparse.csc_array(x))
+
+
 @pytest.fixture(params=KINDS)
-def kind(request, mapped, monkeypatch):
+def kind(request, tmp_path, monkeypatch):
     """Makes one kind of matrix; small data are cut into blocks and parts too."""
     monkeypatch.setattr(streamed, "BLOCK_ENTRIES", 50)
     monkeypatch.setattr(matrix, "BLOCK", 40)
     monkeypatch.setattr(threads, "PART_OF_WORK", 100)
-    return lambda x: as_matrix(KINDS[request.param](x, mapped))
+    return lambda x: as_matrix(KINDS[request.param](x, tmp_path))
 
 
 @pytest.fixture(params=["complete", "gaps"])
@@ -116,7 +130,7 @@ def test_a_change_of_a_number_is_a_change_of_the_numbers(kind, array):
     assert first == again != changed
 
 
-@pytest.mark.parametrize("made", [Dense, lambda x: Sparse(scipy.sparse.csc_array(x))])
+@pytest.mark.parametrize("made", [Dense, sparse_matrix])
 def test_what_is_in_memory_can_be_hidden_and_stored(made, array):
     x = made(array)
     hidden = array > 1
@@ -128,10 +142,10 @@ def test_what_is_in_memory_can_be_hidden_and_stored(made, array):
 
 
 @pytest.mark.parametrize("dtype", [">f4", np.int16])
-def test_files_may_hold_numbers_of_any_real_type(mapped, rng, dtype):
+def test_files_may_hold_numbers_of_any_real_type(tmp_path, rng, dtype):
     array = (10 * rng.standard_normal(SHAPE)).astype(dtype)
     h = rng.random((3, SHAPE[1]))
-    for x in (as_matrix(mapped(array)), as_matrix(in_chunks(array))):
+    for x in (as_matrix(mapped(array, tmp_path)), as_matrix(in_chunks(array))):
         np.testing.assert_array_equal(x.columns(slice(None)), array.astype(float))
         assert_close(x.times_memberships(h), h @ array.astype(float).T)
 
@@ -178,8 +192,8 @@ def test_an_entry_that_is_stored_in_parts_is_their_sum(array):
     np.testing.assert_array_equal(halves.data, given)
 
 
-def test_no_stream_is_loaded_by_accident(mapped, array):
-    for x in (mapped(array), in_chunks(array)):
+def test_no_stream_is_loaded_by_accident(tmp_path, array):
+    for x in (mapped(array, tmp_path), in_chunks(array)):
         for load in (np.asarray, lambda x: np.maximum(x, 0)):
             with pytest.raises(InputError, match="was to be loaded as a whole"):
                 load(as_matrix(x))

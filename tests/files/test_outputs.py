@@ -10,13 +10,19 @@ import pytest
 
 from bjmd.analysis import variance
 from bjmd.analysis.check import check
+from bjmd.analysis.summary import summarise
+from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
-from bjmd.files.tables import Settings
 from bjmd.inference import registry, restarts
 from bjmd.report import figures, tables, text
 from bjmd.results import storage
+
+
+def write(folder, sources, results, **options):
+    return outputs.write(folder, sources, summarise(sources, results), **options)
+
 
 NAMES = ["North & South", "north _ south", "<b>West</b> | *x*"]
 
@@ -39,7 +45,7 @@ def fitted():
 @pytest.fixture(scope="module")
 def folder(fitted, tmp_path_factory):
     path = tmp_path_factory.mktemp("outputs") / "out"
-    outputs.write(path, *fitted, settings=Settings(notes=["Features were matched."]))
+    write(path, *fitted, settings=Settings(notes=["Features were matched."]))
     return path
 
 
@@ -103,13 +109,15 @@ def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
         "max_sweeps": 50,
     }
     best = registry.fit("cavi-bjmd", sources, 3, **options)
-    outputs.write(tmp_path / "out", sources, [best])
+    write(tmp_path / "out", sources, [best])
     tables = {path.stem: pd.read_csv(path, sep="\t") for path in (tmp_path / "out").glob("*.tsv")}
     np.testing.assert_allclose(
-        tables["feature_noise"]["times"], best.model.feature_precision**-0.5, rtol=1e-5
+        tables["feature_noise"]["relative_sd"], best.model.feature_precision**-0.5, rtol=1e-5
     )
     np.testing.assert_allclose(
-        tables["sample_noise"]["times"], np.concatenate(best.model.sample_precision) ** -0.5, rtol=1e-5
+        tables["sample_noise"]["relative_sd"],
+        np.concatenate(best.model.sample_precision) ** -0.5,
+        rtol=1e-5,
     )
     assert list(tables["sample_noise"]["sample"]) == [
         name for names in sources.sample_names for name in names
@@ -147,7 +155,7 @@ def test_every_report_says_whether_the_model_suits_the_data(fitted, tmp_path):
     wild[0][3, 5] = 200.0
     broken = sources.replace(matrices=wild)
     best = registry.fit("cavi-bjmd", broken, 3)
-    outputs.write(tmp_path / "out", broken, [best])
+    write(tmp_path / "out", broken, [best])
     loaded = outputs.load(tmp_path / "out").findings
     expected = check(broken, best)
     assert [(f.name, f.alarm, f.where, f.sentence) for f in loaded] == [
@@ -217,7 +225,7 @@ def test_the_list_of_files_is_complete(folder):
 
 
 def test_the_report_is_given_back(fitted, tmp_path):
-    parts = outputs.write(tmp_path / "out", *fitted, figures=False)
+    parts = write(tmp_path / "out", *fitted, figures=False)
     assert [part.title for part in parts if part.brief] == ["Sources and noise", "Restarts"]
     assert [part.paragraphs for part in parts] == [
         part.paragraphs for part in outputs.load(tmp_path / "out").sections()
@@ -273,7 +281,7 @@ def test_the_report_is_one_page_with_the_figures_inside(folder):
 
 def test_a_point_estimate_has_no_uncertainty(make_sources, tmp_path):
     sources, results = small(make_sources)
-    outputs.write(tmp_path / "out", sources, results, figures=False)
+    write(tmp_path / "out", sources, results, figures=False)
     assert not (tmp_path / "out/components_sd.tsv").exists()
     noise = pd.read_csv(tmp_path / "out/noise.tsv", sep="\t")
     assert noise[["sd", "low", "high"]].isna().all(axis=None)
@@ -285,7 +293,7 @@ def test_a_point_estimate_has_no_uncertainty(make_sources, tmp_path):
 
 def test_a_method_without_noise_and_simplex(make_sources, tmp_path):
     sources, results = small(make_sources, "semi-nmf")
-    outputs.write(tmp_path / "out", sources, results)
+    write(tmp_path / "out", sources, results)
     assert not (tmp_path / "out/noise.tsv").exists()
     assert not (tmp_path / "out/figures/noise.png").exists()
     text = (tmp_path / "out/summary.md").read_text()
@@ -295,7 +303,7 @@ def test_a_method_without_noise_and_simplex(make_sources, tmp_path):
 
 def test_a_fit_that_did_not_converge_says_so(make_sources, tmp_path):
     sources, results = small(make_sources, max_sweeps=2)
-    outputs.write(tmp_path / "out", sources, results, figures=False)
+    write(tmp_path / "out", sources, results, figures=False)
     words = "the best restart did not converge (stopped at max_sweeps = 2)"
     assert words in (tmp_path / "out/summary.md").read_text()
 
@@ -306,10 +314,10 @@ def test_restarts_that_disagree_are_named(make_sources, tmp_path):
         *restarts.run("map-bjmd", sources, 2, n_restarts=1),
         *restarts.run("random", sources, 2, n_restarts=1),
     ]
-    outputs.write(tmp_path / "out", sources, results, figures=False)
+    write(tmp_path / "out", sources, results, figures=False)
     text = (tmp_path / "out/summary.md").read_text()
     assert "None of the other restarts found the same components" in text
-    assert re.search(r"they are C1 \(-?0\.\d\d\), C2 \(-?0\.\d\d\)\.", text)
+    assert re.search(r"other restarts, C1 \(-?0\.\d\d\), C2 \(-?0\.\d\d\)\.", text)
 
 
 def test_source_names_that_look_alike_as_files_get_numbers():
@@ -327,9 +335,9 @@ def test_a_folder_that_holds_something_is_kept(make_sources, tmp_path):
     (tmp_path / "thesis/chapter.txt").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(InputError, match="holds other files"):
-            outputs.write(tmp_path / "thesis", *fit, overwrite=overwrite)
+            write(tmp_path / "thesis", *fit, overwrite=overwrite)
     with pytest.raises(InputError, match="is a file"):
-        outputs.write(tmp_path / "thesis/chapter.txt", *fit)
+        write(tmp_path / "thesis/chapter.txt", *fit)
     assert (tmp_path / "thesis/chapter.txt").read_text() == "years of work"
 
 
@@ -339,21 +347,21 @@ def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_our
     fit = small(make_sources)
     out = tmp_path / "out"
     out.mkdir()  # empty: free
-    outputs.write(out, *fit, figures=False, settings=Settings())
+    write(out, *fit, figures=False, settings=Settings())
     with pytest.raises(InputError, match="holds the results of an earlier fit"):
-        outputs.write(out, *fit, figures=False)
-    outputs.write(out, *fit, figures=False, overwrite=True)
+        write(out, *fit, figures=False)
+    write(out, *fit, figures=False, overwrite=True)
     assert not (out / "settings.json").exists(), "nothing of the earlier output is left"
     (out / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds 'notes\.txt', which bjmd did not write"):
-        outputs.write(out, *fit, figures=False, overwrite=True)
+        write(out, *fit, figures=False, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "no temporary folder is left"
 
 
 def test_a_failure_on_the_way_leaves_everything_as_it_was(make_sources, tmp_path, monkeypatch):
     fit = small(make_sources)
     out = tmp_path / "out"
-    outputs.write(out, *fit, figures=False)
+    write(out, *fit, figures=False)
     before = (out / "restarts.tsv").read_bytes()
 
     def fail(*_):
@@ -361,9 +369,9 @@ def test_a_failure_on_the_way_leaves_everything_as_it_was(make_sources, tmp_path
 
     monkeypatch.setattr(text, "page", fail)
     with pytest.raises(OSError, match="disk full"):
-        outputs.write(out, *fit, figures=False, overwrite=True)
+        write(out, *fit, figures=False, overwrite=True)
     with pytest.raises(OSError, match="disk full"):
-        outputs.write(tmp_path / "new", *fit, figures=False)
+        write(tmp_path / "new", *fit, figures=False)
     assert (out / "restarts.tsv").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -374,7 +382,7 @@ def test_what_is_no_output_cannot_be_loaded(make_sources, tmp_path):
     (tmp_path / "names.json").write_text("[1, 2]")
     with pytest.raises(InputError, match="is not a folder with the results of a fit"):
         outputs.load(tmp_path)
-    outputs.write(tmp_path / "out", *small(make_sources), figures=False)
+    write(tmp_path / "out", *small(make_sources), figures=False)
     names = json.loads((tmp_path / "out/names.json").read_text())
     (tmp_path / "out/names.json").write_text(json.dumps({**names, "format_version": 99}))
     with pytest.raises(InputError, match="format version 99"):
@@ -389,13 +397,13 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
     sources = make_sources()
     features = ["=cmd()", "+1", "-x", "@sum", *(f"g{i}" for i in range(8))]
     sources = sources.replace(feature_names=features)
-    outputs.write(tmp_path / "out", sources, [registry.fit("map-bjmd", sources, 3)], figures=False)
+    write(tmp_path / "out", sources, [registry.fit("map-bjmd", sources, 3)], figures=False)
     written = pd.read_csv(tmp_path / "out" / "components.tsv", sep="\t", index_col=0)
     assert list(written.index[:5]) == ["'=cmd()", "'+1", "'-x", "'@sum", "g0"]
     assert outputs.load(tmp_path / "out").feature_names == features
     sources = sources.replace(names=["=cmd()", "b"])  # in the tables of noise and offsets
     fit = registry.fit("cavi-bjmd", sources, 2, offsets=True, max_sweeps=2)
-    outputs.write(tmp_path / "beyond", sources, [fit], figures=False)
+    write(tmp_path / "beyond", sources, [fit], figures=False)
     text = "".join(path.read_text() for path in (tmp_path / "beyond").glob("*.tsv"))
     cells = {cell for line in text.splitlines() for cell in line.split("\t")}
     assert "'=cmd()" in cells and "=cmd()" not in cells
@@ -403,7 +411,7 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
 
 def test_settings_that_are_not_text_are_refused(tmp_path, make_sources):
     sources = make_sources()
-    outputs.write(
+    write(
         tmp_path / "out",
         sources,
         [registry.fit("map-bjmd", sources, 2, max_sweeps=2)],
@@ -417,7 +425,7 @@ def test_settings_that_are_not_text_are_refused(tmp_path, make_sources):
 @pytest.mark.parametrize("missing", [False, [0], [0, "x"], [0, 0, 0]])
 def test_counts_of_missing_entries_that_are_none_are_refused(tmp_path, make_sources, missing):
     sources = make_sources()
-    outputs.write(
+    write(
         tmp_path / "out",
         sources,
         [registry.fit("map-bjmd", sources, 2, max_sweeps=2)],

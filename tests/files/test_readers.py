@@ -1,7 +1,6 @@
 import gzip
 import io
 import os
-import subprocess
 import sys
 import zipfile
 
@@ -13,7 +12,6 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files import anndata_files
 from bjmd.files.readers import read_sources
 from bjmd.results import storage
 
@@ -98,12 +96,6 @@ def test_every_format_gives_the_same_sources(ending, frames, tmp_path):
     assert sources.names == [path.name.removesuffix(".gz").rsplit(".", 1)[0] for path in paths]
     assert sources.n_missing == [0, 2]
     assert alignment.n_shared == 12
-
-
-def test_numbers_of_few_digits_are_exact_too(tmp_path, rng):
-    values = rng.standard_normal((200, 7)).round(6)
-    pd.DataFrame(values, [f"g{i}" for i in range(200)]).to_csv(tmp_path / "a.csv")
-    np.testing.assert_array_equal(read_sources(tmp_path / "a.csv")[0].matrices[0], values)
 
 
 def test_samples_in_rows(frames, tmp_path):
@@ -211,48 +203,6 @@ def test_equal_file_names_are_told_apart(tmp_path):
     assert read_sources(paths)[0].names == ["p-data", "q-data"]
     (tmp_path / "p" / "data.tsv").write_text("\tx\nf\t1\n")
     assert read_sources([paths[0], tmp_path / "p" / "data.tsv"])[0].names == ["p-data", "p-data-2"]
-
-
-@pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize(
-    ("walk", "message"),
-    [
-        (
-            "while True: pass",
-            "all.h5ad could not be looked through in 0.5 seconds, so it is damaged or its disk",
-        ),
-        (
-            "import os; os.abort()",
-            "the HDF5 library crashes when it opens .*all.h5ad, so the file is damaged; write it",
-        ),
-    ],
-)
-def test_damage_at_which_hdf5_hangs_or_crashes_is_met_in_another_process(
-    tmp_path, frames, monkeypatch, walk, message, on_disk
-):
-    write_h5ad(tmp_path / "all.h5ad", frames["one"])
-    monkeypatch.setattr(anndata_files, "PATIENCE", 0.5)
-    monkeypatch.setattr(anndata_files, "WALK", walk)
-    with pytest.raises(InputError, match=message):
-        read_sources(tmp_path / "all.h5ad", on_disk=on_disk)
-
-
-def test_the_walk_through_a_file_reads_every_attribute(tmp_path, frames):
-    h5py = pytest.importorskip("h5py")
-    write_h5ad(tmp_path / "all.h5ad", frames["one"])
-    with h5py.File(tmp_path / "all.h5ad") as file:
-        nodes = [file]
-        file.visititems(lambda _, node: nodes.append(node))
-        expected = sum(len(node.attrs) for node in nodes)
-    counting = "import h5py; get, n = h5py.AttributeManager.__getitem__, []\n"
-    counting += (
-        "h5py.AttributeManager.__getitem__ = lambda self, key: n.append(key) or get(self, key)\n"
-    )
-    code = counting + anndata_files.WALK + "print(len(n))"
-    found = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "all.h5ad"], capture_output=True, text=True
-    )
-    assert found.stdout == f"{expected}\n" and expected > 5
 
 
 def test_an_h5ad_file_split_by_a_column(tmp_path, frames):
@@ -390,21 +340,6 @@ MISTAKES = {
     "rubbish": ("a.csv", bytes(range(1, 256)) * 9, "a.csv is not a table of text in UTF-8"),
     "a null byte": ("a.tsv", "g\ta\tb\nG1\t12\0003\t4\nG2\t5\t6\n", "a.tsv holds a null byte"),
     "a null byte in the header": ("a.tsv", "g\ta\0\tb\nG1\t12\t4\n", "a.tsv holds a null byte"),
-    "a stray quotation mark": (
-        "a.tsv",
-        'g\ta\tb\n"G1\t1\t4\nG2"\t5\t6\n',
-        "check its quotation marks",
-    ),
-    "no header, whole numbers": (
-        "a.csv",
-        "f,3,1\ng,4,5\n",
-        "first row of a.csv holds whole numbers such as 3",
-    ),
-    "whole numbers for row names": (
-        "a.csv",
-        "a,b\n7,2\n3,4\n",
-        "first column of a.csv holds whole numbers such as 7",
-    ),
     "a comment": (
         "a.tsv",
         "# by me\ng\tx\nf\t1\n",
@@ -442,37 +377,41 @@ MISTAKES = {
         "a.tsv.gz is not a table of text in UTF-8",
     ),
     "rubbish as mtx": ("a.mtx", "rubbish", "a.mtx does not begin with %%MatrixMarket matrix"),
-    "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "a.mtx promises 2 entries and has 1; check"),
+    "half an mtx": (
+        "a.mtx",
+        f"{MTX}3 3 2\n1 1 1\n",
+        "a.mtx promises a 3 x 3 matrix with 2 entries and has 1",
+    ),
     "an mtx cut off in a number": (
         "a.mtx",
         f"{MTX}3 4 2\n1 1 1.5\n2 2 2.5E",
-        "has entries that are not 3 numbers",
+        "a.mtx is not a complete Matrix Market file (could not convert",
     ),
     "an mtx cut off in a line": (
         "a.mtx",
         f"{MTX}3 4 2\n1 1 1.5\n2 2",
-        "has entries that are not 3 numbers",
+        "a.mtx is not a complete Matrix Market file (Line 4: Invalid",
     ),
     "an mtx without a size": ("a.mtx", f"{MTX}3 4\n1 1 1.5\n", "has no line with its size"),
     "an mtx with a place outside": (
         "a.mtx",
         f"{MTX}3 4 1\n1 5 1.5\n",
-        "at row 1, column 5, but its size is 3 x 4",
+        "(Line 3: Column index out of bounds)",
     ),
     "an mtx with a place before": (
         "a.mtx",
         f"{MTX}3 4 1\n0 1 1.5\n",
-        "an entry at row 0, column 1, but",
+        "(Line 3: Row index out of bounds)",
     ),
     "an empty array": (
         "a.mtx",
         "%%MatrixMarket matrix array real general\n0 4\n",
-        "source 'a' has no features",
+        "a.mtx promises a 0 x 4 matrix with 0 entries and has 0",
     ),
     "a complex mtx": (
         "a.mtx",
         "%%MatrixMarket matrix array complex general\n1 1\n1 1\n",
-        "kind 'complex'; known are",
+        "or is complex; give a matrix of real numbers",
     ),
     "an mtx of a promise": (
         "a.mtx",
@@ -485,7 +424,7 @@ MISTAKES = {
     "an unknown kind": (
         "a.spss",
         b"PK",
-        "a.spss is of an unknown kind; known are .csv, .tsv, .txt, .mtx, .npz",
+        "a.spss has an unknown format; known are .csv, .tsv, .txt, .mtx, .npz",
     ),
     "a spreadsheet": (
         "a.xlsx",
@@ -520,7 +459,7 @@ def test_files_that_are_not_there(tmp_path):
         read_sources([])
     (tmp_path / "a.csv").write_text(",x\nf,1\n")
     with pytest.raises(
-        InputError, match=r"a.csv is given 2 times, perhaps by different paths; a source"
+        InputError, match=r"a.csv is given 2 times, perhaps by different paths; give it once"
     ):
         read_sources([tmp_path / "a.csv", tmp_path / ".." / tmp_path.name / "a.csv"])
     os.mkfifo(tmp_path / "pipe.csv")
@@ -528,27 +467,10 @@ def test_files_that_are_not_there(tmp_path):
         read_sources([tmp_path / "pipe.csv"])
 
 
-def test_whole_numbers_may_be_names(tmp_path):
-    """Entrez ids above counts, samples that are numbered, and cells that are not whole are no lost
-    row or column.
-    """
-    for i, text in enumerate(
-        ("GeneID,a,b\n7157,1,2\n672,3,4\n", ",1,2\nf,5,7\n", "x,y\n7,2.5\n3,4\n")
-    ):
-        path = tmp_path / f"{i}.csv"
-        path.write_text(text)
-        read_sources(path)
-
-
-def test_a_last_number_without_a_line_end_is_exact(tmp_path):
-    (tmp_path / "a.csv").write_text(",s0,s1\nG0,1,210.21693209242676")
-    assert read_sources(tmp_path / "a.csv")[0].matrices[0][0, 1] == 210.21693209242676
-
-
-def test_names_that_a_spreadsheet_made_dates_of_are_reported(tmp_path, caplog):
-    (tmp_path / "a.csv").write_text(",s0\n1-Mar,1\nSEP-02,4\nTP53,2\nMARCH1,3\n")
+def test_numbers_for_sample_names_are_reported(tmp_path, caplog):
+    (tmp_path / "a.csv").write_text("f,3,1\ng,4,5\n")
     read_sources(tmp_path / "a.csv")
-    assert "2 names in" in caplog.text and "look like dates, for example '1-Mar'" in caplog.text
+    assert "a.csv have numbers for names, such as 3; is its header missing?" in caplog.text
 
 
 def test_endings_in_capitals(tmp_path):
@@ -567,7 +489,7 @@ def test_a_sparse_file_with_an_index_outside_is_refused(tmp_path, index, kind):
     arrays[name].flat[0] = index
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(
-        InputError, match=r"a.npz is (a damaged sparse matrix|not a file of scipy.sparse.save_npz)"
+        InputError, match=r"a.npz is (a damaged sparse matrix|not an .npz file of numbers)"
     ):
         read_sources(tmp_path / "a.npz")
 
@@ -611,7 +533,7 @@ def test_a_sparse_file_with_pointers_that_fall_is_refused(tmp_path, pointers):
         arrays = dict(file)
     np.savez(tmp_path / "a.npz", **{**arrays, "indptr": np.array(pointers, dtype=np.int32)})
     with pytest.raises(
-        InputError, match=r"a.npz is (a damaged sparse matrix|not a file of scipy.sparse.save_npz)"
+        InputError, match=r"a.npz is (a damaged sparse matrix|not an .npz file of numbers)"
     ):
         read_sources(tmp_path / "a.npz")
 
@@ -643,7 +565,7 @@ def test_parts_of_a_sparse_file_of_the_wrong_kind(tmp_path, rng):
     with np.load(tmp_path / "a.npz") as file:
         parts = dict(file)
     for wrong, message in (
-        ({"format": np.array(3.0)}, "a.npz is not a file of scipy.sparse.save_npz"),
+        ({"format": np.array(3.0)}, "a.npz is not an .npz file of numbers"),
         ({"data": parts["data"].astype("U5")}, "source 'a' holds text"),
     ):
         np.savez(tmp_path / "a.npz", **{**parts, **wrong})
@@ -677,7 +599,7 @@ def test_npz_files_that_cannot_be_used(tmp_path):
     ):
         read_sources(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", X=np.eye(2), features=np.array(["f", None], dtype=object))
-    with pytest.raises(InputError, match=r"b.npz is not an .npz file of numbers and text only"):
+    with pytest.raises(InputError, match=r"b.npz is not an .npz file of numbers and text"):
         read_sources(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=np.ones((2, 3)), features=["f", "g", "h"])
     with pytest.raises(
@@ -741,8 +663,7 @@ def test_files_with_and_without_names(tmp_path, frames):
 def test_a_wrong_number_of_names(tmp_path, frames):
     frames["one"].to_csv(tmp_path / "one.csv")
     with pytest.raises(
-        InputError,
-        match=r"the number of names is 2 but that of sources is 1 \(one\); give one each",
+        InputError, match=r"the sources are one, but the number of names is 2; give one name"
     ):
         read_sources([tmp_path / "one.csv"], names=["a", "b"])
 
@@ -791,7 +712,7 @@ def test_labels_that_do_not_match(labelled, caplog):
     for text, sentence in {
         "sample,class\nz1,x\nz2,y\n": r"none of the 2 samples in .* is in the data: it has .* 'z1', they have 'a0'",
         "sample,class,source\na0,x,three\n": r"labels.csv names the source 'three'; the sources are one, two",
-        "sample,class\na0,x\na1\n": r"has lines of 1 and 2 fields; it must have the columns sample, class .* by commas",
+        "sample,class\na0,x\na1\n": r"has lines of 1 and 2 fields; it must have the columns sample, class and, optionally, source, separated by commas",
         "sample,class\n": r"labels.csv has no line with a sample",
     }.items():
         with pytest.raises(InputError, match=sentence):

@@ -6,11 +6,12 @@ from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse
+from oracle import negative_log_joint
 
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.inference import cavi, registry
-from bjmd.model import Priors, negative_log_joint
+from bjmd.model import Priors
 
 KINDS = {
     "MAP, Laplace prior": ("map-bjmd", {}),
@@ -34,9 +35,7 @@ LIKE = (
     "far",
 )
 MOST_SWEEPS = {1: 0.1, 2: 0.15, 6: 0.3, 12: 0.3, 25: 0.13, 150: 0.02}
-"""max_sweeps -> how often: momentum begins in sweep 5 or 10, and what is learned in sweep 8; long
-fits are rare.
-"""
+"""max_sweeps -> how often: momentum begins in sweep 5 or 10, learning in sweep 8."""
 ROUNDING = 1e-8
 """By how much an objective may rise, relative to its size and that of its terms."""
 
@@ -51,8 +50,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def fit(self, **options):
-        # the last touches of the closed form take up to a hundred rounds, more than all sweeps; a
-        # tenth has them all
+        # the last rounds of the closed form can take longer than all sweeps; a tenth has them all
         rounds = cavi.SETTLING_ROUNDS if self.seed % 10 == 0 else 5
         with patch.object(cavi, "SETTLING_ROUNDS", rounds):
             return registry.fit(
@@ -117,9 +115,8 @@ def awkward_sources(rng, may_be_sparse):
         )
     share = rng.choice([0.0, 0.0, 0.1, 0.4])
     holes = [rng.random(x.shape) < share for x in matrices]
-    for (
-        where
-    ) in holes:  # of every sample something is known, and of every feature in the first source
+    # something is known of every sample, and in the first source of every feature
+    for where in holes:
         where[rng.integers(n_features), :] = False
         where[:, rng.integers(where.shape[1])] &= where is not holes[0]
     for where in holes:
@@ -175,11 +172,12 @@ def _monotone(result):
     rise = np.diff(result.trace, prepend=result.trace[0])
     size = ROUNDING * np.maximum(1.0, np.abs(result.trace).max())
     if (rise > size).any() and (result.converged or "rose" not in result.reason):
-        yield f"the objective rose by {rise.max():.3g} of {np.abs(result.trace).max():.3g} without a word"
+        most = np.abs(result.trace).max()
+        yield f"the objective rose by {rise.max():.3g} of {most:.3g} without a word"
 
 
 def _honest(one, result, number):
-    """A fit that has not converged says why; one that has would not have done so a sweep earlier."""
+    """A fit that did not converge says why; one that did would not have done so a sweep earlier."""
     n_sweeps = len(result.trace)
     most = one.options["max_sweeps"]
     if not result.converged and n_sweeps < most and "rose" not in result.reason:
@@ -217,7 +215,7 @@ def _same(one, result, number):
             if name in one.options
         }
         objective = negative_log_joint(
-            one.sources,
+            one.sources.matrices,
             result.components,
             result.memberships,
             np.square(result.noise),

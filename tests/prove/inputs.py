@@ -1,9 +1,8 @@
-"""Damaged and odd inputs for every reader, the options, the configs and the stored results: a
-result or one sentence.
+"""Damaged and odd inputs for readers, options, configs and stored fits: a result or one sentence.
 
 A seed of every kind is made once.  A case changes it a little: in its bytes, or, which goes deeper,
-in its structure (cells of a table, arrays of an archive, keys of a config) with values that have
-made trouble before.
+in its structure (cells of a table, arrays of an archive, keys of a config) with values that are
+likely to make trouble.
 """
 
 import contextlib
@@ -17,16 +16,18 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import anndata
 import numpy as np
 import scipy.io
 import scipy.sparse
 import yaml
 
 from bjmd import cli
+from bjmd.analysis.summary import summarise
+from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.files import label_files, outputs, readers
-from bjmd.files.tables import Settings
+from bjmd.files import outputs, readers, text_files
 from bjmd.inference import registry
 from bjmd.results import storage
 from bjmd_paper.plan import Plan, validate
@@ -34,84 +35,19 @@ from bjmd_paper.plan import Plan, validate
 ROOT = Path(__file__).parents[2]
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where files cost least."""
-if yaml.__with_libyaml__:  # the same meaning, ten times as quick
-    yaml.SafeLoader = yaml.CSafeLoader
-    yaml.compose = functools.partial(yaml.compose, Loader=yaml.CSafeLoader)
+# fmt: off
 NASTY = (
-    "",
-    " ",
-    "NA",
-    "nan",
-    "-inf",
-    "1e999",
-    "1e-999",
-    "-0",
-    "0x10",
-    "1_000",
-    "1,5",
-    "1.5.2",
-    "٣",
-    "\0",
-    "12\x003",
-    '"',
-    "'",
-    "=cmd()",
-    "\x1b[31m",
-    "a\tb",
-    "a\nb",
-    "#",
-    "../../x",
-    "9" * 400,
-    "é",
-    "\ufeff",
-    "\u202e",
-    "{}",
-    "[",
-    "%",
-    "-1",
-    "99999999999",
-    "1e12",
-    "4294967296",
-    "-9223372036854775809",
-    "true",
-    "null",
-    "1e-5",
-    ".nan",
+    "", " ", "NA", "nan", "-inf", "1e999", "1e-999", "-0", "0x10", "1_000", "1,5", "1.5.2", "٣",
+    "\0", "12\x003", '"', "'", "=cmd()", "\x1b[31m", "a\tb", "a\nb", "#", "../../x", "9" * 400,
+    "é", "\ufeff", "\u202e", "{}", "[", "%", "-1", "99999999999", "1e12", "4294967296",
+    "-9223372036854775809", "true", "null", "1e-5", ".nan",
 )
 VALUES = (
-    0,
-    1,
-    -1,
-    2**31,
-    2**63,
-    2**70,
-    -5,
-    0.0,
-    -0.0,
-    1e300,
-    -1e300,
-    1e-300,
-    1e22,
-    0.5,
-    float("nan"),
-    float("inf"),
-    True,
-    None,
-    "",
-    "x",
-    "learned",
-    "auto",
-    "1e-5",
-    [],
-    [1],
-    [1.0, "x"],
-    [[1]],
-    {},
-    {"a": 1},
-    "\n",
-    "{}",
-    10**9,
+    0, 1, -1, 2**31, 2**63, 2**70, -5, 0.0, -0.0, 1e300, -1e300, 1e-300, 1e22, 0.5, float("nan"),
+    float("inf"), True, None, "", "x", "learned", "auto", "1e-5", [], [1], [1.0, "x"], [[1]], {},
+    {"a": 1}, "\n", "{}", 10**9,
 )
+# fmt: on
 KINDS = {
     "text tables": 30,
     "zipped text tables": 4,
@@ -127,81 +63,62 @@ KINDS = {
     "configs": 4,
 }
 """Kind -> how many of a hundred cases."""
+EXTREME = [np.nan, np.inf, 1e308, -1e308, 5e-324]
+STORED = ("fit.npz", "names.json", "settings.json", "check.tsv")
 
 
 @functools.cache
 def seeds():
-    """A good input of every kind, as bytes by name of file."""
+    """A good input of every kind: pairs of the name of a file and its bytes."""
     rng = np.random.default_rng(0)
-    sources = Sources(
-        [rng.standard_normal((5, 4)), rng.poisson(1.0, (5, 3)).astype(float)], names=["one", "two"]
-    )
-    found = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        rows = [
-            ["", *(f"s{j}" for j in range(4))],
-            *([f"g{i}", *map(str, sources.matrices[0][i])] for i in range(5)),
-        ]
+    dense = rng.standard_normal((5, 4))
+    counts = rng.poisson(1.0, (5, 3)).astype(float)
+    sources = Sources([dense, counts], names=["one", "two"])
+    sparse = scipy.sparse.coo_array(counts)
+    symmetric = scipy.sparse.coo_array(counts[:3] + counts[:3].T)
+    rows = [["", *(f"s{j}" for j in range(4))]]
+    rows += [[f"g{i}", *map(str, dense[i])] for i in range(5)]
+    names = {"features": np.array([f"g{i}" for i in range(5)])}
+    names["samples"] = np.array([f"s{j}" for j in range(4)])
+    options = {"max_sweeps": 5, "noise": "feature", "offsets": True}
+    fits = [registry.fit("cavi-bjmd", sources, 2, seed, **options) for seed in (0, 1)]
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         for file, separator in {"a.tsv": "\t", "a.csv": ",", "a.txt": "\t"}.items():
-            (folder / file).write_text("\n".join(separator.join(row) for row in rows) + "\n")
-        found["text tables"] = [
-            (file, (folder / file).read_bytes()) for file in ("a.tsv", "a.csv", "a.txt")
-        ]
-        found["zipped text tables"] = [
-            (f"{file}.gz", gzip.compress(data)) for file, data in found["text tables"]
-        ]
-        found["Matrix Market"] = []
-        sparse = scipy.sparse.coo_array(sources.matrices[1])
-        symmetric = sparse.toarray()[:3] + sparse.toarray()[:3].T
-        for file, matrix, options in (
-            ("real", sparse, {}),
-            ("array", sparse.toarray(), {}),
-            ("whole", sparse.astype(int), {"field": "integer"}),
-            ("pattern", sparse, {"field": "pattern"}),
-            ("symmetric", scipy.sparse.coo_array(symmetric), {"symmetry": "symmetric"}),
-        ):
-            scipy.io.mmwrite(folder / file, matrix, **options)
-            found["Matrix Market"].append((f"{file}.mtx", (folder / f"{file}.mtx").read_bytes()))
-        names = {
-            "features": np.array([f"g{i}" for i in range(5)]),
-            "samples": np.array([f"s{j}" for j in range(4)]),
+            table = "\n".join(separator.join(row) for row in rows) + "\n"
+            Path(file).write_text(table)
+            Path(f"{file}.gz").write_bytes(gzip.compress(table.encode()))
+        scipy.io.mmwrite("real.mtx", sparse)
+        scipy.io.mmwrite("array.mtx", counts)
+        scipy.io.mmwrite("whole.mtx", sparse.astype(int), field="integer")
+        scipy.io.mmwrite("pattern.mtx", sparse, field="pattern")
+        scipy.io.mmwrite("symmetric.mtx", symmetric, symmetry="symmetric")
+        np.savez("b.npz", matrix=dense, **names)
+        scipy.sparse.save_npz("c.npz", sparse.tocsr())
+        scipy.sparse.save_npz("d.npz", sparse.tocsc())
+        storage.save_sources("e.npz", sources)
+        storage.save_sources("f.npz", Sources([dense, scipy.sparse.csc_array(counts)]))
+        obs = {"batch": ["x", "x", "y"]}
+        anndata.AnnData(np.arange(12.0).reshape(3, 4), obs=obs).write_h5ad("a.h5ad")
+        Path("l.tsv").write_text("sample\tclass\ns0\tx\ns1\ty\n")
+        Path("l.csv").write_text("s0,x,one\ns1,y,one\n")
+        outputs.write(
+            Path("fit"), sources, summarise(sources, fits), settings=Settings(), figures=False
+        )
+        files = {
+            "text tables": ("a.tsv", "a.csv", "a.txt"),
+            "zipped text tables": ("a.tsv.gz", "a.csv.gz", "a.txt.gz"),
+            "Matrix Market": ("real.mtx", "array.mtx", "whole.mtx", "pattern.mtx", "symmetric.mtx"),
+            ".npz of arrays": ("b.npz",),
+            ".npz of SciPy": ("c.npz", "d.npz"),
+            ".npz of bjmd": ("e.npz", "f.npz"),
+            "AnnData": ("a.h5ad",),
+            "label files": ("l.tsv", "l.csv"),
+            "stored fits": tuple(f"fit/{file}" for file in STORED),
         }
-        np.savez(folder / "b.npz", matrix=sources.matrices[0], **names)
-        scipy.sparse.save_npz(folder / "c.npz", sparse.tocsr())
-        scipy.sparse.save_npz(folder / "d.npz", sparse.tocsc())
-        storage.save_sources(folder / "e.npz", sources)
-        mixed = Sources([sources.matrices[0], scipy.sparse.csc_array(sources.matrices[1])])
-        storage.save_sources(folder / "f.npz", mixed)
-        for kind, files in {
-            ".npz of arrays": "b",
-            ".npz of SciPy": "cd",
-            ".npz of bjmd": "ef",
-        }.items():
-            found[kind] = [(f"{file}.npz", (folder / f"{file}.npz").read_bytes()) for file in files]
-        found["AnnData"] = _anndata(folder)
-        found["label files"] = [
-            ("l.tsv", b"sample\tclass\ns0\tx\ns1\ty\n"),
-            ("l.csv", b"s0,x,one\ns1,y,one\n"),
-        ]
-        results = [
-            registry.fit("cavi-bjmd", sources, 2, seed, max_sweeps=5, noise="feature", offsets=True)
-            for seed in (0, 1)
-        ]
-        outputs.write(folder / "fit", sources, results, settings=Settings(), figures=False)
-        keep = ("fit.npz", "names.json", "settings.json", "check.tsv")
-        found["stored fits"] = [(file, (folder / "fit" / file).read_bytes()) for file in keep]
-    return found
-
-
-def _anndata(folder):
-    try:
-        import anndata
-    except ImportError:
-        return []
-    obs = {"batch": ["x", "x", "y"]}
-    anndata.AnnData(np.arange(12.0).reshape(3, 4), obs=obs).write_h5ad(folder / "a.h5ad")
-    return [("a.h5ad", (folder / "a.h5ad").read_bytes())]
+        return {
+            kind: [(Path(path).name, Path(path).read_bytes()) for path in paths]
+            for kind, paths in files.items()
+        }
 
 
 def check(number):
@@ -222,12 +139,12 @@ def _received(kind, folder, rng):
             yield from _command(folder, rng)
         elif kind == "stored fits":
             yield from _stored(folder, rng)
-        elif seeds()[kind]:
+        else:
             name, content = _chosen(seeds()[kind], rng)
             path = folder / name
             path.write_bytes(changed(name, content, rng))
             if kind == "label files":
-                label_files.read(path, ["one"], [["s0", "s1", "s2"]])
+                text_files.read_labels(path, ["one"], [["s0", "s1", "s2"]])
             else:
                 sources, _ = readers.read_sources(path, samples_in_rows=bool(rng.random() < 0.2))
                 for x in sources.matrices:
@@ -261,48 +178,43 @@ def changed(name, content, rng):
 
 
 def _bytes(content, rng):
-    data = bytearray(content)
+    """A cut, a flipped bit, bytes that are inserted, taken away, or repeated."""
     what = rng.integers(5)
-    at = int(rng.integers(len(data) + 1))
+    at = int(rng.integers(len(content) + 1))
+    before = content[:at]
+    after = content[at:]
     if what == 0:
-        return bytes(data[:at])
-    if what == 1 and data:
-        data[at % len(data)] ^= 1 << int(rng.integers(8))
-    elif what == 2:
-        data[at:at] = rng.bytes(int(rng.integers(1, 9)))
-    elif what == 3:
-        del data[at : at + int(rng.integers(1, 40))]
-    else:
-        other = int(rng.integers(len(data) + 1))
-        data[at:at] = data[other : other + int(rng.integers(1, 60))]
-    return bytes(data)
+        return before
+    if what == 1 and content:
+        at %= len(content)
+        flipped = content[at] ^ 1 << int(rng.integers(8))
+        return content[:at] + bytes([flipped]) + content[at + 1 :]
+    if what == 2:
+        return before + rng.bytes(int(rng.integers(1, 9))) + after
+    if what == 3:
+        return before + after[int(rng.integers(1, 40)) :]
+    other = int(rng.integers(len(content) + 1))
+    return before + content[other : other + int(rng.integers(1, 60))] + after
 
 
 def _cells(name, content, rng):
     """A change of a table of text."""
     separator = "," if name.endswith(".csv") else " " if name.endswith(".mtx") else "\t"
-    rows = [
-        line.split(separator) for line in content.decode("utf-8", "surrogateescape").split("\n")
-    ]
+    text = content.decode("utf-8", "surrogateescape")
+    rows = [line.split(separator) for line in text.split("\n")]
     i = int(rng.integers(len(rows)))
     j = int(rng.integers(len(rows[i]) or 1))
     what = rng.integers(8)
     nasty = _chosen(NASTY, rng)
-    if what == 0 and rows[i]:
-        rows[i][j] = nasty
-    elif what == 1:
-        rows[i].insert(j, nasty)
-    elif what == 2:
-        del rows[i][j : j + 1]
+    if what in (0, 1, 2):  # replace, insert, or delete a cell
+        rows[i][j : j + (what != 1)] = [nasty] if what < 2 else []
     elif what == 3:
         rows.insert(i, list(rows[int(rng.integers(len(rows)))]))
     elif what == 4:
         del rows[i]
-    elif what == 5:
-        rows = [row[:j] + row[j + 1 :] for row in rows]
-    elif what == 6:
+    elif what in (5, 6):  # delete or replace a column
         for row in rows:
-            row[j : j + 1] = [nasty]
+            row[j : j + 1] = [nasty] if what == 6 else []
     else:
         separator = _chosen([",", ";", "\t", " ", "|"], rng)
     end = _chosen(["\n", "\n", "\n", "\r\n", "\r"], rng)
@@ -310,14 +222,11 @@ def _cells(name, content, rng):
 
 
 def _archive(content, rng):
-    """A change of one array of an archive, or of its metadata; an archive too damaged for that as
-    it is.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-    except Exception:  # too damaged to look into
-        return content
+    """A change of one array of an archive, or of its metadata."""
+    members = {}
+    # it may be too damaged to look into
+    with contextlib.suppress(Exception), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
     if not members:
         return content
     name = _chosen(sorted(members), rng)
@@ -342,33 +251,26 @@ def _archive(content, rng):
 
 
 def _array(array, rng):
-    array = np.array(array)
     what = rng.integers(9)
-    if what == 0 and array.size:
-        value = _chosen([-5, 10**6, 7, 0, -1, 2**31 - 1], rng)
-        with contextlib.suppress(OverflowError, ValueError):
+    with contextlib.suppress(OverflowError, ValueError, TypeError, IndexError):
+        if what in (0, 6):
+            values = [-5, 10**6, 7, 0, -1, 2**31 - 1] if what == 0 else EXTREME
+            value = _chosen(values, rng)
+            array = np.array(array)
             array.flat[int(rng.integers(array.size))] = value
-    elif what == 1:
-        with contextlib.suppress(ValueError, TypeError):
-            array = array.astype(
-                _chosen([np.int8, np.float32, np.complex128, bool, "U5", "S3", np.uint64], rng)
-            )
-    elif what == 2:
-        array = array.ravel()
-    elif what == 3:
-        array = array[..., None]
-    elif what == 4 and array.ndim:
-        array = array[: int(rng.integers(len(array) + 1))]
-    elif what == 5:
-        array = np.array(_chosen([3, np.nan, "x"], rng))
-    elif what == 6 and array.dtype.kind == "f" and array.size:
-        array.flat[int(rng.integers(array.size))] = _chosen(
-            [np.nan, np.inf, 1e308, -1e308, 5e-324], rng
-        )
-    elif what == 7:
-        array = np.array([None, "x"], dtype=object)
-    elif array.ndim:
-        array = np.concatenate([array, array])
+        elif what == 1:
+            kinds = [np.int8, np.float32, np.complex128, bool, "U5", "S3", np.uint64]
+            array = array.astype(_chosen(kinds, rng))
+        elif what in (2, 3):
+            array = array.ravel() if what == 2 else array[..., None]
+        elif what == 4:
+            array = array[: int(rng.integers(len(array) + 1))]
+        elif what == 5:
+            array = np.array(_chosen([3, np.nan, "x"], rng))
+        elif what == 7:
+            array = np.array([None, "x"], dtype=object)
+        else:
+            array = np.concatenate([array, array])
     return array
 
 
@@ -442,9 +344,7 @@ def _config(folder, rng):
 
 
 def _stored(folder, rng):
-    """`bjmd show` and `bjmd transform` of a damaged fit; what cannot be computed leaves nothing
-    behind.
-    """
+    """`bjmd show` and `bjmd transform` of a damaged fit; a failure leaves no file behind."""
     (folder / "fit").mkdir()
     for name, content in seeds()["stored fits"]:
         (folder / "fit" / name).write_bytes(content)
@@ -454,11 +354,9 @@ def _stored(folder, rng):
     new.write_bytes(seeds()["text tables"][0][1])
     (folder / "out").mkdir()
     target = folder / "out/memberships.tsv"
-    command = (
-        ["show", folder / "fit"]
-        if rng.random() < 0.5
-        else ["transform", folder / "fit", new, "-o", target]
-    )
+    command = ["show", folder / "fit"]
+    if rng.random() >= 0.5:
+        command = ["transform", folder / "fit", new, "-o", target]
     code, said = _run(command)
     yield from _ended(command, code, said)
     left = [path.name for path in (folder / "out").iterdir()]
@@ -469,25 +367,11 @@ def _stored(folder, rng):
 def _command(folder, rng):
     """Command lines of odd words; none may write where it fails."""
     (folder / "a.tsv").write_bytes(seeds()["text tables"][0][1])
-    words = [
-        "fit",
-        folder / "a.tsv",
-        "-k",
-        "2",
-        "-o",
-        folder / "out",
-        "--restarts",
-        "1",
-        "--option",
-        "max_sweeps=2",
-    ]
-    words += ["--no-figures"]
+    words = ["fit", folder / "a.tsv", "-k", "2", "-o", folder / "out", "--restarts", "1"]
+    words += ["--option", "max_sweeps=2", "--no-figures"]
+    odd = [*NASTY, "[" * 5000, "alpha0=[1", "tol=1e400", "--force", "--noise", "--join", "-k"]
     for _ in range(rng.integers(1, 3)):
-        nasty = _chosen(
-            [*NASTY, "[" * 5000, "alpha0=[1", "tol=1e400", "--force", "--noise", "--join", "-k"],
-            rng,
-        )
-        words[int(rng.integers(1, len(words)))] = nasty
+        words[int(rng.integers(1, len(words)))] = _chosen(odd, rng)
     words = [str(word) for word in words]
     if "\0" in "".join(words):  # no shell can pass it
         return

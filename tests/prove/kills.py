@@ -1,5 +1,4 @@
-"""Runs that are killed at any moment: nothing half-written is taken for whole, and the same command
-goes on.
+"""Runs that are killed at any moment: no half-written file counts, and the same command goes on.
 
 The kills of a workflow follow one another in one folder until it has had its share; then it runs to
 its end, and its fits must have the bits of a run that was left alone.
@@ -34,20 +33,11 @@ TARGET = "results/scores/small-4.0.csv"
 
 
 def of_a_fit(number, folder, draw):
-    """`bjmd fit --force` over an earlier fit, killed: what is there is the one or the other, and
-    complete.
-    """
+    """`bjmd fit --force` over an earlier fit, killed: one of the two is there, and complete."""
     wrong = []
     out = folder / "out"
-    fit = [
-        sys.executable,
-        "-m",
-        "bjmd.cli",
-        "fit",
-        *sorted((ROOT / "config/example").glob("lab-*.tsv")),
-        "-k",
-        "3",
-    ]
+    tables = sorted((ROOT / "config/example").glob("lab-*.tsv"))
+    fit = [sys.executable, "-m", "bjmd.cli", "fit", *tables, "-k", "3"]
     fit += ["-o", out, "--force", "--restarts", "2", "--jobs", "1", "--seed"]
     started = time.monotonic()
     _finish([*fit, "0"], folder)
@@ -67,7 +57,7 @@ def of_a_fit(number, folder, draw):
 
 
 def of_a_workflow(number, folder, draw, slurm=False):
-    """Snakemake killed, interrupted, or left by its terminal, over and over; then run to its end."""
+    """Snakemake killed, interrupted or hung up, again and again; then run to its end."""
     config = yaml.safe_load((ROOT / ".test/config/config.yaml").read_text())
     config["fits"] = {name: config["fits"][name] for name in ("map-bjmd", "map-catbjmd")}
     config["fits"]["cavi-bjmd"] = {"method": "cavi-bjmd", "label": "VI-BJMD"}
@@ -99,17 +89,17 @@ def of_a_workflow(number, folder, draw, slurm=False):
         _finish(command, troubled)
     except RuntimeError as problem:
         return [*wrong, f"the same command did not go on: {problem}"]
-    same = {path.relative_to(alone) for path in alone.glob("results/fits/**/*.npz")}
-    if not same or same != {
-        path.relative_to(troubled) for path in troubled.glob("results/fits/**/*.npz")
-    }:
-        wrong.append("other files than in a run left alone")
-    for path in same:
-        for a, b in zip(
-            *(storage.load_decompositions(place / path) for place in (alone, troubled)), strict=True
-        ):
+    files, expected = (
+        {path.relative_to(place) for path in place.glob("results/fits/**/*.npz")}
+        for place in (troubled, alone)
+    )
+    if not files or files != expected:
+        return [*wrong, "other files than in a run left alone"]
+    for path in files:
+        fits = [storage.load_decompositions(place / path) for place in (alone, troubled)]
+        for a, b in zip(*fits, strict=True):
             if not all(
-                map(np.array_equal, [a.components, *a.memberships], [b.components, *b.memberships])
+                map(np.array_equal, (a.components, *a.memberships), (b.components, *b.memberships))
             ):
                 wrong.append(f"{path} has other bits than in a run left alone")
     return wrong

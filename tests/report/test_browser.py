@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bjmd.analysis.summary import summarise
 from bjmd.data.sources import Sources
 from bjmd.files import outputs
 from bjmd.inference import restarts
-from bjmd.report import interactive, pages
+from bjmd.report import interactive, pages, tables
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -26,7 +27,8 @@ WIDTHS = (1200, 400)
 HOSTILE = "</script><img src=x onerror=\"document.title='run'\">"
 LOOK = """<!DOCTYPE html><title>look</title><body><script>
 const widths = WIDTHS, found = {};
-const called = e => `${e.tagName} ${e.alt || e.getAttribute("aria-label") || e.textContent}`.trim().slice(0, 60);
+const called = e =>
+  `${e.tagName} ${e.alt || e.getAttribute("aria-label") || e.textContent}`.trim().slice(0, 60);
 async function look(width) {
   const frame = document.createElement("iframe");
   frame.style = `width: ${width}px; height: 900px; border: 0`;
@@ -34,14 +36,17 @@ async function look(width) {
   const loaded = new Promise(done => frame.onload = done);
   document.body.append(frame);
   await loaded;
-  const page = frame.contentDocument, elements = [...page.body.querySelectorAll("*")], images = [...page.images];
+  const page = frame.contentDocument, images = [...page.images];
+  const elements = [...page.body.querySelectorAll("*")];
   await new Promise(done => setTimeout(done, 500));
   const cut = elements.filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1
     && getComputedStyle(e).overflowX !== "visible");
-  const outside = elements.filter(e => e.getBoundingClientRect().right > page.documentElement.clientWidth + 1);
+  const width_of_page = page.documentElement.clientWidth;
+  const outside = elements.filter(e => e.getBoundingClientRect().right > width_of_page + 1);
   found[width] = {
-    images: images.length, broken: images.filter(i => !i.naturalWidth).map(called), cut: cut.map(called),
-    outside: outside.map(called), charts: page.querySelectorAll(".chart.drawn svg").length,
+    images: images.length, broken: images.filter(i => !i.naturalWidth).map(called),
+    cut: cut.map(called), outside: outside.map(called),
+    charts: page.querySelectorAll(".chart > div > *").length,
     sideways: page.documentElement.scrollWidth - page.documentElement.clientWidth,
   };
 }
@@ -79,14 +84,16 @@ def browse(page, *flags):
 
 
 def answer(page, script, folder, *flags):
-    """What a script that runs in a page when all is drawn returns; nothing may go to the console."""
+    """What a script returns that runs when a page is drawn; nothing may go to the console."""
     probe = (
-        "setTimeout(() => { const found = document.createElement('pre'); found.id = 'found';"
-        f"found.textContent = JSON.stringify((() => {{ {script} }})()); document.body.append(found); }}, 200);"
+        "setTimeout(async () => { const found = document.createElement('pre'); found.id = 'found';"
+        f"found.textContent = JSON.stringify(await (async () => {{ {script} }})());"
+        "document.body.append(found); }, 1000);"
     )
     file = folder / "page.html"
-    file.write_text(page.replace("</body>", f"<script>{probe}</script></body>"), encoding="utf-8")
-    found, console = browse(file, "--window-size=1200,900", "--virtual-time-budget=2000", *flags)
+    body, _, end = page.rpartition("</body>")
+    file.write_text(f"{body}<script>{probe}</script></body>{end}", encoding="utf-8")
+    found, console = browse(file, "--window-size=1200,900", "--virtual-time-budget=5000", *flags)
     assert console == []
     return found
 
@@ -112,24 +119,21 @@ def folder(tmp_path_factory):
     )
     results = restarts.run("cavi-bjmd", sources, 3, n_restarts=2, tol=1e-4)
     path = tmp_path_factory.mktemp("browser") / "out"
-    outputs.write(path, sources, results)
+    outputs.write(path, sources, summarise(sources, results))
     return path
 
 
 def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
     alarms = sum(finding.alarm for finding in outputs.load(folder).findings)
-    pictures = (folder / "report.html").read_text().count("<img ")
+    pictures = (folder / "report.html").read_text().count("<img alt=")
     assert alarms >= 2 and pictures > alarms + 5
     found, console = look_at(folder)
     assert console == []
     for width in map(str, WIDTHS):
         assert (found[width]["images"], found[width]["broken"]) == (pictures, [])
-        assert found[width]["charts"] >= 1
-        assert (found[width]["cut"], found[width]["outside"], found[width]["sideways"]) == (
-            [],
-            [],
-            0,
-        ), width
+        assert found[width]["charts"] == 2
+        outside = (found[width]["cut"], found[width]["outside"], found[width]["sideways"])
+        assert outside == ([], [], 0), width
 
 
 def test_a_broken_page_is_noticed(tmp_path):
@@ -152,7 +156,8 @@ def test_tables_sort_by_number_or_name_and_filter_and_the_theme_follows_the_swit
         pages.page("title", [pages.table("label", cells)]),
         """
         const rows = () => [...document.querySelectorAll("tbody tr:not([hidden])")];
-        const read = (column) => rows().map((row) => row.cells[column].textContent.replace("\\u00a0", " "));
+        const text = (row, column) => row.cells[column].textContent.replace("\\u00a0", " ");
+        const read = (column) => rows().map((row) => text(row, column));
         const [name, value] = document.querySelectorAll("th button");
         const result = {};
         value.click(); result.up = read(1);
@@ -179,56 +184,37 @@ def test_tables_sort_by_number_or_name_and_filter_and_the_theme_follows_the_swit
     assert found["before"] == "rgb(21, 24, 28)" and found["after"] == "rgb(255, 255, 255)"
 
 
-def test_points_tell_their_name_class_and_values_and_names_are_text(tmp_path):
-    pytest.importorskip("mpld3")
-    data = {
-        "names": [HOSTILE, "two", "three"],
-        "sd": None,
-        "axes": [["C1", [0.7, 0.1, 0.2]], ["C2", [0.2, 0.8, 0.1]], ["C3", [0.1, 0.1, 0.7]]],
-        "groups": [["Class", [HOSTILE, "b"], [0, 1, 1]]],
-        "map": {
-            "x": [0, 1, -1],
-            "y": [1, 0, 0],
-            "corners": [["C1", 0, 1], ["C2", 1, 0], ["C3", -1, 0]],
-        },
-    }
+def test_points_are_placed_found_and_named_as_text(tmp_path):
+    pytest.importorskip("bokeh")
+    columns = {"name": [HOSTILE, "two", "three"], "class": [HOSTILE, "b", "b"]}
+    values = np.array([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]])
+    corners = tables.polygon(3)
+    item = interactive._chart("simplex", columns, [HOSTILE, "b"], values, corners=corners)
     found = answer(
-        pages.page(
-            "title",
-            [pages.chart(data, HOSTILE, HOSTILE)],
-            "",
-            [interactive.d3(), pages.ours("scatter.js")],
-        ),
+        pages.page("title", [pages.chart(item, HOSTILE, HOSTILE)], scripts=interactive.scripts()),
         """
-        const svg = document.querySelector(".chart svg[role=img]");
-        const points = [...svg.querySelectorAll(".points path")];
-        const box = (point) => point.getBoundingClientRect();
-        const middle = (point) => [box(point).x + box(point).width / 2, box(point).y + box(point).height / 2];
-        const hover = ([x, y]) => svg.dispatchEvent(new PointerEvent("pointermove", { clientX: x, clientY: y }));
-        const tip = () => [...document.querySelector(".tip").children].map((part) => part.textContent);
-        const result = { images: document.images.length, legend: document.querySelector(".legend").textContent };
-        hover(middle(points[0])); result.first = tip();
-        hover([1, 1]); result.away = document.querySelector(".tip").style.display;
-        const [across, up] = document.querySelectorAll(".chart select");
-        across.value = "C2"; across.dispatchEvent(new Event("change"));
+        const page = Bokeh.documents[0];
+        const all = (type) => [...page._all_models.values()].filter((model) => model.type === type);
+        const [points] = all("ColumnDataSource").filter((source) => source.data.name);
+        const [across, up] = all("Select");
+        const [search] = all("TextInput");
+        const place = () => [points.data.x, points.data.y].map((values) => [...values]);
+        const result = { images: document.images.length, title: document.title, map: place() };
+        const settled = () => new Promise((done) => setTimeout(done, 300));
+        across.value = "C2";
+        await settled();
         result.up = up.value;
-        const places = points.map(middle);
-        result.order = [0, 1, 2].sort((a, b) => places[a][0] - places[b][0]);
-        const apart = () => Math.abs(middle(points[0])[0] - middle(points[1])[0]);
-        const before = apart();
-        document.querySelector(".chart button[title='Zoom in']").click();
-        result.zoom = apart() / before;
-        const find = document.querySelector(".chart input");
-        find.value = "TWO"; find.dispatchEvent(new Event("input"));
-        result.faint = points.map((point) => point.classList.contains("faint"));
+        result.by_two = place();
+        search.value_input = "TWO";
+        await settled();
+        result.found = points.selected.indices;
+        result.canvases = document.querySelectorAll(".chart > div > *").length;
         return result;
         """,
         tmp_path,
     )
-    assert found["images"] == 0 and found["legend"] == HOSTILE + "b"
-    assert found["first"] == [HOSTILE, f"Class: {HOSTILE}", "C10.7", "C20.2", "C30.1"]
-    assert found["away"] == "none"
-    assert found["up"] == "C1", "one of all components leaves them both"
-    assert found["order"] == [2, 0, 1], "by their values in C2"
-    assert found["zoom"] == pytest.approx(1.5, abs=0.05)
-    assert found["faint"] == [True, False, True]
+    assert found["images"] == 0 and found["title"] == "title" and found["canvases"] == 1
+    np.testing.assert_allclose(found["map"], (values.T @ corners).T, atol=1e-3)
+    assert found["up"] == "C1", "one component in place of all takes another one with it"
+    np.testing.assert_allclose(found["by_two"], values[[1, 0]])
+    assert found["found"] == [1]

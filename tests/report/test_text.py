@@ -34,7 +34,7 @@ def test_components_that_vanished_are_named(learned):
     assert "do not need C2:" in words(sources, with_scales(result, [1.0, 1e-6, 1.0]))
     assert "need C" not in words(sources, with_scales(result, [1.0, 0.9, 1.0]))
     none = words(sources, with_scales(result, [1e-9, 1e-6, 1e-7]))
-    assert "Take care: all components have vanished" in none and "do not need" not in none
+    assert "Warning: all components have vanished" in none and "do not need" not in none
 
 
 def test_vanishing_is_measured_against_the_noise_not_the_unit(learned):

@@ -6,16 +6,20 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from bjmd.files import readers, tables
+from bjmd.data import assembly
+from bjmd.files import readers
 from bjmd.results import storage
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
     own = snakemake.params.own
-    read = readers.read_tables(**own["reading"])
     reading = {name: value for name, value in own["reading"].items() if name != "paths"}
-    sources, settings = tables.prepare(read, **own["preparation"], reading=reading)
+    labels = own["labels"]
+    raw_sources = readers.read_files(own["reading"]["paths"], **reading)
+    if labels is not None:
+        readers.attach_labels(raw_sources, Path(labels), own["preparation"]["names"])
+    sources, settings = assembly.prepare(raw_sources, **own["preparation"], reading=reading)
     storage.save_sources(snakemake.output.data, sources)
     Path(snakemake.output.settings).write_text(json.dumps(asdict(settings)), encoding="utf-8")
 

@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
+from bjmd.analysis.summary import summarise
+from bjmd.data.assembly import Settings
 from bjmd.files import outputs, readers
-from bjmd.files.tables import Settings
 from bjmd.results import storage
 from bjmd_paper.frame import run_script
 
@@ -13,8 +14,9 @@ def main(snakemake):
     sources = storage.load_sources(snakemake.input.data)
     settings = Settings(**json.loads(Path(snakemake.input.settings).read_text(encoding="utf-8")))
     results = [run for path in snakemake.input.fits for run in storage.load_decompositions(path)]
-    tables = readers.read_tables(**snakemake.params.own["reading"])
-    outputs.write(snakemake.output[0], sources, results, settings=settings, tables=tables)
+    raw_sources = readers.read_files(**snakemake.params.own["reading"])
+    summary = summarise(sources, results, metadata=[raw.metadata for raw in raw_sources])
+    outputs.write(snakemake.output[0], sources, summary, settings=settings, raw_sources=raw_sources)
 
 
 run_script(main, snakemake)

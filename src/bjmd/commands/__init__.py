@@ -1,3 +1,1 @@
-"""One file a subcommand of `bjmd`: its docstring, `add_arguments(parser)` and `run(arguments)`;
-cli.py lists them.
-"""
+"""One module per subcommand of `bjmd`: its help, `add_arguments(parser)` and `run(arguments)`."""

@@ -1,6 +1,4 @@
-"""What the subcommands share: options, how sources are read, and talking to the person at the
-terminal.
-"""
+"""What the subcommands share: options, reading sources, and messages in the terminal."""
 
 import argparse
 import json
@@ -10,143 +8,114 @@ import shutil
 import signal
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bjmd.checks import count
-from bjmd.data import preparation
+from bjmd.data import assembly, preparation
 from bjmd.data.alignment import JOINS
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files import readers, tables
+from bjmd.files import readers
 from bjmd.inference import registry
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import threads
 
 log = logging.getLogger(__name__)
-"""The command shows what is logged on stderr, away from what the next program in a pipe reads."""
+"""The command shows its lines on stderr, so that stdout can be piped."""
 
 DIFFERENT_SCALES = 10  # sources whose entries differ by this factor get a hint
-
-HELP: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("help.toml").read_text(encoding="utf-8")
-)
-FORMATS = HELP["formats"]
+OPTIONS = ("noise", "offsets", "priors", "alpha0", "lambda_", "tol")
+"""Options of methods that have an argument of their own."""
+FORMATS = """
+files:
+  .csv .tsv .txt   sample names in the first row, feature names in the first
+                   column; an empty cell or NA is a missing value (also .gz)
+  .mtx             Matrix Market (also .gz), with names from features.tsv and
+                   barcodes.tsv next to matrix.mtx, as in 10x Genomics folders,
+                   or from NAME.rows and NAME.cols next to NAME.mtx
+  .npz             arrays `matrix`, `features` and `samples`; or a file from
+                   scipy.sparse.save_npz, with names as for .mtx; or a file
+                   from bjmd, which may hold several sources
+  .h5ad .h5mu      AnnData (also a .zarr store), or MuData with one source per
+                   modality; these need pip install 'bjmd[anndata]'
+"""
 
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     """The output folder."""
     add = parser.add_argument
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="folder to write the results to",
-    )
+    text = "folder to write the results to"
+    add("-o", "--output", type=Path, required=True, metavar="FOLDER", help=text)
     add("--force", action="store_true", help=f"replace the {what} that is already in FOLDER")
 
 
 def add_sources(
     parser: argparse.ArgumentParser, what: str = "a data source"
 ) -> argparse._ArgumentGroup:
-    """The files and the options for reading; returns the group of the last."""
-    parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help=f"{what} (formats below)"
-    )
-    data = parser.add_argument_group("data")
-    add = data.add_argument
-    add_samples_in_rows(data)
+    """The files and the options for reading them; returns the group of these options."""
+    text = f"{what} (formats below)"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=text)
+    group = parser.add_argument_group("data")
+    add = group.add_argument
+    add_samples_in_rows(group)
     add("--names", metavar="A,B,...", help="names of the sources (default: the names of the files)")
-    which = "all, counting those that a source lacks as missing (outer), or only those that every source has (inner)"
-    add(
-        "--join",
-        choices=JOINS,
-        default=JOINS[0],
-        help=f"features to use: {which}; default: %(default)s",
+    text = (
+        "features to use: all of them, missing in sources that lack them (outer), or only those "
+        "that every source has (inner); default: %(default)s"
     )
-    add(
-        "--split-by",
-        metavar="COLUMN",
-        help="split an .h5ad file into sources by this column of obs",
-    )
-    add(
-        "--on-disk",
-        action="store_true",
-        help="leave the matrices of .h5ad, .h5mu and .zarr on disk (docs/large.md)",
-    )
-    divisor = "its mean or its root mean square (rms)"
+    add("--join", choices=JOINS, default=JOINS[0], help=text)
+    text = "split an .h5ad file into sources by this column of obs"
+    add("--split-by", metavar="COLUMN", help=text)
+    text = "leave the matrices of .h5ad, .h5mu and .zarr files on disk (docs/large.md)"
+    add("--on-disk", action="store_true", help=text)
     scales = preparation.SCALES
-    add(
-        "--scale",
-        choices=scales,
-        default=scales[0],
-        help=f"divide each source by {divisor}; default: %(default)s",
-    )
-    return data
+    text = "divide each source by its mean or its root mean square (rms); default: %(default)s"
+    add("--scale", choices=scales, default=scales[0], help=text)
+    return group
 
 
 def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
-    """The option that says which way round the files are."""
-    turned = "rows are samples, columns are features (default: the reverse)"
-    parser.add_argument("--samples-in-rows", action="store_true", help=turned)
+    """The option for files with samples in rows."""
+    text = "rows are samples and columns are features (default: the reverse)"
+    parser.add_argument("--samples-in-rows", action="store_true", help=text)
 
 
 def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
-    """The options about the fits."""
+    """The options for the fits."""
     add = parser.add_argument_group("method").add_argument
-    names = ", ".join(registry.method_names())
-    kept = f"of which the best is kept (default: {n_restarts})"
-    favour = "1 is flat, larger values favour mixtures; or learned, one for each source"
-    own = "scaled and centred to the data, or the paper's fixed ones"
-    varies = "by source, by feature, by sample, or robust (to outliers), joined by + as in feature+robust"
-    add(
-        "--method",
-        default="cavi-bjmd",
-        metavar="NAME",
-        help=f"one of {names} (default: %(default)s)",
-    )
-    add(
-        "--restarts",
-        type=int,
-        default=n_restarts,
-        metavar="N",
-        help=f"number of random starts, {kept}",
-    )
+    text = f"one of {', '.join(registry.method_names())} (default: %(default)s)"
+    add("--method", default="cavi-bjmd", metavar="NAME", help=text)
+    text = f"number of random starts; the best fit is kept (default: {n_restarts})"
+    add("--restarts", type=int, default=n_restarts, metavar="N", help=text)
     add("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
-    each = "threads, for starts and within them (default: one per core)"
-    add("--jobs", type=int, default=threads.available(), metavar="N", help=each)
-    add("--noise", metavar="MODEL", help=f"how the noise varies: {varies} (default: source)")
-    shifts = "give each source an offset for each feature, for shifted batches"
-    add("--offsets", nargs="?", choices=("yes", "no"), const="yes", help=f"{shifts} (default: no)")
-    add("--priors", choices=("data", "paper"), help=f"priors {own} (default: data)")
-    add(
-        "--alpha0",
-        type=_number,
-        metavar="A",
-        help=f"prior of the memberships: {favour} (default: {Priors.alpha0})",
+    text = "number of threads, across and within fits (default: one per core)"
+    add("--jobs", type=int, default=threads.available(), metavar="N", help=text)
+    text = (
+        "how the noise varies: by source, feature or sample, or robust (to outliers); combine with "
+        "+, as in feature+robust (default: source)"
     )
-    scale = "a number, or learned, one for each component"
-    add(
-        "--lambda",
-        dest="lambda_",
-        type=_number,
-        metavar="L",
-        help=f"prior scale of the components: {scale}",
+    add("--noise", metavar="MODEL", help=text)
+    text = "give each source an offset for each feature, for shifted batches"
+    add("--offsets", nargs="?", const="yes", metavar="yes|no", help=f"{text} (default: no)")
+    text = "priors scaled and centred to the data, or the paper's fixed priors (default: data)"
+    add("--priors", choices=("data", "paper"), help=text)
+    text = (
+        "prior of the memberships: 1 is flat, larger values favour mixtures; or learned, one for "
+        f"each source (default: {Priors.alpha0})"
     )
-    stop = "stop when the objective changes by less than T nats per entry (relative change with --priors paper)"
-    add("--tol", type=float, metavar="T", help=stop)
-    add(
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="another option of the method; repeatable",
+    add("--alpha0", type=_number, metavar="A", help=text)
+    text = "prior scale of the components: a number, or learned, one for each component"
+    add("--lambda", dest="lambda_", type=_number, metavar="L", help=text)
+    text = (
+        "stop when the objective changes by less than T nats per entry (with --priors paper, by "
+        "less than the share T)"
     )
+    add("--tol", type=float, metavar="T", help=text)
+    text = "another option of the method; may be repeated"
+    add("--option", action="append", default=[], metavar="KEY=VALUE", help=text)
 
 
 def _number(text: str) -> float | str:
@@ -154,19 +123,21 @@ def _number(text: str) -> float | str:
 
 
 def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of the method that the user gave; the rest is left to its defaults."""
-    named = {
-        name: getattr(arguments, name)
-        for name in ("noise", "offsets", "priors", "alpha0", "lambda_", "tol")
-    }
-    options = {name: value for name, value in named.items() if value is not None}
-    if options.get("offsets") in ("yes", "no"):
+    """The options of the method that were given; the others keep their defaults."""
+    from bjmd.analysis import fitting
+
+    given = {name: getattr(arguments, name) for name in OPTIONS}
+    options = {name: value for name, value in given.items() if value is not None}
+    fitting.refuse_auto(options)
+    if "offsets" in options:
+        if options["offsets"] not in ("yes", "no"):
+            raise InputError(f"--offsets is {options['offsets']!r}; it must be yes or no")
         options["offsets"] = options["offsets"] == "yes"
     for option in arguments.option:
         name, equals, text = option.partition("=")
         if not equals:
             raise InputError(
-                f"--option {option!r} has no value; write it as KEY=VALUE, for example max_sweeps=500"
+                f"--option {option!r} has no value; write KEY=VALUE, for example max_sweeps=500"
             )
         try:
             options[name] = json.loads(text)
@@ -177,49 +148,51 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def read(
-    given: argparse.Namespace, labels: Path | None = None
-) -> tuple[list[tables.Table], Sources, tables.Settings]:
-    """The tables in the files, the sources made of them, and how they were made."""
-    reading = {
-        "samples_in_rows": given.samples_in_rows,
-        "split_by": given.split_by,
-        "on_disk": given.on_disk,
-    }
-    read = readers.read_tables(given.files, **reading)
-    how = {
-        "names": given.names and given.names.split(","),
-        "join": given.join,
-        "scale": given.scale,
-    }
-    sources, settings = tables.prepare(read, labels=labels, reading=reading, **how)
-    sizes = (
-        f"{count(n, 'sample')} from {name}"
-        for n, name in zip(sources.n_samples, sources.names, strict=True)
+    arguments: argparse.Namespace, labels: Path | None = None
+) -> tuple[list[assembly.RawSource], Sources, assembly.Settings]:
+    """The sources in the files as they are, those for the fit, and how these were prepared."""
+    how = ("samples_in_rows", "split_by", "on_disk")
+    reading = {name: getattr(arguments, name) for name in how}
+    names = arguments.names.split(",") if arguments.names else None
+    raw_sources = readers.read_files(arguments.files, **reading)
+    if labels is not None:
+        readers.attach_labels(raw_sources, labels, names)
+    sources, settings = assembly.prepare(
+        raw_sources, names=names, join=arguments.join, scale=arguments.scale, reading=reading
     )
-    log.info("%s; %s", count(sources.n_features, "feature"), ", ".join(sizes))
-    if given.scale == "none" and all(sources.squared_norms):
+    each = zip(sources.n_samples, sources.names, strict=True)
+    sizes = ", ".join(f"{count(n, 'sample')} from {name}" for n, name in each)
+    log.info("%s; %s", count(sources.n_features, "feature"), sizes)
+    if arguments.scale == "none" and all(sources.squared_norms):
         _hint_at_scales(sources)
     for note in settings.notes:
         log.info(note)
-    return read, sources, settings
+    return raw_sources, sources, settings
 
 
 def _hint_at_scales(sources: Sources) -> None:
-    """Sources of different scale share no components; say so where it is plain to see."""
+    """Sources on very different scales cannot share components well; say so."""
     sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
     small = min(sizes, key=sizes.__getitem__)
     large = max(sizes, key=sizes.__getitem__)
     if sizes[large] > DIFFERENT_SCALES * sizes[small]:
         log.info(
-            "hint: the entries of source %r are %.0f times as large as those of %r (root mean square), but both share "
-            "the same components; consider --scale rms",
+            "hint: the entries of source %r are %.0f times as large as those of %r (root mean "
+            "square), but they share the same components; consider --scale rms",
             large,
             sizes[large] / sizes[small],
             small,
         )
 
 
-def fits(arguments: argparse.Namespace, sources: Sources, options: dict[str, Any]) -> Any:
+def fits(
+    arguments: argparse.Namespace,
+    sources: Sources,
+    options: dict[str, Any],
+    *,
+    search: bool,
+    agree: bool = False,
+) -> Any:
     """All restarts, and their consensus if it was asked for (analysis.fitting.Fits)."""
     from bjmd.analysis import fitting
 
@@ -231,8 +204,8 @@ def fits(arguments: argparse.Namespace, sources: Sources, options: dict[str, Any
             n_restarts=arguments.restarts,
             seed=arguments.seed,
             jobs=arguments.jobs,
-            search=not arguments.plain_restarts,
-            agree=arguments.consensus,
+            search=search,
+            agree=agree,
             **options,
         )
 
@@ -244,15 +217,13 @@ def require_writable(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise InputError(
-            f"nothing can be written to {folder} ({error.strerror}); give another output"
+            f"cannot write to {folder} ({error.strerror}); give another output"
         ) from None
 
 
 @contextmanager
 def ctrl_c_ends_at_once() -> Iterator[None]:
-    """Restarts are threads in compiled code, which no exception reaches; without this, Ctrl-C would
-    wait for them.
-    """
+    """End the process on Ctrl-C; fits are threads in compiled code, which no exception reaches."""
 
     def leave(*_: object) -> None:
         print("\nbjmd: interrupted; nothing was written", file=sys.stderr, flush=True)

@@ -1,73 +1,85 @@
 """Decompose data sources into components that they share.
 
-Many fits from random starts are run and the best is kept. FOLDER gets tables,
-figures and a report.
+Runs fits from several random starts and keeps the best one. Writes tables,
+figures and a report to FOLDER.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from bjmd.commands import common
 from bjmd.errors import InputError
 from bjmd.inference import registry
 
+EXAMPLES = """
+examples:
+  bjmd fit a.tsv b.tsv -k 5 -o out --names Oslo,Paris --labels classes.tsv
+  bjmd fit all.h5ad --split-by cohort -k 8 -o out --scale rms
+  bjmd fit a.tsv b.tsv -k 5 -o out --noise robust --offsets
+  bjmd fit a.tsv b.tsv -k 5 -o out --method map-bjmd --option max_sweeps=500
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd fit FILE [FILE ...] -k K -o FOLDER [options]"
-    parser.epilog = common.HELP["examples_of_fit"] + common.FORMATS
-    parser.add_argument(
-        "-k", "--components", type=int, required=True, metavar="K", help="number of components"
-    )
+    parser.epilog = EXAMPLES + common.FORMATS
+    add = parser.add_argument
+    text = "number of components"
+    add("-k", "--components", type=int, required=True, metavar="K", help=text)
     common.add_output(parser, "fit")
     data = common.add_sources(parser)
-    parser.add_argument(
-        "--no-figures", action="store_true", help="write tables and text only, which is quicker"
+    text = (
+        "a table of known classes, shown in figures but not used in the fit; columns: sample, "
+        "class and, if sources share sample names, source"
     )
-    columns = "sample, class and, where sources share sample names, source"
-    labels = f"a table of known classes, shown but not used in the fit; columns: {columns}"
-    data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
-    about = "a table about the samples, their names in its first column; its columns are tested for association"
-    data.add_argument(
-        "--metadata",
-        type=Path,
-        metavar="FILE",
-        help=f"{about} with the components (default: obs of .h5ad)",
+    data.add_argument("--labels", type=Path, metavar="FILE", help=text)
+    text = (
+        "a table about the samples, with their names in its first column; its columns are tested "
+        "for association with the components (default: obs of .h5ad)"
     )
-    agree = "also find the components that the restarts agree on, and how many restarts have each"
-    parser.add_argument("--consensus", action="store_true", help=agree)
-    plain = "run all restarts to the tolerance, not few of them far beyond it (also with --consensus, --priors paper)"
-    parser.add_argument("--plain-restarts", action="store_true", help=plain)
+    data.add_argument("--metadata", type=Path, metavar="FILE", help=text)
+    text = "write tables and text only, which is faster"
+    add("--no-figures", action="store_true", help=text)
+    text = "also find the components that the restarts agree on (implies --no-search)"
+    add("--consensus", action="store_true", help=text)
+    text = "run every restart to convergence, instead of continuing only the best ones"
+    add("--no-search", action="store_true", help=text)
+    add("--plain-restarts", action="store_true", help=argparse.SUPPRESS)
     common.add_method(parser, n_restarts=20)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from bjmd.files import label_files, outputs
+    from bjmd.analysis.summary import summarise
+    from bjmd.files import outputs, text_files
     from bjmd.report import text
 
+    if arguments.plain_restarts:
+        common.log.warning("--plain-restarts is now called --no-search; the old name will go")
+        arguments.no_search = True
     options = common.method_options(arguments)
-    if arguments.consensus and (
-        arguments.restarts < 2 or not registry.get(arguments.method).infers_bjmd
-    ):
+    infers_bjmd = registry.get(arguments.method).infers_bjmd
+    if arguments.consensus and (arguments.restarts < 2 or not infers_bjmd):
         raise InputError(
-            "--consensus needs two or more --restarts of a method that infers BJMD, such as cavi-bjmd"
+            "--consensus needs at least two --restarts of a BJMD method, such as cavi-bjmd"
         )
     folder = arguments.output
     outputs.require_free(folder, arguments.force)
-    tables, sources, settings = common.read(arguments, arguments.labels)
+    raw_sources, sources, settings = common.read(arguments, arguments.labels)
     if arguments.metadata is not None:
-        about = label_files.read_metadata(arguments.metadata, sources.names, sources.sample_names)
-        tables = [replace(table, metadata=own) for table, own in zip(tables, about, strict=True)]
+        metadata = text_files.read_metadata(arguments.metadata, sources.names, sources.sample_names)
+    else:
+        metadata = [raw.metadata for raw in raw_sources]
     sources.require_components(arguments.components)
     common.require_writable(folder.parent)
-    fits = common.fits(arguments, sources, options)
+    search = not arguments.no_search
+    fits = common.fits(arguments, sources, options, search=search, agree=arguments.consensus)
     report = outputs.write(
         folder,
         sources,
-        fits.results,
-        consensus=fits.consensus,
+        summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus),
         settings=settings,
-        tables=tables,
+        raw_sources=raw_sources,
         figures=not arguments.no_figures,
         overwrite=arguments.force,
     )

@@ -16,30 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd select FILE [FILE ...] -o FOLDER [options]"
     parser.epilog = common.FORMATS
     add = parser.add_argument
-    numbers = "a range, or a list like 2,4,8"
-    add(
-        "-k",
-        "--components",
-        default="2..10",
-        metavar="K..K",
-        help=f"numbers to try: {numbers} (default: 2..10)",
-    )
+    text = "numbers to try: a range, or a list like 2,4,8 (default: 2..10)"
+    add("-k", "--components", default="2..10", metavar="K..K", help=text)
     common.add_output(parser, "selection")
     common.add_sources(parser)
-    add(
-        "--held-out",
-        type=float,
-        default=0.1,
-        metavar="SHARE",
-        help="share of entries to hold out (default: 0.1)",
-    )
-    add(
-        "--repeats",
-        type=int,
-        default=3,
-        metavar="N",
-        help="how often to hold out other entries (default: 3)",
-    )
+    text = "share of entries to hold out (default: 0.1)"
+    add("--held-out", type=float, default=0.1, metavar="SHARE", help=text)
+    text = "number of random hold-outs (default: 3)"
+    add("--repeats", type=int, default=3, metavar="N", help=text)
     common.add_method(parser, n_restarts=5)
 
 
@@ -49,21 +33,22 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.report import figures, style, text
 
     options = common.method_options(arguments)
-    ks = _numbers(arguments.components)
+    numbers = _numbers(arguments.components)
     folder = arguments.output
-    held = outputs.held_names(folder)
-    if held - set(FILES):
+    present = outputs.names_in(folder)
+    if present - set(FILES):
         raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
-    if held and not arguments.force:
+    if present and not arguments.force:
         raise InputError(
-            f"folder {folder} holds an earlier selection; give another folder, or --force to replace it"
+            f"folder {folder} holds an earlier selection; give another folder, or replace it "
+            "with --force"
         )
     _, sources, _ = common.read(arguments)
     common.require_writable(folder.parent)
     with common.ctrl_c_ends_at_once():
         selection = number_of_components.select(
             sources,
-            ks,
+            numbers,
             method=arguments.method,
             n_restarts=arguments.restarts,
             held_out=arguments.held_out,
@@ -76,11 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
         table, svg, png = (new / name for name in FILES)
         selection.table.to_csv(table, sep="\t", index=False, float_format="%.8g")
         style.save(figures.selection(selection), svg, png)
-    print(
-        text.plain(
-            [text.Section("Components", [str(selection)], selection.text_table())], common.width()
-        )
-    )
+    section = text.Section("Components", [str(selection)], selection.text_table())
+    print(text.plain([section], common.width()))
     print(f"The table and its figure are in {folder}")
 
 
@@ -88,11 +70,10 @@ def _numbers(text: str) -> list[int]:
     """[2, 3, 4] from "2..4" or "2,3,4"."""
     try:
         first, dots, last = text.partition("..")
-        numbers = (
-            list(range(int(first), int(last) + 1))
-            if dots
-            else [int(part) for part in text.split(",")]
-        )
+        if dots:
+            numbers = list(range(int(first), int(last) + 1))
+        else:
+            numbers = [int(part) for part in text.split(",")]
     except ValueError:
         numbers = []
     if len(set(numbers)) < 2 or min(numbers) < 1:

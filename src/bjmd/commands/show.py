@@ -7,9 +7,8 @@ from bjmd.commands import common
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", type=Path, metavar="FOLDER", help="a folder that `bjmd fit` wrote"
-    )
+    text = "a folder that `bjmd fit` wrote"
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -56,10 +56,6 @@ class Streamed(Matrix):
     def raw(self):
         return self
 
-    @property
-    def ndim(self):
-        return len(self.shape)
-
     def fillable(self):
         if not self.n_missing:
             return self

@@ -1,5 +1,4 @@
-"""AnnData and MuData: samples are obs, features are var, so their matrices are the transpose of
-ours.
+"""AnnData and MuData: samples are obs, features are var, so their matrices are transposed here.
 
 An .h5ad file or an AnnData .zarr store is one source, or one for each value of a column of obs; an
 .h5mu file has one for each modality.  Matrices may stay on disk (data/on_disk.py).  After a fit,
@@ -10,8 +9,6 @@ Needs the extra bjmd[anndata]; nothing else in the package imports these librari
 """
 
 import importlib
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,38 +19,27 @@ from typing import Any
 import numpy as np
 
 from bjmd import __version__
-from bjmd.analysis import variance
+from bjmd.data.assembly import RawSource
 from bjmd.data.matrix import transposed
 from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files.readers import unique_stems
-from bjmd.files.tables import Table
-from bjmd.files.text_tables import problems_as_sentences
-from bjmd.inference import registry
-from bjmd.results import predictive
+from bjmd.files.readers import ANNDATA_ENDINGS, unique_stems
 from bjmd.results.decomposition import Decomposition
 
-ENDINGS = (".h5ad", ".h5mu", ".zarr")
-WALK = """
-import sys, h5py
-with h5py.File(sys.argv[1]) as file:
-    dict(file.attrs)
-    file.visititems(lambda name, node: dict(node.attrs).clear())
-"""
-PATIENCE = 60
-"""Seconds that the walk may take; through a good file it takes milliseconds."""
 
-
-def read(path: Path, split_by: str | None = None, on_disk: bool = False) -> list[Table]:
+def read(path: Path, split_by: str | None = None, on_disk: bool = False) -> list[RawSource]:
     """The sources of one file."""
-    data, file = _without_matrices(path) if on_disk else (_open(path), None)
+    data, file = _open_without_matrices(path) if on_disk else (_open(path), None)
     if path.suffix.lower() == ".h5mu":
         stored = {name: file and file["mod"][name].get("X") for name in data.mod}
-        found = [_table(str(path), one, name, None, stored[name]) for name, one in data.mod.items()]
+        sources = [
+            _source(str(path), modality, name, None, stored[name])
+            for name, modality in data.mod.items()
+        ]
     else:
-        found = split(data, split_by, str(path), stored=file and file.get("X"))
-    return [replace(table, path=path) for table in found]
+        sources = split(data, split_by, str(path), stored=file and file.get("X"))
+    return [replace(source, path=path) for source in sources]
 
 
 def split(
@@ -64,16 +50,16 @@ def split(
     layer: str | None = None,
     features: Any = slice(None),
     stored: Any = None,
-) -> list[Table]:
-    """An AnnData object as one table, or as one for each value of a column of obs; `what` is its
-    name in messages.
+) -> list[RawSource]:
+    """An AnnData object as one source, or as one for each value of a column of obs.
 
-    The matrix of a backed object stays on disk, as does `stored`, that of one without.
+    `what` is its name in messages.  The matrix of a backed object stays on disk, and so does
+    `stored`, the matrix of an object that was read without it.
     """
     if data.isbacked and not data.is_view and layer is None:
         stored = getattr(data.X, "group", data.X)
     if by is None:
-        return [_table(what, data, None, layer, stored, features=features)]
+        return [_source(what, data, None, layer, stored, features=features)]
     if by not in data.obs:
         raise InputError(
             f"{what} has no column {by!r} in obs; it has {', '.join(data.obs) or 'none'}"
@@ -82,92 +68,97 @@ def split(
     without = data.obs_names[values.isna()]
     if len(without):
         raise InputError(
-            f"{what} has no value in the column {by!r} for {len(without)} of its {len(values)} samples, for "
-            f"example {without[0]!r}; fill it in, or remove them"
+            f"{what} has no value in the column {by!r} for {len(without)} of its {len(values)} "
+            f"samples, for example {without[0]!r}; fill it in, or remove them"
         )
     n_values = values.nunique()
     if values.dtype.kind in "iuf" and (n_values > len(values) / 2 or (values % 1 != 0).any()):
         raise InputError(
-            f"{what} has {n_values} different numbers for {len(values)} samples in the column {by!r}, which look like "
-            "measurements; sources are split by a column of groups, such as cohorts"
+            f"{what} has {n_values} different numbers for {len(values)} samples in the column "
+            f"{by!r}, which look like measurements; split by a column of groups, such as cohorts"
         )
     values = values.astype(str)
-    parts = ((value, np.flatnonzero(values == value)) for value in values.unique())
-    return [_table(what, data, value, layer, stored, samples, features) for value, samples in parts]
+    return [
+        _source(what, data, value, layer, stored, np.flatnonzero(values == value), features)
+        for value in values.unique()
+    ]
 
 
 def write_back(
-    folder: Path, tables: Sequence[Table], sources: Sources, result: Decomposition
+    folder: Path,
+    raw_sources: Sequence[RawSource],
+    sources: Sources,
+    result: Decomposition,
+    variance_explained: np.ndarray | None = None,
 ) -> None:
-    """Copies of the AnnData and MuData files among the tables, with memberships, components and
-    noise in them.
+    """Copy the AnnData and MuData files that the sources came from, with the fit in them.
 
-    Of a file that stays on disk, obs and var are copied, and its matrix is not.
-
-    obsm["X_bjmd"] holds the memberships (samples x components), varm["bjmd"] the components
-    (features x components, NaN where a feature was not in the fit), and uns["bjmd"] the rest.
-    Where the fit has them, varm["bjmd_offsets"] holds the offsets (features x sources),
-    var["bjmd_precision"] and obs["bjmd_precision"] how precise features and samples are, and
-    uns["bjmd"] the degrees of freedom.
+    If a matrix stays on disk, only obs and var are copied.  `annotate` says what goes where.
     """
-    paths = [table.path for table in tables if table.path and table.path.suffix.lower() in ENDINGS]
-    for path, stem in unique_stems(paths).items():
-        own = [c for c, table in enumerate(tables) if table.path == path]
-        on_disk = isinstance(tables[own[0]].matrix, OnDisk)
-        data = _without_matrices(path)[0] if on_disk else _open(path)
+    paths = [raw.path for raw in raw_sources if raw.path]
+    copied = [path for path in paths if path.suffix.lower() in ANNDATA_ENDINGS]
+    for path, stem in unique_stems(copied).items():
+        numbers = [c for c, raw in enumerate(raw_sources) if raw.path == path]
+        on_disk = isinstance(raw_sources[numbers[0]].matrix, OnDisk)
+        data = _open_without_matrices(path)[0] if on_disk else _open(path)
         ending = path.suffix.lower()
+        fit = (raw_sources, sources, result, variance_explained)
         if ending == ".h5mu":
-            for c in own:
-                annotate(data.mod[tables[c].part], [c], tables, sources, result)
+            for c in numbers:
+                annotate(data.mod[raw_sources[c].part], [c], *fit)
         else:
-            annotate(data, own, tables, sources, result)
+            annotate(data, numbers, *fit)
         with _quietly():
             data.write(folder / (stem + ending.replace(".zarr", ".h5ad")))
 
 
 def annotate(
     data: Any,
-    own: list[int],
-    tables: Sequence[Table],
+    numbers: list[int],
+    raw_sources: Sequence[RawSource],
     sources: Sources,
     result: Decomposition,
+    variance_explained: np.ndarray | None = None,
     key: str | None = None,
 ) -> None:
-    """Put what the fit found into the AnnData object that the sources `own` (by number) came from.
+    """Put a fit into the AnnData object that the sources with these numbers came from.
 
-    `key` names its places, as scanpy's key_added does.
+    obsm["X_bjmd"] holds the memberships (samples x components), varm["bjmd"] the components
+    (features x components, NaN where a feature was not in the fit), and uns["bjmd"] the rest.
+    Where the fit has them, varm["bjmd_offsets"] holds the offsets (features x sources),
+    var["bjmd_precision"] and obs["bjmd_precision"] the precision of features and samples, and
+    uns["bjmd"] the degrees of freedom.  `key` replaces these names, as scanpy's key_added does.
     """
     in_obsm = key or "X_bjmd"
     key = key or "bjmd"
-    # where each sample of the file is among those of its sources, one source after the other
-    back = np.argsort(
-        np.concatenate([data.obs_names.get_indexer(tables[c].sample_names) for c in own])
-    )
-    data.obsm[in_obsm] = np.hstack([result.memberships[c] for c in own]).T[back]
-    place = {feature: i for i, feature in enumerate(sources.feature_names)}
-    rows = np.array([place.get(feature, -1) for feature in data.var_names])
-    data.varm[key] = np.where(rows[:, None] >= 0, result.components[rows], np.nan)
-    known = result.model
-    if known is not None and known.offsets is not None:
-        data.varm[f"{key}_offsets"] = np.where(
-            rows[:, None] >= 0, known.offsets[own][:, rows].T, np.nan
-        )
-    if known is not None and known.feature_precision is not None:
-        data.var[f"{key}_precision"] = np.where(rows >= 0, known.feature_precision[rows], np.nan)
-    if known is not None and known.sample_precision is not None:
-        data.obs[f"{key}_precision"] = np.concatenate(
-            [predictive.sample_precision(result, c) for c in own]
-        )[back]
+    rows_in_data = [data.obs_names.get_indexer(raw_sources[c].sample_names) for c in numbers]
+    order = np.argsort(np.concatenate(rows_in_data))  # from source after source to rows of the data
+    data.obsm[in_obsm] = np.hstack([result.memberships[c] for c in numbers]).T[order]
+    row_of = {feature: i for i, feature in enumerate(sources.feature_names)}
+    rows = np.array([row_of.get(feature, -1) for feature in data.var_names])
+    in_fit = rows >= 0
+    data.varm[key] = np.where(in_fit[:, None], result.components[rows], np.nan)
     data.uns[key] = {
-        "sources": np.array([sources.names[c] for c in own]),
-        "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in own]),
+        "sources": np.array([sources.names[c] for c in numbers]),
+        "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in numbers]),
         "version": __version__,
         **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},
     }
-    if registry.get(result.method).infers_bjmd:
-        data.uns[key]["variance_explained"] = variance.explained(sources, result)[own]
-    if known is not None and known.degrees_of_freedom is not None:
-        data.uns[key]["degrees_of_freedom"] = known.degrees_of_freedom[own]
+    if variance_explained is not None:
+        data.uns[key]["variance_explained"] = variance_explained[numbers]
+    model = result.model
+    if model is None:
+        return
+    if model.offsets is not None:
+        offsets = model.offsets[numbers][:, rows].T
+        data.varm[f"{key}_offsets"] = np.where(in_fit[:, None], offsets, np.nan)
+    if model.feature_precision is not None:
+        data.var[f"{key}_precision"] = np.where(in_fit, model.feature_precision[rows], np.nan)
+    if model.sample_precision is not None:
+        precision = [model.sample_precision[c] for c in numbers]
+        data.obs[f"{key}_precision"] = np.concatenate(precision)[order]
+    if model.degrees_of_freedom is not None:
+        data.uns[key]["degrees_of_freedom"] = model.degrees_of_freedom[numbers]
 
 
 def _library(path: Path, name: str | None = None) -> Any:
@@ -181,53 +172,33 @@ def _library(path: Path, name: str | None = None) -> Any:
         ) from None
 
 
-def _require_sound(path: Path) -> None:
-    """Refuse a file whose damage keeps the HDF5 library busy without an end, or ends the process.
-
-    Nothing can interrupt that library, so another process walks through the file first, without
-    reading matrices.
-    """
-    if path.is_dir():
-        return
-    try:
-        walk = subprocess.run(
-            [sys.executable, "-P", "-c", WALK, path], capture_output=True, timeout=PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        slow = f"{path} could not be looked through in {PATIENCE} seconds, so it is damaged or its disk is very slow"
-        raise InputError(f"{slow}; write it again, or copy it to a faster disk") from None
-    if walk.returncode < 0:
-        raise InputError(
-            f"the HDF5 library crashes when it opens {path}, so the file is damaged; write it again"
-        )
-
-
 def _open(path: Path) -> Any:
     library = _library(path)
-    _require_sound(path)
-    with problems_as_sentences(path, f"a file of {library.__name__}"), _quietly():
+    with _quietly():
         return getattr(library, f"read_{path.suffix.lower()[1:]}")(path)
 
 
-def _without_matrices(path: Path) -> tuple[Any, Any]:
-    """The AnnData or MuData object with obs and var alone, and the open file, in which all else is
-    left.
-    """
+def _open_without_matrices(path: Path) -> tuple[Any, Any]:
+    """The object with obs and var alone, and the open file that keeps everything else."""
     library = _library(path)
     anndata = _library(path, "anndata")
-    _require_sound(path)
-    file = _library(path, "zarr").open_group if path.is_dir() else _library(path, "h5py").File
-    with problems_as_sentences(path, f"a file of {library.__name__}"), _quietly():
-        file = file(path, mode="r")
-        mods = file["mod"].attrs.get("mod-order", [*file["mod"]]) if "mod" in file else []
+    with _quietly():
+        if path.is_dir():
+            file = _library(path, "zarr").open_group(path, mode="r")
+        else:
+            file = _library(path, "h5py").File(path, mode="r")
+        modalities = file["mod"].attrs.get("mod-order", [*file["mod"]]) if "mod" in file else []
+        groups = [file["mod"][name] for name in modalities] or [file]
         parts = [
             anndata.AnnData(**{name: anndata.io.read_elem(group[name]) for name in ("obs", "var")})
-            for group in ([file["mod"][name] for name in mods] or [file])
+            for group in groups
         ]
-        return library.MuData(dict(zip(mods, parts, strict=True))) if mods else parts[0], file
+        if len(modalities):
+            return library.MuData(dict(zip(modalities, parts, strict=True))), file
+        return parts[0], file
 
 
-def _table(
+def _source(
     what: str,
     data: Any,
     part: str | None,
@@ -235,7 +206,7 @@ def _table(
     stored: Any = None,
     samples: Any = slice(None),
     features: Any = slice(None),
-) -> Table:
+) -> RawSource:
     if layer is not None and layer not in data.layers:
         raise InputError(
             f"{what} has no layer {layer!r}; it has {', '.join(data.layers) or 'none'}"
@@ -246,19 +217,22 @@ def _table(
         chosen = data[samples, features]
         x = chosen.X if layer is None else chosen.layers[layer]
         if x is None:
-            raise InputError(
-                f"{what} has no matrix X{f' in {part!r}' if part else ''}; put the values to fit there"
-            )
+            where = f" in {part!r}" if part else ""
+            raise InputError(f"{what} has no matrix X{where}; put the values to fit there")
         matrix = transposed(x)
     obs = data.obs.iloc[samples]
-    names = [*map(str, data.var_names[features])]
-    return Table(matrix, names, [*map(str, obs.index)], name=part or what, part=part, metadata=obs)
+    return RawSource(
+        matrix,
+        [str(name) for name in data.var_names[features]],
+        [str(name) for name in obs.index],
+        name=part or what,
+        part=part,
+        metadata=obs,
+    )
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what these libraries say about their own future, and about double names, which we
-    refuse.
-    """
+    """Without these libraries' warnings on their future and on repeated names, which we refuse."""
     with warnings.catch_warnings(action="ignore"):
         yield

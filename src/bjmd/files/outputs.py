@@ -1,9 +1,9 @@
-"""The folder that a fit is written to: tables to read in anything, figures, a report, and the fit
-itself.
+"""The folder that a fit is written to: tables, figures, a report, and the fit itself.
 
 It appears when it is complete, so a reader never sees half of one.  It has these files:
 """
 
+import hashlib
 import json
 import re
 import tempfile
@@ -17,35 +17,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bjmd.analysis import variance
-from bjmd.analysis.associations import associations
-from bjmd.analysis.check import Finding, check
-from bjmd.analysis.consensus import Consensus
+from bjmd.analysis.check import Finding
+from bjmd.analysis.summary import Summary
+from bjmd.data.assembly import RawSource, Settings
+from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files import anndata_files, hashes
-from bjmd.files.tables import Settings, Table
-from bjmd.inference import registry, restarts
-from bjmd.report import interactive, pages, text
-from bjmd.report import tables as frames
+from bjmd.files.readers import ANNDATA_ENDINGS
+from bjmd.inference import registry
+from bjmd.report import pages, tables, text
 from bjmd.results import storage
 from bjmd.results.decomposition import Decomposition
 
 FORMAT_VERSION = 1
 NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
-"""What names.json has of the sources as it is."""
+"""What names.json copies from the sources."""
 FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
 """What each file holds."""
-MORE = ("variance_explained", "associations", "consensus")
-"""Of these files, what the report is made of."""
+ANSWERS = ("variance_explained", "associations", "consensus")
+"""The tables, other than those of the fit itself, that the report shows."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
 
 @dataclass
 class Output:
-    """What `load` gives back: the restarts, best first, the names of their rows and columns, and
-    the settings.
-    """
+    """What `load` returns: the restarts, best first, names, settings, and answers about the fit."""
 
     results: list[Decomposition]
     names: list[str]
@@ -56,107 +52,94 @@ class Output:
     class_names: list[str]
     settings: Settings
     findings: list[Finding] | None
-    more: dict[str, pd.DataFrame]
-    """What else was found, by the name of its file."""
+    answers: dict[str, pd.DataFrame]
+    """Variance explained, associations and consensus, as far as they were written."""
 
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
-        return text.sections(
-            self, self.results, self.settings.notes, FILES, self.findings, self.more
-        )
+        notes = self.settings.notes
+        return text.sections(self, self.results, notes, FILES, self.findings, self.answers)
 
     def to_xarray(self) -> Any:
-        """Components, memberships and noise of the best restart, with sds where known, as an
-        xarray.Dataset.
+        """Components, memberships and noise of the best restart as an xarray.Dataset.
+
+        It has their standard deviations where they are known.
         """
         import xarray
 
         best = self.results[0]
-        posterior = self.results[0].posterior
-        of = np.repeat(self.names, [len(names) for names in self.sample_names])
-        found: dict[str, Any] = {"components": (("feature", "component"), best.components)}
-        found["memberships"] = (("sample", "component"), np.hstack(best.memberships).T)
-        if best.noise is not None:
-            found["noise"] = ("source", best.noise)
-        if posterior is not None:
-            found["components_sd"] = (("feature", "component"), posterior.components.sd)
-            found["memberships_sd"] = (
-                ("sample", "component"),
-                np.hstack([h.sd for h in posterior.memberships]).T,
-            )
-        samples = [name for names in self.sample_names for name in names]
-        coords = {
-            "feature": self.feature_names,
-            "component": frames.component_names(best),
-            "sample": samples,
+        by_feature = ("feature", "component")
+        by_sample = ("sample", "component")
+        variables: dict[str, Any] = {
+            "components": (by_feature, best.components),
+            "memberships": (by_sample, np.hstack(best.memberships).T),
         }
-        return xarray.Dataset(
-            found, {**coords, "source": self.names, "source_of_sample": ("sample", of)}
-        )
+        if best.noise is not None:
+            variables["noise"] = ("source", best.noise)
+        if best.posterior is not None:
+            sds = [h.sd for h in best.posterior.memberships]
+            variables["components_sd"] = (by_feature, best.posterior.components.sd)
+            variables["memberships_sd"] = (by_sample, np.hstack(sds).T)
+        source_of_sample = np.repeat(self.names, [len(names) for names in self.sample_names])
+        coordinates = {
+            "feature": self.feature_names,
+            "component": tables.component_names(best),
+            "sample": [name for names in self.sample_names for name in names],
+            "source": self.names,
+            "source_of_sample": ("sample", source_of_sample),
+        }
+        return xarray.Dataset(variables, coordinates)
 
 
 def write(
     folder: str | Path,
     sources: Sources,
-    results: Sequence[Decomposition],
+    summary: Summary,
     *,
     settings: Settings | None = None,
-    tables: Sequence[Table] = (),
-    consensus: Consensus | None = None,
+    raw_sources: Sequence[RawSource] = (),
     figures: bool = True,
     overwrite: bool = False,
 ) -> list[text.Section]:
-    """Write everything about the restarts of one fit into a new folder, and give back the text of
-    the report.
+    """Write everything about the restarts of one fit into a new folder; returns the report's text.
 
-    `settings` tells how the sources were made, and `tables` what they were made of, so that the fit
-    can be verified and AnnData and MuData files can be written back with it in them.  A folder that
-    holds something is refused, unless it is an earlier output and `overwrite` is true.
+    `settings` says how the sources were prepared and `raw_sources` what they were made of, so that
+    the fit can be verified, and AnnData and MuData files can be copied with the fit in them.  A
+    folder that is not empty is refused, unless it is an earlier output and `overwrite` is true.
     """
     require_free(folder, overwrite)
-    ranked = restarts.best(results, len(results))
+    best = summary.results[0]
+    answers = tables.of_summary(sources, summary)
     with new_folder(folder) as new:
-        storage.save_decompositions(new / "fit.npz", ranked)
-        _write_tables(new, sources, ranked)
-        findings = None
-        more = {}
-        if registry.get(ranked[0].method).infers_bjmd:
-            findings = check(sources, ranked[0])
-            more["variance_explained"] = frames.variance_explained(
-                sources, variance.explained(sources, ranked[0])
-            )
-            if any(table.metadata is not None for table in tables):
-                found = associations(ranked[0].memberships, [table.metadata for table in tables])
-                more |= {"associations": found} if len(found) else {}
-            if consensus is not None:
-                more["consensus"] = frames.consensus(ranked[0], consensus)
-                _write_patterns(new, sources, consensus.result, "consensus_")
-            for name, table in {"check": frames.findings(findings), **more}.items():
-                _write(table, new / f"{name}.tsv")
-        pngs = _draw(new / "figures", sources, ranked, findings or [], more) if figures else {}
-        charts = interactive.of_fit(sources, ranked[0]) if figures else None
-        heading = text.title(sources, ranked)
-        parts = text.sections(
-            sources, ranked, settings.notes if settings else (), FILES, findings, more
-        )
-        (new / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
-        (new / "report.html").write_text(text.page(heading, parts, pngs, charts), encoding="utf-8")
+        storage.save_decompositions(new / "fit.npz", summary.results)
+        for name, table in {**tables.of_fit(sources, summary.results), **answers}.items():
+            _write_table(new / f"{name}.tsv", table)
+        _write_patterns(new, sources, best)
+        if summary.findings is not None:
+            _write_table(new / "check.tsv", tables.findings(summary.findings))
+        if summary.consensus is not None:
+            _write_patterns(new, sources, summary.consensus.result, "consensus_")
+        parts = _write_report(new, sources, summary, answers, settings, figures)
         if settings is not None:
             _write_json(new / "settings.json", asdict(settings))
-        anndata_files.write_back(new, tables, sources, ranked[0])
-        last = ["names.json", "hashes.json"] if settings is not None and tables else ["names.json"]
-        _write_json(new / "names.json", _names(sources, [*_files(new), *last]))
-        if settings is not None and tables:
-            known = {
+        if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
+            from bjmd.files import anndata_files
+
+            anndata_files.write_back(new, raw_sources, sources, best, summary.variance_explained)
+        has_hashes = settings is not None and len(raw_sources) > 0
+        last_files = ["names.json", "hashes.json"] if has_hashes else ["names.json"]
+        _write_json(new / "names.json", _names(sources, [*_files(new), *last_files]))
+        if settings is not None and has_hashes:
+            hashes = {
                 "data": {
-                    name: hashes.of_table(table)
-                    for name, table in zip(sources.names, tables, strict=True)
+                    name: hash_of_source(raw)
+                    for name, raw in zip(sources.names, raw_sources, strict=True)
                 },
-                "settings": hashes.of_settings(ranked, settings, storage.versions()),
+                "settings": hash_of_settings(summary.results, settings, storage.versions()),
                 "versions": storage.versions(),
-                "files": {name: hashes.of_file(new / name) for name in _files(new)},
+                "files": {name: hash_of_file(new / name) for name in _files(new)},
             }
-            _write_json(new / "hashes.json", known)
+            _write_json(new / "hashes.json", hashes)
     return parts
 
 
@@ -165,31 +148,27 @@ def load(folder: str | Path) -> Output:
     folder = Path(folder)
     names = _read_names(folder)
     if names is None:
-        lacks = "is not a folder with the results of a fit (bjmd wrote no names.json there)"
-        raise InputError(f"{folder} {lacks}; give one that `bjmd fit` wrote")
+        raise InputError(
+            f"{folder} is not a folder with the results of a fit (it has no names.json of bjmd); "
+            "give one that `bjmd fit` wrote"
+        )
     with storage.complete(folder):
         results = storage.load_decompositions(folder / "fit.npz")
         _require_names(names, results[0])
         labels = names["labels"]
-        settings = folder / "settings.json"
-        made = (
-            Settings(**json.loads(settings.read_text(encoding="utf-8")))
-            if settings.exists()
-            else Settings()
-        )
-        if not all(isinstance(text, str) for text in (*made.files, *made.notes, made.scale)):
-            raise ValueError("settings are not text")
+        if labels:
+            labels = [_indicator(classes, len(names["class_names"])) for classes in labels]
+        answers = {
+            name: pd.read_csv(path, sep="\t")
+            for name in ANSWERS
+            if (path := folder / f"{name}.tsv").exists()
+        }
         return Output(
             results=results,
-            labels=labels
-            and [_indicator(classes, len(names["class_names"])) for classes in labels],
-            findings=_findings(folder / "check.tsv"),
-            more={
-                name: pd.read_csv(path, sep="\t")
-                for name in MORE
-                if (path := folder / f"{name}.tsv").exists()
-            },
-            settings=made,
+            labels=labels,
+            findings=_read_findings(folder / "check.tsv"),
+            answers=answers,
+            settings=_read_settings(folder / "settings.json"),
             **{name: names[name] for name in NAMES},
         )
 
@@ -198,58 +177,58 @@ def load_hashes(folder: Path) -> dict:
     """What hashes.json holds: data, settings, versions and files."""
     if not (folder / "hashes.json").exists():
         raise InputError(
-            f"the fit in {folder} carries no hashes, so it cannot be verified: it was written by an older version, or "
-            "from Python; make it again with `bjmd fit`"
+            f"the fit in {folder} has no hashes, so it cannot be verified: it was written by an "
+            "older version, or from Python; fit again with `bjmd fit`"
         )
-    parts = ("data", "versions", "files")
     with storage.complete(folder / "hashes.json"):
-        kept = json.loads((folder / "hashes.json").read_text(encoding="utf-8"))
-        if not (
-            isinstance(kept["settings"], str)
-            and all(isinstance(kept[name], dict) for name in parts)
-        ):
+        hashes = json.loads((folder / "hashes.json").read_text(encoding="utf-8"))
+        types = [type(hashes[name]) for name in ("settings", "data", "versions", "files")]
+        if types != [str, dict, dict, dict]:
             raise ValueError("it is damaged")
-        return kept
+        return hashes
 
 
-def _require_names(names: dict, result: Decomposition) -> None:
-    """Refuse names that are not those of the fit."""
-    registry.get(result.method)
-    counts = [len(names[of]) for of in ("n_missing", "names", "feature_names")] + [
-        *map(len, names["sample_names"])
-    ]
-    expected = [len(result.memberships)] * 2 + [
-        len(result.components),
-        *(h.shape[1] for h in result.memberships),
-    ]
-    strings = [
-        *names["names"],
-        *names["feature_names"],
-        *(name for block in names["sample_names"] for name in block),
-    ]
-    are_names = all(isinstance(name, str) for name in strings) and {
-        *map(type, names["n_missing"])
-    } == {int}
-    if counts != expected or not are_names:
-        raise ValueError("names do not fit the result")
+def hash_of_source(raw: RawSource) -> str:
+    """Of the numbers and names of a source, whatever the format of its file."""
+    digest = hashlib.sha256(_json([raw.matrix.shape, raw.feature_names, raw.sample_names]))
+    for part in as_matrix(raw.matrix, raw.name).numbers():
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+def hash_of_settings(
+    results: Sequence[Decomposition], settings: Settings, versions: dict[str, str]
+) -> str:
+    """Of everything other than the data that the numbers depend on."""
+    runs = [[run.method, run.n_components, run.seed, run.options] for run in results]
+    preparation = [settings.scale, settings.divisors, settings.reading]
+    return hashlib.sha256(_json([runs, preparation, versions])).hexdigest()
+
+
+def hash_of_file(path: Path) -> str | None:
+    """Of the content of a file; None if there is no such file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True).encode()
 
 
 def require_free(folder: str | Path, overwrite: bool = False) -> None:
-    """Refuse a folder that holds anything but an earlier output that may be overwritten; nothing is
-    touched.
+    """Refuse a folder that holds anything other than an earlier output that may be overwritten.
 
-    Ask before a long fit, so that it is not lost in the end.
+    Ask before a long fit, so that its results are not lost in the end.
     """
     folder = Path(folder)
-    if not held_names(folder):
+    if not names_in(folder):
         return
     earlier = _read_names(folder)
     if earlier is None:
         raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
     if not overwrite:
         raise InputError(
-            f"folder {folder} holds the results of an earlier fit; give another folder, or allow it to be replaced "
-            "(--force, in Python overwrite=True)"
+            f"folder {folder} holds the results of an earlier fit; give another folder, or allow "
+            "it to be replaced (--force, in Python overwrite=True)"
         )
     foreign = sorted(set(_files(folder)) - set(earlier["files"]))
     if foreign:
@@ -258,8 +237,8 @@ def require_free(folder: str | Path, overwrite: bool = False) -> None:
         )
 
 
-def held_names(folder: Path) -> set[str]:
-    """The names of all that a folder holds, which need not exist; refused where it is a file."""
+def names_in(folder: Path) -> set[str]:
+    """The names of everything in a folder, which need not exist; a file is refused."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give another name for the output folder")
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
@@ -267,9 +246,7 @@ def held_names(folder: Path) -> set[str]:
 
 @contextmanager
 def new_folder(folder: str | Path) -> Iterator[Path]:
-    """A temporary folder that replaces `folder` when the block ends well and vanishes when it does
-    not.
-    """
+    """A temporary folder that replaces `folder` if the block succeeds and vanishes if it fails."""
     folder = Path(folder).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
@@ -287,41 +264,133 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
             raise
 
 
-def _write(table: pd.DataFrame, path: Path) -> None:
-    frames.harmless(table).to_csv(
-        path, sep="\t", float_format="%.6g", index=table.index.name is not None
-    )
+def _write_report(
+    folder: Path,
+    sources: Sources,
+    summary: Summary,
+    answers: dict[str, pd.DataFrame],
+    settings: Settings | None,
+    with_figures: bool,
+) -> list[text.Section]:
+    """Figures, summary.md and report.html; returns the text."""
+    pngs: dict[str, bytes] = {}
+    charts = None
+    if with_figures:
+        from bjmd.report import figures, interactive, style
+
+        (folder / "figures").mkdir()
+        for name, figure in figures.of_summary(sources, summary, answers).items():
+            png = folder / "figures" / f"{name}.png"
+            style.save(figure, png.with_suffix(".svg"), png)
+            pngs[name] = png.read_bytes()
+        if interactive.is_installed():
+            charts = interactive.of_fit(sources, summary.results[0])
+    heading = text.title(sources, summary.results)
+    notes = settings.notes if settings else ()
+    parts = text.sections(sources, summary.results, notes, FILES, summary.findings, answers)
+    (folder / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
+    (folder / "report.html").write_text(text.page(heading, parts, pngs, charts), encoding="utf-8")
+    return parts
+
+
+def _write_table(path: Path, table: pd.DataFrame) -> None:
+    # objectives keep all digits: restarts often differ in the last ones only
+    float_format = None if path.stem == "restarts" else "%.6g"
+    named_rows = table.index.name is not None
+    table = tables.without_formulas(table)
+    table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
 def _write_patterns(
     folder: Path, sources: Sources, result: Decomposition, prefix: str = ""
 ) -> None:
-    each = zip(
-        _membership_files(sources.names), result.memberships, sources.sample_names, strict=True
-    )
-    for name, h, samples in each:
-        _write(frames.by_component(h.T, samples, "sample"), folder / f"{prefix}{name}")
-    components = frames.by_component(result.components, sources.feature_names, "feature")
-    _write(components, folder / f"{prefix}components.tsv")
+    """The components, and the memberships of every source."""
+    components = tables.by_component(result.components, sources.feature_names, "feature")
+    _write_table(folder / f"{prefix}components.tsv", components)
+    file_names = _membership_files(sources.names)
+    blocks = zip(file_names, result.memberships, sources.sample_names, strict=True)
+    for name, h, samples in blocks:
+        memberships = tables.by_component(h.T, samples, "sample")
+        _write_table(folder / f"{prefix}{name}", memberships)
 
 
-def _write_tables(folder: Path, sources: Sources, results: list[Decomposition]) -> None:
-    best = results[0]
-    _write_patterns(folder, sources, best)
-    _write(frames.top_features_table(sources, best), folder / "top_features.tsv")
-    if best.posterior:
-        sd = frames.by_component(best.posterior.components.sd, sources.feature_names, "feature")
-        _write(sd, folder / "components_sd.tsv")
-    if best.noise is not None:
-        _write(frames.noise(sources, best), folder / "noise.tsv")
-    for name, table in frames.beyond_the_paper(sources, best).items():
-        _write(table, folder / f"{name}.tsv")
-    # objectives need all their digits: restarts often differ in the last ones only
-    frames.restarts(results).to_csv(folder / "restarts.tsv", sep="\t", index=False)
+def _membership_files(names: list[str]) -> list[str]:
+    """A file name for every source: letters, digits and _.- of its name, numbered where equal."""
+    files: dict[str, str] = {}
+    for name in names:
+        stem = re.sub(r"[^\w.-]+", "_", name)[:60].strip("._") or "source"
+        unique = stem
+        number = 2
+        while unique.lower() in files:  # some file systems do not distinguish A from a
+            unique = f"{stem}_{number}"
+            number += 1
+        files[unique.lower()] = f"memberships_{unique}.tsv"
+    return list(files.values())
 
 
-def _findings(path: Path) -> list[Finding] | None:
-    """The findings of a check without what their pictures need; None where nothing was checked."""
+def _write_json(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _names(sources: Sources, files: list[str]) -> dict:
+    """What names.json holds; it lists our files, so that others in the folder are never deleted."""
+    labels = sources.labels
+    if labels is not None:
+        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in labels]
+    return {
+        "format": "bjmd",
+        "format_version": FORMAT_VERSION,
+        **{name: getattr(sources, name) for name in NAMES},
+        "labels": labels,
+        "files": files,
+    }
+
+
+def _read_names(folder: Path) -> dict | None:
+    """The contents of names.json, or None if there is none of ours."""
+    try:
+        names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
+        if names["format"] != "bjmd":
+            return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    version = names.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{folder} has format version {version!r} but {FORMAT_VERSION} is needed; fit again"
+        )
+    return names
+
+
+def _require_names(names: dict, result: Decomposition) -> None:
+    """Refuse names that do not belong to the fit."""
+    registry.get(result.method)
+    sample_names = names["sample_names"]
+    counts = [len(names[key]) for key in ("n_missing", "names", "feature_names")]
+    counts += [len(block) for block in sample_names]
+    n_sources = len(result.memberships)
+    expected = [n_sources, n_sources, len(result.components)]
+    expected += [h.shape[1] for h in result.memberships]
+    strings = [*names["names"], *names["feature_names"]]
+    strings += [name for block in sample_names for name in block]
+    are_strings = all(isinstance(name, str) for name in strings)
+    are_counts = {*map(type, names["n_missing"])} == {int}
+    if counts != expected or not are_strings or not are_counts:
+        raise ValueError("the names do not match the result")
+
+
+def _read_settings(path: Path) -> Settings:
+    if not path.exists():
+        return Settings()
+    settings = Settings(**json.loads(path.read_text(encoding="utf-8")))
+    texts = (*settings.files, *settings.notes, settings.scale)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("settings are not text")
+    return settings
+
+
+def _read_findings(path: Path) -> list[Finding] | None:
+    """The findings of a check without the data of their figures; None if nothing was checked."""
     if not path.exists():
         return None
     table = pd.read_csv(path, sep="\t", keep_default_na=False)
@@ -339,93 +408,14 @@ def _findings(path: Path) -> list[Finding] | None:
     ]
 
 
-def _draw(
-    folder: Path,
-    sources: Sources,
-    results: list[Decomposition],
-    findings: list[Finding],
-    more: dict[str, pd.DataFrame],
-) -> dict[str, bytes]:
-    """Save every figure, of the check those of alarms; returns the bytes of the .png by name."""
-    from bjmd.report import check_figures, figures, style
-
-    folder.mkdir()
-    pngs = {}
-    drawn = figures.of_fit(sources, results, more)
-    drawn |= {
-        text.figure_of(finding): check_figures.figure(finding)
-        for finding in findings
-        if finding.alarm
-    }
-    for name, figure in drawn.items():
-        png = folder / f"{name}.png"
-        style.save(figure, folder / f"{name}.svg", png)
-        pngs[name] = png.read_bytes()
-    return pngs
-
-
-def _membership_files(names: list[str]) -> list[str]:
-    """A file name for every source: letters, digits and _.- of its name, and a number where two
-    would be the same.
-    """
-    taken: dict[str, str] = {}
-    for name in names:
-        stem = re.sub(r"[^\w.-]+", "_", name)[:60].strip("._") or "source"
-        unique = stem
-        number = 2
-        while unique.lower() in taken:  # some file systems do not tell A from a
-            unique = f"{stem}_{number}"
-            number = number + 1
-        taken[unique.lower()] = f"memberships_{unique}.tsv"
-    return list(taken.values())
-
-
-def _names(sources: Sources, files: list[str]) -> dict:
-    """What names.json holds; it lists the files, so that what a user adds to the folder is never
-    taken for ours.
-    """
-    labels = sources.labels
-    if labels is not None:
-        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in labels]
-    known = {name: getattr(sources, name) for name in NAMES}
-    return {
-        "format": "bjmd",
-        "format_version": FORMAT_VERSION,
-        **known,
-        "labels": labels,
-        "files": files,
-    }
-
-
-def _write_json(path: Path, content: dict) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _read_names(folder: Path) -> dict | None:
-    """The contents of names.json, or None where there is none of ours."""
-    try:
-        names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
-        if names["format"] != "bjmd":
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    version = names.get("format_version")
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{folder} has format version {version!r} but {FORMAT_VERSION} is needed; fit again"
-        )
-    return names
-
-
 def _indicator(classes: list[list[int]], n_classes: int) -> np.ndarray:
     """Boolean classes x samples from the classes of every sample."""
     indicator = np.zeros((n_classes, len(classes)), dtype=bool)
-    for sample, of in enumerate(classes):
-        indicator[of, sample] = True
+    for sample, members in enumerate(classes):
+        indicator[members, sample] = True
     return indicator
 
 
 def _files(folder: Path) -> list[str]:
-    return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()
-    )
+    paths = (path for path in folder.rglob("*") if not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)

@@ -1,12 +1,11 @@
-"""The figures of one fit, and of a choice of the number of components: drawing only, what is drawn
-comes from `tables`.
+"""The figures of one fit, and of a choice of the number of components; `tables` has their numbers.
 
-`data` may be `Sources` or a fit that was read from its folder: only names and labels are looked at.
+`data` may be `Sources` or a fit loaded from its folder: only names and labels are used.
 `results` are the restarts of one method, best first.
 
-The figures hold for 1 to a dozen sources, 1 to 40 components and tens of thousands of samples:
-panels wrap, labels are thinned out, long names are shortened, and what would be many small shapes
-is drawn as an image.
+The figures work for 1 to a dozen sources, 1 to 40 components and tens of thousands of samples:
+panels wrap, labels are thinned out, long names are shortened, and many small shapes become an
+image.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +22,12 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from bjmd.analysis.matching import similarities
 from bjmd.analysis.number_of_components import Selection
+from bjmd.analysis.summary import Summary
 from bjmd.inference import registry
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, MARKERS, styled
 from bjmd.report.tables import (
+    INTERVAL,
     LEVEL,
     Named,
     component_names,
@@ -38,17 +39,17 @@ from bjmd.report.tables import (
 from bjmd.results.decomposition import Decomposition
 
 WIDTH = 7.6  # inches, of every figure
-MOST_SAMPLES = 1500  # of one source that a figure shows one by one: more have no pixel of their own
-OTHER = "0.8"  # the grey of what has no colour of its own
+MAX_SAMPLES = 1500  # of one source in a figure; more would have less than a pixel each
+OTHER = "0.8"  # the grey of whatever has no colour of its own
 
 
-def of_fit(
-    data: Named, results: list[Decomposition], more: Mapping[str, pd.DataFrame] | None = None
+def of_summary(
+    data: Named, summary: Summary, answers: Mapping[str, pd.DataFrame]
 ) -> dict[str, Figure]:
-    """Every figure that makes sense for the restarts of one fit and for `more` tables about it, by
-    name.
-    """
+    """Every figure of a report, by name; `answers` are the tables from `tables.of_summary`."""
+    results = summary.results
     best = results[0]
+    extensions = tables.extensions(data, best)
     drawn = {
         "memberships": memberships(data, best),
         "membership_bars": membership_bars(data, best),
@@ -57,22 +58,25 @@ def of_fit(
     }
     if best.noise is not None:
         drawn["noise"] = noise(data, best)
-    known = tables.beyond_the_paper(data, best)
-    if "feature_noise" in known:
-        drawn["feature_noise"] = feature_noise(known["feature_noise"])
-    if "offsets" in known:
-        drawn["offsets"] = offsets(data, known["offsets"])
+    if "feature_noise" in extensions:
+        drawn["feature_noise"] = feature_noise(extensions["feature_noise"])
+    if "offsets" in extensions:
+        drawn["offsets"] = offsets(data, extensions["offsets"])
     if best.n_components > 1:
         drawn["simplex"] = simplex(data, best)
     if len(results) > 1:
         drawn["stability"] = stability(results)
-    for name, table in (more or {}).items():
-        draw = {
-            "variance_explained": variance_explained,
-            "associations": associations,
-            "consensus": consensus,
-        }
-        drawn[name] = draw[name](table)
+    draw_answer = {
+        "variance_explained": variance_explained,
+        "associations": associations,
+        "consensus": consensus,
+    }
+    drawn |= {name: draw_answer[name](table) for name, table in answers.items()}
+    alarms = [finding for finding in summary.findings or () if finding.alarm]
+    if alarms:
+        from bjmd.report import check_figures, text
+
+        drawn |= {text.figure_of(finding): check_figures.figure(finding) for finding in alarms}
     return drawn
 
 
@@ -82,10 +86,9 @@ def order_of_samples(memberships: np.ndarray) -> np.ndarray:
 
 
 def short(names: Sequence, most: int) -> list[str]:
-    """Names of at most so many characters each, with an ellipsis at the end, or where that keeps
-    more of them apart.
+    """Names of at most `most` characters, cut where most of them stay different.
 
-    A dollar sign would start a formula in matplotlib and is kept from that.
+    A dollar sign, which would start a formula in matplotlib, is escaped.
     """
     names = [" ".join(str(name).split()) for name in names]
     half = (most - 1) // 2
@@ -100,9 +103,7 @@ def short(names: Sequence, most: int) -> list[str]:
 
 @styled
 def memberships(data: Named, result: Decomposition) -> Figure:
-    """A heat map of the memberships of every source, components x samples, above the classes where
-    they are known.
-    """
+    """A heat map of the memberships of every source, above the known classes."""
     labels = data.labels or []
     class_names = short(data.class_names, 14) if labels else []
     n_rows = ceil(len(data.names) / 3)
@@ -135,9 +136,7 @@ def memberships(data: Named, result: Decomposition) -> Figure:
 
 @styled
 def membership_bars(data: Named, result: Decomposition) -> Figure:
-    """A stacked bar for every sample; beyond seven components the largest have colours and the rest
-    is grey.
-    """
+    """A stacked bar for every sample; beyond seven components, the smaller ones are grey."""
     blocks = [shares(h) for h in result.memberships]
     total = sum(h.sum(axis=1) for h in blocks)
     coloured = np.sort(np.argsort(-total, kind="stable")[: len(COLOURS)])
@@ -171,9 +170,7 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
 
 @styled
 def components(data: Named, result: Decomposition, n_features: int = 10) -> Figure:
-    """The features that set each component apart, with credible intervals where the method has
-    them.
-    """
+    """The features that set each component apart, with credible intervals if there are any."""
     intervals = result.posterior.components.interval(LEVEL) if result.posterior else None
     n_features = min(n_features, len(result.components))
     figure, axes = panels(component_names(result), [0.17 * n_features + 0.1])
@@ -185,19 +182,12 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
         ax.barh(places, values, height=0.75, color=COLOURS[5], label="this component")
         if intervals is not None:
             low, high = intervals
-            label = f"{100 * LEVEL:.0f} % credible interval"
-            ax.hlines(places, low[top, k], high[top, k], color="black", linewidth=1.2, label=label)
+            style = {"color": "black", "linewidth": 1.2, "label": INTERVAL}
+            ax.hlines(places, low[top, k], high[top, k], **style)
         if result.n_components > 1:
             others = mean_of_others(result.components, k)[top]
-            ax.plot(
-                others,
-                places,
-                "|",
-                color=COLOURS[1],
-                ms=8,
-                mew=1.5,
-                label="mean of the other components",
-            )
+            style = {"color": COLOURS[1], "ms": 8, "mew": 1.5}
+            ax.plot(others, places, "|", label="mean of the other components", **style)
         ax.axvline(0, color="0.4", linewidth=0.6)
         ax.set_yticks(places, [names[i] for i in top], fontsize=7.5)
         ax.tick_params(axis="x", labelsize=7.5)
@@ -209,15 +199,13 @@ def components(data: Named, result: Decomposition, n_features: int = 10) -> Figu
 
 @styled
 def noise(data: Named, result: Decomposition) -> Figure:
-    """The noise standard deviation of every source, with credible intervals where the method has
-    them.
-    """
+    """The noise sd of every source, with credible intervals if there are any."""
     levels = tables.noise(data, result)
-    known = levels["low"].notna().all()
+    has_intervals = levels["low"].notna().all()
     places = np.arange(len(data.names))
     figure, ax = sheet(0.28 * len(places) + 0.8)
     texts = [f"{sd:.4g}" for sd in levels["noise"]]
-    if known:
+    if has_intervals:
         ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
         texts = [
             f"{row.noise:.4g}  ({row.low:.4g} to {row.high:.4g})" for row in levels.itertuples()
@@ -233,15 +221,13 @@ def noise(data: Named, result: Decomposition) -> Figure:
     ax.margins(x=0.1)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
-    ax.set_xlabel(f"Noise sd, with {100 * LEVEL:.0f} % credible interval" if known else "Noise sd")
+    ax.set_xlabel(f"Noise sd, with {INTERVAL}" if has_intervals else "Noise sd")
     return figure
 
 
 @styled
 def variance_explained(table: pd.DataFrame) -> Figure:
-    """A heat map of the variance that each component explains, sources x components, beside the
-    totals.
-    """
+    """A heat map of the variance that each component explains, beside the totals."""
     shares = 100 * table.set_index("source").drop(columns="total")
     total = 100 * table["total"]
     height = np.clip(0.25 * len(table), 0.5, 5)
@@ -261,9 +247,7 @@ def variance_explained(table: pd.DataFrame) -> Figure:
 
 @styled
 def associations(table: pd.DataFrame) -> Figure:
-    """A heat map of how strongly columns of metadata go along with components, dots where that is
-    significant.
-    """
+    """A heat map of how strongly metadata are associated with components; dots if significant."""
     columns = table["column"].unique()[:25]
     names = sorted(table["component"].unique(), key=lambda name: int(name[1:]))
     strength, q = (
@@ -294,16 +278,16 @@ def _by_component(
 
 @styled
 def feature_noise(table: pd.DataFrame) -> Figure:
-    """Over all features how many times the noise of its source each has, and the noisiest by name."""
-    table = table.sort_values("times", ascending=False, kind="stable")
+    """The noise sd of all features, relative to their source, and the noisiest by name."""
+    table = table.sort_values("relative_sd", ascending=False, kind="stable")
     top = table[:10]
     figure, (every, noisiest) = sheet(2.6, 1, 2)
-    every.plot(np.linspace(0, 100, len(table)), table["times"][::-1], ".", color=COLOURS[0])
+    every.plot(np.linspace(0, 100, len(table)), table["relative_sd"][::-1], ".", color=COLOURS[0])
     every.axhline(1, color="0.6", linewidth=0.8)
     every.set(
         xlabel="Percentile of features", ylabel="Noise sd over that of the source", ylim=(0, None)
     )
-    noisiest.plot(top["times"], np.arange(len(top)), "o", color=COLOURS[0])
+    noisiest.plot(top["relative_sd"], np.arange(len(top)), "o", color=COLOURS[0])
     noisiest.set_yticks(np.arange(len(top)), short(top["feature"], 24), fontsize=7.5)
     noisiest.set(xlabel="The noisiest", ylim=(len(top) - 0.5, -0.5))
     noisiest.grid(axis="x", color="0.9")
@@ -334,7 +318,7 @@ def convergence(results: list[Decomposition]) -> Figure:
     lowest = min(result.trace.min(initial=result.objective) for result in results)
     figure, (course, final) = sheet(3.1, 1, 2)
     for result in reversed(results):  # the best last, on top
-        step = max(1, ceil(len(result.trace) / MOST_SAMPLES))
+        step = max(1, ceil(len(result.trace) / MAX_SAMPLES))
         iterations = result.trace_step * np.arange(1, len(result.trace) + 1)
         above = np.where(result.trace > lowest, result.trace - lowest, np.nan)
         style = (
@@ -385,12 +369,10 @@ def convergence(results: list[Decomposition]) -> Figure:
 
 @styled
 def simplex(data: Named, result: Decomposition) -> Figure:
-    """Every sample between the components: on a line for two, in a triangle for three, in a polygon
-    for more.
+    """Every sample between the components: on a line for two, in a polygon for more.
 
-    A sample lies at the mean of the corners weighted by its memberships.  In a line and a triangle
-    the place tells the memberships; in a polygon several mixtures share a place, only the corners
-    are unmistakable.
+    A sample lies at the mean of the corners weighted by its memberships.  With more than three
+    components, several mixtures share a place, and only the corners are unambiguous.
     """
     if result.n_components == 1:
         raise ValueError("one component has no simplex to show")
@@ -448,22 +430,16 @@ def _draw_polygon(ax: Axes, h: np.ndarray, groups: list) -> None:
 
 
 def _by_class(data: Named, c: int) -> list:
-    """[(label, samples, style)]: the samples of source c by class if there are colours enough for
-    that, else as one.
-    """
+    """[(label, samples, style)]: the samples of source c by class, if there are enough colours."""
     n = len(data.sample_names[c])
     if data.labels is None or len(data.class_names) > len(COLOURS):
         return [(None, np.arange(n), {"color": COLOURS[0]})]
     labels = data.labels[c]
     count = labels.sum(axis=0)
-    groups = [
-        (
-            name,
-            np.flatnonzero(labels[k] & (count == 1)),
-            {"color": COLOURS[k], "marker": MARKERS[k]},
-        )
-        for k, name in enumerate(short(data.class_names, 24))
-    ]
+    groups = []
+    for k, name in enumerate(short(data.class_names, 24)):
+        style = {"color": COLOURS[k], "marker": MARKERS[k]}
+        groups.append((name, np.flatnonzero(labels[k] & (count == 1)), style))
     groups.append(("several classes", np.flatnonzero(count > 1), {"color": "0.5", "marker": "."}))
     groups.append(("no class", np.flatnonzero(count == 0), {"color": OTHER, "marker": "."}))
     return [group for group in groups if len(group[1])]
@@ -471,18 +447,18 @@ def _by_class(data: Named, c: int) -> list:
 
 @styled
 def stability(results: list[Decomposition]) -> Figure:
-    """How alike each component of the best restart is to its partner in every other one, with the
-    mean above.
-    """
-    alike = similarities(results)
-    n_runs, n_components = alike.shape
+    """How well every other restart recovered each component of the best one, and the mean."""
+    correlations = similarities(results)
+    n_runs, n_components = correlations.shape
     height = np.clip(0.16 * n_runs, 0.5, 5)
     figure, (mean, each) = sheet(height + 2.0, 2, 1, sharex=True, height_ratios=[1.0, height])
-    mean.plot(np.arange(n_components), alike.mean(axis=0), "o", color=COLOURS[0])
-    mean.set_ylim(min(0, alike.mean(axis=0).min() - 0.05), 1.08)
+    mean.plot(np.arange(n_components), correlations.mean(axis=0), "o", color=COLOURS[0])
+    mean.set_ylim(min(0, correlations.mean(axis=0).min() - 0.05), 1.08)
     mean.set_title("Mean over the other restarts", loc="left")
     mean.grid(axis="y", color="0.9")
-    image = each.imshow(alike, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    image = each.imshow(
+        correlations, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+    )
     _label_rows(each, [f"seed {result.seed}" for result in results[1:]], height)
     label_columns(each, component_names(results[0]), 20)
     each.set_xlabel("Component of the best restart")
@@ -495,13 +471,10 @@ def stability(results: list[Decomposition]) -> Figure:
 
 @styled
 def consensus(table: pd.DataFrame) -> Figure:
-    """For each consensus component the share of restarts that have it, and how far their versions
-    lie apart.
-    """
+    """The share of restarts that have each consensus component, and how far they differ."""
     figure, axes = sheet(3, 2, 1, sharex=True)
-    for ax, name, top in zip(
-        axes, ("share", "spread"), (1.05, max(0.05, 1.1 * table["spread"].max())), strict=True
-    ):
+    limits = {"share": 1.05, "spread": max(0.05, 1.1 * table["spread"].max())}
+    for ax, (name, top) in zip(axes, limits.items(), strict=True):
         ax.bar(np.arange(len(table)), table[name], color=COLOURS[5])
         ax.set(ylabel=name.capitalize(), ylim=(0, top))
         ax.grid(axis="y", color="0.9")
@@ -512,12 +485,10 @@ def consensus(table: pd.DataFrame) -> Figure:
 
 @styled
 def selection(selection: Selection) -> Figure:
-    """Held-out density with standard errors, ELBO and stability against K, with the recommended K
-    marked in each.
+    """Held-out density with standard errors, ELBO and stability against K.
 
-    Density and ELBO are shown as distances below their best: on a logarithmic scale far from it,
-    where K too small loses thousands of times what is lost by one component too many, and on a
-    linear one close to it.
+    Density and ELBO are shown as distances below their best, on a scale that is linear close to it
+    and logarithmic far from it: too few components cost thousands of times what one too many does.
     """
     table = selection.table
     lost = -table["difference"]
@@ -534,16 +505,8 @@ def selection(selection: Selection) -> Figure:
         ax.axvline(selection.recommended, color=COLOURS[1], linestyle="--", linewidth=1, zorder=0)
         ax.plot(table["k"], values, color=COLOURS[0], marker="o", zorder=2)
         if errors is not None:
-            ax.errorbar(
-                table["k"],
-                values,
-                errors,
-                fmt="none",
-                ecolor="0.3",
-                elinewidth=1,
-                capsize=2.5,
-                zorder=3,
-            )
+            style = {"fmt": "none", "ecolor": "0.3", "elinewidth": 1, "capsize": 2.5, "zorder": 3}
+            ax.errorbar(table["k"], values, errors, **style)
         if label.startswith("Stability"):
             ax.set_ylim(min(0.8, values.min() - 0.02), 1.02)
             ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
@@ -561,9 +524,7 @@ def selection(selection: Selection) -> Figure:
 
 
 def _distances(ax: Axes, values: pd.Series) -> None:
-    """An axis that points down from 0, the best; linear up to the smallest distance and logarithmic
-    from there.
-    """
+    """An axis that points down from 0, linear up to the smallest distance, then logarithmic."""
     positive = values[values > 0]
     least, most = (positive.min(), positive.max()) if len(positive) else (1.0, 1.0)
     ax.set_yscale("symlog", linthresh=least, linscale=0.5)
@@ -582,10 +543,9 @@ def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
 
 
 def panels(titles: list[str], heights: list, label: str = "") -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a panel for each title, in rows of up to three; a panel is a list of axes under
-    each other.
+    """A figure with a panel for each title, in rows of up to three; a panel is a column of axes.
 
-    `label` is that of the upper y axis of every panel, written where a row begins.
+    `label` is that of the upper y axis of every panel, written at the beginning of a row.
     """
     count = len(titles)
     n_columns = min(3, count)
@@ -607,19 +567,18 @@ def panels(titles: list[str], heights: list, label: str = "") -> tuple[Figure, l
 
 
 def _shown(order: np.ndarray) -> tuple[np.ndarray, str]:
-    """The samples that a figure shows, evenly out of their order, and what to say about it."""
+    """The samples that a figure shows, evenly spaced, and a label that counts them."""
     n = len(order)
-    if n <= MOST_SAMPLES:
+    if n <= MAX_SAMPLES:
         return order, f"{n:,} sample{'s' if n > 1 else ''}"
-    places = np.linspace(0, n - 1, MOST_SAMPLES).round().astype(int)
-    return order[places], f"{MOST_SAMPLES:,} of {n:,} samples"
+    places = np.linspace(0, n - 1, MAX_SAMPLES).round().astype(int)
+    return order[places], f"{MAX_SAMPLES:,} of {n:,} samples"
 
 
 def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
-    """Frame an image that is so many inches high and label its rows, if it stands first in its row
-    of panels.
+    """Frame an image of this height in inches, and label its rows if it is first in its row.
 
-    As many labels are left out as it takes to keep them apart.
+    Labels are left out where they would overlap.
     """
     ax.spines[:].set_visible(True)
     ax.set_xticks([])
@@ -629,22 +588,20 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
 
 
 def log_scale(ax: Axes) -> None:
-    """A logarithmic y axis with its powers of ten in plain text: matplotlib takes long to set them
-    as formulas.
-    """
+    """A logarithmic y axis with powers of ten in plain text, which is faster than formulas."""
     raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: f"10{f'{np.log10(value):.0f}'.translate(raised)}")
 
 
 def label_columns(ax: Axes, names: Sequence[str], most: int) -> None:
-    """Name the columns of an image or of bars, and so many of them at most."""
+    """Name at most `most` columns of an image or of bars."""
     step = ceil(len(names) / most)
     ax.set_xticks(np.arange(0, len(names), step), list(names)[::step])
 
 
 def legend(figure: Figure, axes: list[list[Axes]], n_columns: int) -> None:
-    """One legend for all panels, below them; none where nothing has a label."""
+    """One legend for all panels, below them; none if nothing has a label."""
     entries: dict = {}
     for (ax,) in axes:
         entries |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))

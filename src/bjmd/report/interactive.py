@@ -1,101 +1,233 @@
-"""The interactive figures of a fit: what scatter.js draws, and d3, which it draws with.
+"""Interactive figures of a fit, drawn by Bokeh: scatter plots of its samples and its features.
 
-d3 comes with the package mpld3, the extra `interactive`, and goes into the page, so that nothing is
-loaded later.
+Bokeh is the extra `interactive`.  Its script goes into the page, so that nothing is loaded later.
 """
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bjmd.report.style import COLOURS
 from bjmd.report.tables import Named, component_names, mean_of_others, polygon, shares, top_features
 from bjmd.results.decomposition import Decomposition
 
-MISSING = "For figures to hover over and to zoom in on, install bjmd[interactive] and fit again."
-MOST_SAMPLES = 4000  # in the page; of more, as many from every source, evenly out of their order
-MOST_FEATURES = 1500
+MISSING = "For interactive figures, install bjmd[interactive] and fit again."
+MAX_SAMPLES = 4000  # in the page; of more, equally many of every source, evenly spaced
+MAX_FEATURES = 1500
+MAX_VALUES = 6  # in the text about a point
+ALL = "all components"
+NO_CLASS = "no class"
+MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "x")
+DRAW = """
+document.querySelectorAll(".chart").forEach((figure) => {
+  const item = JSON.parse(figure.querySelector("script").textContent);
+  Bokeh.embed.embed_item(item, figure.querySelector("div"));
+});
+"""
+CHOOSE_AXES = """
+if (cb_obj.value === ALL) other.value = ALL;
+else if (other.value === ALL)
+  other.value = other.options.find((name) => name !== ALL && name !== cb_obj.value);
+const is_map = across.value === ALL;
+points.data = {...points.data, x: points.data[is_map ? "map_x" : across.value],
+  y: points.data[is_map ? "map_y" : up.value]};
+x_axis.axis_label = across.value;
+y_axis.axis_label = up.value;
+for (const part of axes) part.visible = !is_map;
+for (const part of outline) part.visible = is_map;
+plot.reset.emit();
+"""
+FIND = """
+const sought = cb_obj.value_input.toLowerCase();
+const indices = [...points.data.name.keys()];
+const matches = indices.filter((i) => points.data.name[i].toLowerCase().includes(sought));
+points.selected.indices = sought ? matches : [];
+"""
 
 
-def d3() -> str | None:
-    """The script of d3, or None where it is not installed."""
-    spec = find_spec("mpld3")
-    path = Path(spec.origin).parent / "js/d3.v5.min.js" if spec and spec.origin else None
-    return path.read_text(encoding="utf-8") if path and path.exists() else None
+def is_installed() -> bool:
+    return find_spec("bokeh") is not None
+
+
+def scripts() -> list[str]:
+    """Bokeh's own scripts, and the one that draws every figure of the page."""
+    from bokeh.resources import Resources
+
+    parts = Resources(mode="inline", components=["bokeh", "bokeh-widgets"]).js_raw
+    library = [part for part in parts if not part.startswith("Bokeh.set_log_level")]
+    return [*library, 'Bokeh.logger.set_level("error");', DRAW]
 
 
 def of_fit(data: Named, best: Decomposition) -> dict[str, dict[str, Any]]:
-    """The content of every interactive figure, by the name of the static one that it stands beside."""
-    if best.n_components < 3:  # of two memberships, one says it all
-        return {"components": components(data, best)} if best.n_components == 2 else {}
-    return {"components": components(data, best), "simplex": simplex(data, best)}
+    """Bokeh's JSON of every interactive figure, by the name of the static figure beside it."""
+    if best.n_components == 1:
+        return {}
+    charts = {"components": features_chart(data, best)}
+    if best.n_components > 2:  # of two memberships, one says it all
+        charts["simplex"] = samples_chart(data, best)
+    return charts
 
 
-def simplex(data: Named, best: Decomposition) -> dict[str, Any]:
-    """Every sample with its source, its classes, its strongest component and its memberships."""
-    most = max(1, MOST_SAMPLES // len(data.names))
-    counts = [len(names) for names in data.sample_names]
-    picked = [np.linspace(0, n - 1, min(n, most)).astype(int) for n in counts]
-    h = np.hstack(
-        [shares(block)[:, own] for block, own in zip(best.memberships, picked, strict=True)]
-    )
-    names = [
-        samples[i] for samples, own in zip(data.sample_names, picked, strict=True) for i in own
+def samples_chart(data: Named, best: Decomposition) -> dict[str, Any]:
+    """Every sample between the components, or by two of them; coloured by class, or by source."""
+    limit = max(1, MAX_SAMPLES // len(data.names))
+    chosen = [
+        np.linspace(0, len(names) - 1, min(len(names), limit)).astype(int)
+        for names in data.sample_names
     ]
-    groups = [["Source", list(data.names), [c for c, own in enumerate(picked) for _ in own]]]
+    h = np.hstack([shares(block)[:, i] for block, i in zip(best.memberships, chosen, strict=True)])
+    columns = {
+        "name": [data.sample_names[c][i] for c, rows in enumerate(chosen) for i in rows],
+        "source": [data.names[c] for c, rows in enumerate(chosen) for _ in rows],
+    }
+    levels = list(data.names)
     if data.labels:
-        of = np.hstack([block[:, own] for block, own in zip(data.labels, picked, strict=True)]).T
-        told = [tuple(np.flatnonzero(sample).tolist()) for sample in of]
-        code = {
-            classes: i
-            for i, classes in enumerate(sorted(set(told), key=lambda one: (not one, one)))
-        }
-        levels = [", ".join(data.class_names[k] for k in classes) or "no class" for classes in code]
-        groups.insert(0, ["Class", levels, [code[classes] for classes in told]])
-    groups.append(["Strongest", component_names(best), h.argmax(axis=0).tolist()])
-    corners = polygon(len(h))
-    places = h.T @ corners
-    return {
-        "names": names,
-        "axes": _axes(best, h, 3),
-        "sd": None,
-        "groups": groups,
-        "map": {
-            "x": places[:, 0].round(3).tolist(),
-            "y": places[:, 1].round(3).tolist(),
-            "corners": [
-                [f"C{k + 1}", *corner] for k, corner in enumerate(corners.round(3).tolist())
-            ],
-        },
-    }
+        labels = np.hstack([block[:, i] for block, i in zip(data.labels, chosen, strict=True)])
+        class_names = np.array(data.class_names)
+        columns["class"] = [", ".join(class_names[sample]) or NO_CLASS for sample in labels.T]
+        levels = [*data.class_names, *sorted(set(columns["class"]) - {NO_CLASS}), NO_CLASS]
+    return _chart("simplex", columns, levels, h, corners=polygon(len(h)))
 
 
-def components(data: Named, best: Decomposition) -> dict[str, Any]:
-    """The features that set the components apart, with their values, and the component that each
-    sets apart most.
-    """
+def features_chart(data: Named, best: Decomposition) -> dict[str, Any]:
+    """The features that set components apart, by their values in two components."""
     w = best.components
-    kept = np.unique(
-        [top_features(w, k, max(1, MOST_FEATURES // w.shape[1])) for k in range(w.shape[1])]
-    )
-    apart = np.column_stack([np.abs(w[:, k] - mean_of_others(w, k)) for k in range(w.shape[1])])[
-        kept
-    ]
-    sd = best.posterior.components.sd[kept] if best.posterior else None
-    return {
-        "names": [data.feature_names[i] for i in kept],
-        "axes": _axes(best, w[kept].T, 4),
-        "sd": None if sd is None else _short(sd.T, 2),
-        "map": None,
-        "groups": [["Sets apart", component_names(best), apart.argmax(axis=1).tolist()]],
+    n_features = max(1, MAX_FEATURES // best.n_components)
+    kept = np.unique([top_features(w, k, n_features) for k in range(best.n_components)])
+    distances = [np.abs(w[kept, k] - mean_of_others(w, k)[kept]) for k in range(best.n_components)]
+    columns = {
+        "name": [data.feature_names[i] for i in kept],
+        "sets apart": [f"C{k + 1}" for k in np.argmax(distances, axis=0)],
     }
+    sd = best.posterior.components.sd[kept].T if best.posterior else None
+    return _chart("components", columns, component_names(best), w[kept].T, sd=sd)
 
 
-def _axes(best: Decomposition, values: np.ndarray, digits: int) -> list:
-    return [list(pair) for pair in zip(component_names(best), _short(values, digits), strict=True)]
+def _chart(
+    name: str,
+    columns: dict[str, list[str]],
+    levels: list[str],
+    values: np.ndarray,
+    *,
+    sd: np.ndarray | None = None,
+    corners: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """A scatter plot with a choice of axes, a search, and a legend that hides groups of points.
+
+    `columns` has the name of every point, and then what to say about it; the last of them, with
+    values among `levels`, colours the points.  `values` and `sd` are components x points.  With
+    `corners`, the plot begins as a map of all components between these corners.
+    """
+    from bokeh.embed import json_item
+    from bokeh.layouts import column, row
+    from bokeh.models import (
+        CDSView,
+        ColumnDataSource,
+        CustomJS,
+        GroupFilter,
+        HoverTool,
+        Select,
+        Slope,
+        TextInput,
+    )
+    from bokeh.plotting import figure
+
+    components = [f"C{k + 1}" for k in range(len(values))]
+    by_component = {k: _rounded(row) for k, row in zip(components, values, strict=True)}
+    texts = _texts(components, values, sd)
+    content = {**columns, **by_component, "values": texts}
+    if corners is None:
+        across, up = components[:2]
+        content |= {"x": by_component[across], "y": by_component[up]}
+    else:
+        across = up = ALL
+        map_x, map_y = (_rounded(places) for places in (values.T @ corners).T)
+        content |= {"map_x": map_x, "map_y": map_y, "x": map_x, "y": map_y}
+    points = ColumnDataSource(content)
+
+    plot = figure(
+        height=460,
+        sizing_mode="stretch_width",
+        match_aspect=True,
+        tools="pan,box_zoom,wheel_zoom,reset,save",
+        toolbar_location="above",
+        x_axis_label=across,
+        y_axis_label=up,
+    )
+    plot.toolbar.active_scroll = None  # the wheel scrolls the page until its tool is chosen
+    plot.toolbar.logo = None
+    axes = [*plot.xaxis, *plot.yaxis, *plot.xgrid, *plot.ygrid]
+    outline = []
+    if corners is not None:
+        edge = np.vstack([corners, corners[:1]])
+        outline.append(plot.line(edge[:, 0], edge[:, 1], color="#999999"))
+        labels = {"text": components, "text_align": "center", "text_baseline": "middle"}
+        outline.append(plot.text(*(1.1 * corners).T, text_font_size="13px", **labels))
+        for part in axes:
+            part.visible = False
+    else:
+        plot.add_layout(Slope(gradient=1, y_intercept=0, line_color="#999999"))
+    *_, group = columns
+    present = set(columns[group])
+    renderers = []
+    for i, level in enumerate(level for level in dict.fromkeys(levels) if level in present):
+        renderers.append(
+            plot.scatter(
+                "x",
+                "y",
+                source=points,
+                view=CDSView(filter=GroupFilter(column_name=group, group=level)),
+                color="#aaaaaa" if level == NO_CLASS else COLOURS[i % len(COLOURS)],
+                marker=MARKERS[i // len(COLOURS) % len(MARKERS)],
+                size=7 if len(texts) <= 800 else 5,
+                fill_alpha=0.7,
+                nonselection_alpha=0.05,
+                legend_label=level if len(level) <= 24 else f"{level[:23]}…",
+            )
+        )
+    tooltips = [("", "@name"), *((c, f"@{{{c}}}") for c in list(columns)[1:]), ("", "@values")]
+    plot.add_tools(HoverTool(renderers=renderers, tooltips=tooltips, limit=5))
+    plot.add_layout(plot.legend[0], "right")
+    plot.legend.click_policy = "hide"
+    plot.legend.title = group
+
+    options = components if corners is None else [ALL, *components]
+    choice_across = Select(title="Across", value=across, options=options, width=120)
+    choice_up = Select(title="Up", value=up, options=options, width=120)
+    search = TextInput(title="Find by name", width=120)
+    named = {
+        "points": points,
+        "plot": plot,
+        "axes": axes,
+        "x_axis": plot.xaxis[0],
+        "y_axis": plot.yaxis[0],
+        "outline": outline,
+        "across": choice_across,
+        "up": choice_up,
+        "ALL": ALL,
+    }
+    for choice, other in ((choice_across, choice_up), (choice_up, choice_across)):
+        choice.js_on_change("value", CustomJS(args={**named, "other": other}, code=CHOOSE_AXES))
+    search.js_on_change("value_input", CustomJS(args={"points": points}, code=FIND))
+    controls = row(
+        choice_across, choice_up, search, sizing_mode="stretch_width", styles={"flex-wrap": "wrap"}
+    )
+    layout = column(controls, plot, sizing_mode="stretch_width")
+    return json_item(layout, f"{name}-chart")
 
 
-def _short(values: np.ndarray, digits: int) -> list:
-    """Numbers with so many significant digits, to keep the page small."""
-    return [[float(f"{value:.{digits}g}") for value in row] for row in values]
+def _rounded(values: np.ndarray) -> list[float]:
+    """Numbers with four significant digits, to keep the page small."""
+    return [float(f"{value:.4g}") for value in values]
+
+
+def _texts(components: list[str], values: np.ndarray, sd: np.ndarray | None) -> list[str]:
+    """The largest values of every point, in words."""
+    texts = []
+    for j, order in enumerate(np.argsort(-np.abs(values), axis=0)[:MAX_VALUES].T):
+        parts = [f"{components[k]} {values[k, j]:.3g}" for k in order]
+        if sd is not None:
+            parts = [f"{part} ± {sd[k, j]:.2g}" for part, k in zip(parts, order, strict=True)]
+        texts.append(", ".join(parts))
+    return texts

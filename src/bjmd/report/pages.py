@@ -15,9 +15,7 @@ from bjmd import __version__
 
 
 def page(title, sections, note="", scripts=()):
-    """A whole page of sections, with its contents beside it; `note` stands at its foot, and
-    `scripts` run in it.
-    """
+    """A whole page of sections and its contents, with a `note` at its foot and `scripts`."""
     body = "\n".join(sections)
     return Template(ours("page.html")).substitute(
         title=html.escape(title),
@@ -69,10 +67,10 @@ def _text(text):
 
 
 def table(label, cells, marks=None):
-    """A table of text cells; `label` is read out where the table cannot be seen.
+    """A table of text cells; `label` describes it for screen readers.
 
     Columns may have two levels of names; equal neighbours of the upper level share a cell.
-    `marks`, of the same shape, has the classes of page.css that a cell belongs to.
+    `marks`, of the same shape, has the CSS classes of the cells.
     """
     *upper, lower = (
         zip(*cells.columns, strict=True) if cells.columns.nlevels > 1 else [cells.columns]
@@ -99,21 +97,22 @@ def _cell(text, marks=""):
 
 def picture(png, alt, caption):
     """A picture, given the bytes of its PNG."""
-    image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+    content = base64.b64encode(png).decode()
+    image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{content}">'
     return f"<figure>{scrolling(alt, image)}<figcaption>{_text(caption)}</figcaption></figure>"
 
 
-def chart(data, alt, caption):
-    """An interactive figure of points, which scatter.js draws from `data`; no name in them can end
-    the script.
-    """
-    content = json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
+def chart(item, alt, caption):
+    """An interactive figure, given Bokeh's JSON; no name in it can end the script."""
+    content = json.dumps(item, separators=(",", ":")).replace("<", r"\u003c")
     return (
-        f'<figure class="chart" aria-label="{html.escape(alt)}"><script type="application/json">{content}</script>'
+        f'<figure class="chart" aria-label="{html.escape(alt)}"><div></div>'
+        f'<script type="application/json">{content}</script>'
         f"<figcaption>{_text(caption)}</figcaption></figure>"
     )
 
 
 def scrolling(label, content):
     """A box that scrolls sideways, reachable by the keyboard."""
-    return f'<div class="wide" role="region" tabindex="0" aria-label="{html.escape(label)}">{content}</div>'
+    label = html.escape(label)
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{label}">{content}</div>'

@@ -31,16 +31,13 @@ STYLE = {
 
 
 def save(figure: Figure, svg: str | Path, png: str | Path) -> None:
-    """Write both formats; no date goes in, so equal figures are equal files.
+    """Write both formats, without a date, so that equal figures are equal files.
 
-    The layout, slow to find, is found once; `Figure.savefig` would find it for each file, and draw
-    each file twice.
+    The layout, which is slow, is computed once; `Figure.savefig` would compute it for each file.
     """
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
         if not axis.get_label_text():
-            axis.set_label_coords(
-                0, 0
-            )  # else all ticks are measured, time and again, to find a place for no text
+            axis.set_label_coords(0, 0)  # else all ticks are measured to place an empty label
     with matplotlib.rc_context(STYLE):
         figure.dpi = STYLE["savefig.dpi"]
         canvas = FigureCanvasAgg(figure)
@@ -53,16 +50,13 @@ def save(figure: Figure, svg: str | Path, png: str | Path) -> None:
 
 
 def styled(function: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Draw with the common style whatever the user's matplotlib settings are."""
+    """Draw with the common style, whatever the user's matplotlib settings are."""
 
     @functools.wraps(function)
     def draw(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        default = {
-            name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"
-        }
-        with matplotlib.rc_context(
-            {**default, **STYLE}
-        ):  # to ask for the backend would import pyplot
+        defaults = matplotlib.rcParamsDefault.items()
+        settings = {name: value for name, value in defaults if name != "backend"} | STYLE
+        with matplotlib.rc_context(settings):  # a backend would import pyplot
             return function(*args, **kwargs)
 
     return draw

@@ -19,15 +19,15 @@ from bjmd.results.decomposition import Decomposition
 if TYPE_CHECKING:
     from bjmd.analysis.check import Finding
     from bjmd.analysis.consensus import Consensus
+    from bjmd.analysis.summary import Summary
 
 LEVEL = 0.9
 """Of all credible intervals in figures and tables."""
+INTERVAL = f"{100 * LEVEL:.0f} % credible interval"
 
 
 class Named(Protocol):
-    """What a report needs to know about the data; `Sources` has it, and so has a fit that was read
-    from its folder.
-    """
+    """What a report needs to know about the data: `Sources` has it, and so does a loaded output."""
 
     names: list[str]
     feature_names: list[str]
@@ -43,59 +43,31 @@ def component_names(result: Decomposition) -> list[str]:
 
 
 def by_component(values: np.ndarray, rows: Sequence, what: str) -> pd.DataFrame:
-    """Numbers with a named row for each sample or feature (`what`) and a column for each component."""
-    return pd.DataFrame(
-        values, pd.Index(rows, name=what), [f"C{k + 1}" for k in range(values.shape[1])]
-    )
+    """Numbers with a row for each sample or feature (`what`) and a column for each component."""
+    columns = [f"C{k + 1}" for k in range(values.shape[1])]
+    return pd.DataFrame(values, pd.Index(rows, name=what), columns)
 
 
 def shares(memberships: np.ndarray) -> np.ndarray:
-    """Memberships that sum to 1 in every sample; those of BJMD do already, those of NMF and its kin
-    are scaled.
-    """
+    """Memberships that sum to 1 in every sample; those of BJMD do, those of NMF are scaled."""
     total = memberships.sum(axis=0)
     return memberships / np.where(total > 0, total, 1)
 
 
 def polygon(n: int) -> np.ndarray:
-    """The corners of a regular polygon around 0, the first at the top and the others clockwise, n x
-    2.
-    """
+    """The corners of a regular polygon around 0, clockwise from the top, n x 2."""
     angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def top_features(components: np.ndarray, component: int, n_features: int) -> np.ndarray:
-    """The features that set a component apart, by their distance from the mean over the other
-    components.
+    """The features that set a component apart: those farthest from their mean over the others.
 
-    Not the largest entries: where the data have an offset, those are the same features in every
-    component.
+    The largest entries would not do: where the data have an offset, they are the same features in
+    every component.
     """
     others = mean_of_others(components, component)
     return np.argsort(-np.abs(components[:, component] - others), kind="stable")[:n_features]
-
-
-def top_features_table(data: Named, best: Decomposition, n_features: int = 20) -> pd.DataFrame:
-    """The features that set each component apart, those that do so most first, with intervals where
-    there are any.
-    """
-    low, high = (
-        best.posterior.components.interval(LEVEL)
-        if best.posterior
-        else 2 * [np.full_like(best.components, np.nan)]
-    )
-    w = best.components
-    rows = []
-    for k, name in enumerate(component_names(best)):
-        tops = top_features(w, k, n_features)
-        rows += [
-            (name, data.feature_names[i], w[i, k], low[i, k], high[i, k], mean_of_others(w, k)[i])
-            for i in tops
-        ]
-    return pd.DataFrame(
-        rows, columns=["component", "feature", "value", "low", "high", "mean_of_others"]
-    )
 
 
 def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
@@ -104,45 +76,87 @@ def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
     return others.mean(axis=1) if others.shape[1] else np.zeros(len(components))
 
 
+def of_fit(data: Named, results: list[Decomposition]) -> dict[str, pd.DataFrame]:
+    """The tables of a fit other than its components and memberships, by name."""
+    best = results[0]
+    found = {"top_features": top_features_table(data, best), "restarts": restarts(results)}
+    if best.posterior:
+        sd = best.posterior.components.sd
+        found["components_sd"] = by_component(sd, data.feature_names, "feature")
+    if best.noise is not None:
+        found["noise"] = noise(data, best)
+    return found | extensions(data, best)
+
+
+def of_summary(data: Named, summary: Summary) -> dict[str, pd.DataFrame]:
+    """What was asked about a fit, as tables by name."""
+    found = {}
+    if summary.variance_explained is not None:
+        found["variance_explained"] = variance_explained(data, summary.variance_explained)
+    if summary.associations is not None:
+        found["associations"] = summary.associations
+    if summary.consensus is not None:
+        found["consensus"] = consensus(summary.results[0], summary.consensus)
+    return found
+
+
+def top_features_table(data: Named, best: Decomposition, n_features: int = 20) -> pd.DataFrame:
+    """The features that set each component apart, with intervals where there are any."""
+    w = best.components
+    low = high = np.full_like(w, np.nan)
+    if best.posterior:
+        low, high = best.posterior.components.interval(LEVEL)
+    parts = []
+    for k, name in enumerate(component_names(best)):
+        top = top_features(w, k, n_features)
+        columns = {
+            "component": name,
+            "feature": [data.feature_names[i] for i in top],
+            "value": w[top, k],
+            "low": low[top, k],
+            "high": high[top, k],
+            "mean_of_others": mean_of_others(w, k)[top],
+        }
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
 def noise(data: Named, best: Decomposition) -> pd.DataFrame:
-    """source, noise, sd, low, high: the last three from the posterior, NaN for a point estimate;
-    degrees_of_freedom.
+    """source, noise, and its posterior sd and interval (NaN for a point estimate).
+
+    With robust noise there are also the degrees of freedom.
     """
+    table = pd.DataFrame({"source": data.names, "noise": best.noise})
     factor = best.posterior and best.posterior.noise
-    sd, (low, high) = (factor.sd, factor.interval(LEVEL)) if factor else (np.nan, (np.nan, np.nan))
-    table = pd.DataFrame(
-        {"source": data.names, "noise": best.noise, "sd": sd, "low": low, "high": high}
-    )
+    table["sd"] = factor.sd if factor else np.nan
+    table["low"], table["high"] = factor.interval(LEVEL) if factor else (np.nan, np.nan)
     if best.model is not None and best.model.degrees_of_freedom is not None:
         table["degrees_of_freedom"] = best.model.degrees_of_freedom
     return table
 
 
-def beyond_the_paper(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
-    """What a fit with another noise model, offsets or a learned Dirichlet knows besides, by name."""
+def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
+    """What a fit with another noise model, offsets or a learned Dirichlet estimates besides."""
     model = best.model
     found: dict[str, pd.DataFrame] = {}
     if model is None:
         return found
     if model.feature_precision is not None:
-        found["feature_noise"] = pd.DataFrame(
-            {"feature": data.feature_names, "times": model.feature_precision**-0.5}
-        )
+        relative_sd = model.feature_precision**-0.5
+        columns = {"feature": data.feature_names, "relative_sd": relative_sd}
+        found["feature_noise"] = pd.DataFrame(columns)
     if model.sample_precision is not None:
-        sources = [
-            name
-            for name, samples in zip(data.names, data.sample_names, strict=True)
-            for _ in samples
-        ]
-        samples = [sample for samples in data.sample_names for sample in samples]
-        times = np.concatenate(model.sample_precision) ** -0.5
-        found["sample_noise"] = pd.DataFrame({"source": sources, "sample": samples, "times": times})
+        parts = []
+        for c, (name, samples) in enumerate(zip(data.names, data.sample_names, strict=True)):
+            relative_sd = model.sample_precision[c] ** -0.5
+            columns = {"source": name, "sample": samples, "relative_sd": relative_sd}
+            parts.append(pd.DataFrame(columns))
+        found["sample_noise"] = pd.concat(parts, ignore_index=True)
     if model.offsets is not None and model.offsets_sd is not None:
-        rows = pd.MultiIndex.from_product(
-            [data.names, data.feature_names], names=["source", "feature"]
-        )
-        offsets = {"offset": model.offsets.ravel(), "sd": model.offsets_sd.ravel()}
-        found["offsets"] = pd.DataFrame(offsets, rows).reset_index()
+        levels = [data.names, data.feature_names]
+        rows = pd.MultiIndex.from_product(levels, names=["source", "feature"])
+        columns = {"offset": model.offsets.ravel(), "sd": model.offsets_sd.ravel()}
+        found["offsets"] = pd.DataFrame(columns, rows).reset_index()
     if best.options.get("alpha0") == LEARNED:
         found["dirichlet"] = by_component(model.alpha0, data.names, "source").reset_index()
     return found
@@ -155,18 +169,20 @@ def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
     return table.reset_index()
 
 
-def consensus(best: Decomposition, found: Consensus) -> pd.DataFrame:
-    """What the restarts agree on, one row a component."""
-    columns = {
-        "share": found.share,
-        "spread": found.spread,
-        "likeness_to_best": match(found.result, best)[1],
-    }
-    return pd.DataFrame({"component": component_names(best), **columns})
+def consensus(best: Decomposition, agreed: Consensus) -> pd.DataFrame:
+    """What the restarts agree on, one row per component."""
+    return pd.DataFrame(
+        {
+            "component": component_names(best),
+            "share": agreed.share,
+            "spread": agreed.spread,
+            "correlation_with_best": match(agreed.result, best)[1],
+        }
+    )
 
 
 def findings(findings: list[Finding]) -> pd.DataFrame:
-    """What a check found."""
+    """What a check found, one row per finding."""
     fields = ("name", "alarm", "statistic", "threshold", "p_value", "where", "sentence")
     table = pd.DataFrame([{field: getattr(one, field) for field in fields} for one in findings])
     return table.assign(where=table["where"].str.join("; ")).rename(columns={"name": "finding"})
@@ -190,8 +206,7 @@ def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
         levels = noise(data, best)
         columns["Noise sd"] = [f"{sd:.4g}" for sd in levels["noise"]]
         if levels["low"].notna().all():
-            intervals = [f"{row.low:.4g} to {row.high:.4g}" for row in levels.itertuples()]
-            columns[f"{100 * LEVEL:.0f} % credible interval"] = intervals
+            columns[INTERVAL] = [f"{row.low:.4g} to {row.high:.4g}" for row in levels.itertuples()]
         if "degrees_of_freedom" in levels:
             columns["Degrees of freedom"] = [f"{nu:.3g}" for nu in levels["degrees_of_freedom"]]
     return pd.DataFrame(columns)
@@ -214,13 +229,12 @@ def markdown(table: pd.DataFrame) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def harmless(table: pd.DataFrame) -> pd.DataFrame:
+def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a ' before every text that a spreadsheet would run as a formula."""
 
     def quoted(value: Any) -> Any:
-        return (
-            f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
-        )
+        is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@")
+        return f"'{value}" if is_formula else value
 
     texts = {
         name: table[name].map(quoted)

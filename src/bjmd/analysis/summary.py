@@ -1,0 +1,54 @@
+"""What is asked of every finished fit, computed once for its report, its files and its figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bjmd.analysis import variance
+from bjmd.analysis.check import Finding, check
+from bjmd.analysis.consensus import Consensus
+from bjmd.data.sources import Sources
+from bjmd.inference import registry, restarts
+from bjmd.results.decomposition import Decomposition
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The restarts of one fit, best first, and answers about the best one.
+
+    An answer is None where the method has no noise model, or where it was not asked for.
+    """
+
+    results: list[Decomposition]
+    findings: list[Finding] | None = None
+    variance_explained: np.ndarray | None = None
+    associations: pd.DataFrame | None = None
+    consensus: Consensus | None = None
+
+
+def summarise(
+    sources: Sources,
+    results: Sequence[Decomposition],
+    *,
+    metadata: Sequence[pd.DataFrame | None] = (),
+    consensus: Consensus | None = None,
+) -> Summary:
+    """Rank the restarts, check the best one, and relate it to metadata about the samples."""
+    ranked = restarts.best(results, len(results))
+    best = ranked[0]
+    if not registry.get(best.method).infers_bjmd:
+        return Summary(ranked)
+    associated = None
+    if any(table is not None for table in metadata):
+        from bjmd.analysis.associations import associations
+
+        associated = associations(best.memberships, metadata)
+    return Summary(
+        ranked,
+        findings=check(sources, best),
+        variance_explained=variance.explained(sources, best),
+        associations=associated if associated is not None and len(associated) else None,
+        consensus=consensus,
+    )

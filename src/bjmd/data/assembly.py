@@ -1,0 +1,219 @@
+"""Raw sources become `Sources`: the one way for files, for the command and for the estimator.
+
+A raw source is a matrix with its own names.  `assemble` matches the features of several, and
+`prepare` also brings them to one scale and records how.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bjmd.checks import count
+from bjmd.data import preparation
+from bjmd.data.alignment import Alignment, align
+from bjmd.data.matrix import as_matrix
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+
+log = logging.getLogger(__name__)
+
+# two sources with a smaller share of common features look misnamed or transposed
+FEW_IN_COMMON = 0.1
+
+
+@dataclass
+class RawSource:
+    """One source as its owner has it: features x samples, with names where there are any."""
+
+    matrix: Any
+    feature_names: list[str] | None
+    sample_names: list[str] | None = None
+    name: str = ""
+    path: Path | None = None  # the file that it comes from
+    part: str | None = None  # which of several sources in the file it is
+    labels: np.ndarray | None = None  # classes x samples
+    class_names: Sequence[str] = ()
+    metadata: Any = None  # a DataFrame about the samples, or None
+
+    def __str__(self) -> str:
+        """What messages call it."""
+        return f"source {self.name!r}" if self.path is None else str(self.path)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the data of a fit were read and prepared, for its report and for new samples."""
+
+    files: Sequence[str] = ()
+    notes: Sequence[str] = ()  # sentences for the user and the report
+    scale: str = "none"
+    divisors: Sequence[float] = ()  # what each source was divided by
+    reading: Mapping[str, Any] = field(default_factory=dict)  # options of reading and joining
+
+
+def prepare(
+    raw_sources: Sequence[RawSource],
+    *,
+    names: list[str] | None = None,
+    join: str = "outer",
+    scale: str = "none",
+    reading: Mapping[str, Any] | None = None,
+) -> tuple[Sources, Settings]:
+    """Match the features, bring the sources to one scale, and record how."""
+    sources, alignment = assemble(raw_sources, names=names, join=join)
+    divisors = preparation.scales(sources, scale)
+    notes = [f"{str(alignment)[0].upper()}{str(alignment)[1:]}."] if len(sources) > 1 else []
+    if scale != "none":
+        sources = preparation.divided(sources, divisors)
+        divisor = "root mean square" if scale == "rms" else scale
+        notes.append(f"Each source was divided by its {divisor}.")
+    files = list(dict.fromkeys(str(raw) for raw in raw_sources))
+    reading = {**(reading or {}), "join": join}
+    return sources, Settings(files, notes, scale, divisors.tolist(), reading)
+
+
+def assemble(
+    raw_sources: Sequence[RawSource], *, names: list[str] | None = None, join: str = "outer"
+) -> tuple[Sources, Alignment]:
+    """Match features by name, and report those that the sources do not share.
+
+    `names` replaces the names of the sources. `join` takes all features, missing in sources that
+    lack them ("outer"), or only those that every source has ("inner").
+    """
+    if not raw_sources:
+        raise InputError("no source was given; give at least one table of features x samples")
+    names = source_names(raw_sources, names)
+    matrices, alignment = align(
+        [raw.matrix for raw in raw_sources], _feature_names(raw_sources), names, join
+    )
+    labels, class_names = _labels(raw_sources)
+    sources = Sources(
+        matrices,
+        names=names,
+        feature_names=alignment.feature_names,
+        labels=labels,
+        class_names=class_names,
+        sample_names=[raw.sample_names for raw in raw_sources],
+    )
+    return sources, alignment
+
+
+def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> list[str]:
+    """The given names, one for each source; without any, the sources' own names."""
+    own_names = [raw.name for raw in raw_sources]
+    if names is None:
+        names = own_names
+    if len(names) != len(raw_sources):
+        raise InputError(
+            f"the sources are {', '.join(own_names)}, but the number of names is {len(names)}; "
+            "give one name for each source"
+        )
+    if not all(name.strip() for name in names):
+        raise InputError("a source has an empty name; name every source")
+    return names
+
+
+def over_features(raw: RawSource, feature_names: Sequence[str]) -> tuple[Any, str]:
+    """The matrix of new samples over the features of a fit, and a sentence on how they matched.
+
+    Features that the source lacks are missing (NaN); features unknown to the fit are ignored.
+    """
+    row_of = {feature: row for row, feature in enumerate(_feature_names([raw])[0])}
+    rows = np.array([row_of.get(feature, -1) for feature in feature_names])
+    known = rows >= 0
+    if not known.any():
+        n_swapped = len(set(feature_names).intersection(raw.sample_names or ()))
+        swapped = f", but {n_swapped} of its samples are, as if transposed" if n_swapped else ""
+        raise InputError(
+            f"none of the {len(row_of)} features of {raw}, such as {next(iter(row_of))!r}, is "
+            f"among the {len(rows)} of the fit, such as {feature_names[0]!r}{swapped}; "
+            "features are matched by name"
+        )
+    n_unknown = len(row_of) - int(known.sum())
+    report = f"{raw} has {known.sum()} of the {len(rows)} features of the fit"
+    if not known.all():
+        report += "; the others count as missing"
+    if n_unknown:
+        verb = "is" if n_unknown == 1 else "are"
+        past = "was" if n_unknown == 1 else "were"
+        report += f"; {count(n_unknown, 'feature')} {verb} unknown to the fit and {past} ignored"
+    found = raw.matrix[rows[known]]
+    if known.all():
+        return found, report
+    matrix = np.full((len(rows), found.shape[1]), np.nan)
+    matrix[known] = as_matrix(found, raw.name).columns(slice(None))
+    return matrix, report
+
+
+def _feature_names(raw_sources: Sequence[RawSource]) -> list[list[str]]:
+    """Every source's feature names, ready to be matched; numbered if no source has any."""
+    named = [raw for raw in raw_sources if raw.feature_names is not None]
+    if len(named) == len(raw_sources):
+        for raw in raw_sources:
+            _check_orientation(raw, [other for other in raw_sources if other is not raw])
+        return [raw.feature_names or [] for raw in raw_sources]
+    if named:
+        nameless = next(raw for raw in raw_sources if raw.feature_names is None)
+        raise InputError(
+            f"{nameless} has no feature names but {named[0]} has, so their features cannot be "
+            "matched; name the features of all sources, or of none"
+        )
+    if len({raw.matrix.shape[0] for raw in raw_sources}) > 1:
+        counts = ", ".join(f"{raw} has {raw.matrix.shape[0]}" for raw in raw_sources)
+        same_width = len({raw.matrix.shape[1] for raw in raw_sources}) == 1
+        swapped = "transpose them if features and samples are swapped, or " if same_width else ""
+        raise InputError(
+            f"the sources have no feature names and different numbers of features ({counts}), "
+            f"so these cannot be matched; {swapped}name the features"
+        )
+    return [[f"feature {i + 1}" for i in range(raw.matrix.shape[0])] for raw in raw_sources]
+
+
+def _check_orientation(raw: RawSource, others: list[RawSource]) -> None:
+    """Refuse a source that looks transposed; warn of one with few features in common."""
+    other_features = {name for other in others for name in other.feature_names or ()}
+    other_samples = {name for other in others for name in other.sample_names or ()}
+    features = raw.feature_names or []
+    samples = set(raw.sample_names or ())
+    n_common = len(other_features.intersection(features))
+    if n_common >= FEW_IN_COMMON * min(len(features), len(other_features)):
+        return
+    n_samples_as_features = len(samples & other_features)
+    n_samples_in_common = len(samples & other_samples)
+    many = max(n_common, len(samples) / 2)
+    if n_samples_as_features > many:
+        raise InputError(
+            f"{raw} looks transposed: {n_samples_as_features} of its {len(samples)} samples are "
+            f"features of other sources, but only {n_common} of its {len(features)} features are; "
+            "transpose it"
+        )
+    if n_samples_in_common > many:
+        raise InputError(
+            f"{raw} has {n_samples_in_common} of its {len(samples)} samples in common with other "
+            f"sources but only {n_common} of its {len(features)} features, as if the two were "
+            "swapped; transpose the sources (for files, add or drop --samples-in-rows)"
+        )
+    if n_common:  # a source with none is refused when features are matched
+        log.warning(
+            "only %d of the %d features of %s are in another source; check that they use the "
+            "same names",
+            n_common,
+            len(features),
+            raw,
+        )
+
+
+def _labels(raw_sources: Sequence[RawSource]) -> tuple[list[np.ndarray] | None, list[str] | None]:
+    """The labels of all sources over the classes of all; None without any."""
+    class_names = list(dict.fromkeys(name for raw in raw_sources for name in raw.class_names))
+    if not class_names:
+        return None, None
+    labels = [np.zeros((len(class_names), raw.matrix.shape[1]), dtype=bool) for raw in raw_sources]
+    for raw, block in zip(raw_sources, labels, strict=True):
+        if raw.labels is not None:
+            block[[class_names.index(name) for name in raw.class_names]] = raw.labels
+    return labels, class_names
