@@ -88,6 +88,8 @@ def arrays(name):
         numbers |= {"new memberships": new.memberships, "new noise": new.noise}
     if options.get("priors") == "data":
         numbers |= {key: value for key, value in vars(result.model).items() if value is not None}
+    if "sample_precision" in numbers:
+        numbers["sample_precision"] = np.concatenate(numbers["sample_precision"])
     return {key: np.asarray(value) for key, value in numbers.items()}
 
 

@@ -2,11 +2,14 @@
 of known truth.
 """
 
+from dataclasses import replace
+
 import numpy as np
+import oracle
 import pytest
 import scipy.sparse
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import gammaln, psi
+from scipy.special import gammaln
 from scipy.stats import invgamma, multivariate_normal
 
 from bjmd.data.sources import Sources
@@ -26,14 +29,20 @@ def fit(sources, n_components=3, *, seed=0, **options):
     )
 
 
-def some_state(sources, n_components, seed=0):
+def some_state(closed_form, seed=0):
     """A state that is no optimum of anything."""
     rng = np.random.default_rng(seed)
-    return cavi.State(
-        columns=[rng.uniform(0.3, 6, size=(n_components, n)) for n in sources.n_samples],
-        ridge=rng.uniform(0.2, 5, size=(n_components, sources.n_features)),
-        rates=np.array([rng.uniform(0.2, 1) * norm for norm in sources.squared_norms]),
+    start = closed_form.start()
+    return replace(
+        start,
+        columns=[rng.uniform(0.3, 6, size=g.shape) for g in start.columns],
+        ridge=rng.uniform(0.2, 5, size=start.ridge.shape),
+        rates=np.array([rng.uniform(0.2, 1) * entries.squared_norm for entries in start.entries]),
     )
+
+
+def closed_form(sources, priors, n_components=3):
+    return cavi.ClosedForm(sources, n_components, priors, np.random.default_rng(0))
 
 
 def covariances(components):
@@ -43,52 +52,24 @@ def covariances(components):
     )
 
 
-def elbo_from_scratch(sources, priors, means, covariance, columns, shapes, rates):
-    """The ELBO of any factors, with the Laplace bound, entry by entry and with M x N residuals.
-
-    means is M x K and covariance M x K x K.
-    """
-    size = means.shape[1]
-    alpha0 = priors.dirichlet(size)
-    second = means**2 + np.diagonal(covariance, axis1=1, axis2=2)
-    total = -np.sqrt(second).sum() / priors.lambda_ - means.size * np.log(2 * priors.lambda_)
-    total += 0.5 * (np.linalg.slogdet(covariance)[1].sum() + means.size * (1 + np.log(2 * np.pi)))
-    row_moments = means[:, :, None] * means[:, None, :] + covariance
-    for x, g, shape, rate in zip(sources.matrices, columns, shapes, rates, strict=True):
-        s = g.sum(axis=0)
-        m = g / s
-        for j in range(x.shape[1]):
-            moment = (s[j] * np.outer(m[:, j], m[:, j]) + np.diag(m[:, j])) / (s[j] + 1)
-            squares = (
-                x[:, j] ** 2
-                - 2 * x[:, j] * (means @ m[:, j])
-                + (row_moments * moment).sum(axis=(1, 2))
-            )
-            total -= 0.5 * shape / rate * squares.sum()
-        log_variance = np.log(rate) - psi(shape)
-        total -= 0.5 * x.size * (np.log(2 * np.pi) + log_variance)
-        log_h = psi(g) - psi(s)
-        total += (
-            x.shape[1] * (gammaln(alpha0.sum()) - gammaln(alpha0).sum())
-            + ((alpha0[:, None] - 1) * log_h).sum()
-        )
-        total += gammaln(g).sum() - gammaln(s).sum() - ((g - 1) * log_h).sum()
-        total += priors.a0 * np.log(priors.b0) - gammaln(priors.a0)
-        total -= (priors.a0 + 1) * log_variance + priors.b0 * shape / rate
-        total += shape + np.log(rate) + gammaln(shape) - (1 + shape) * psi(shape)
-    return total
-
-
-def update(sources, state, priors):
-    """One sweep: the next state, q(W), and the ELBO."""
-    after, objective = cavi.ClosedForm(sources, len(state.ridge), priors, None).sweep(state)
-    return after, after.rows, -objective
+def factors(algorithm, state):
+    """A state in the form of the oracle."""
+    rows = state.rows
+    return oracle.Factors(
+        mu=rows.mean.T,
+        S=covariances(rows),
+        rho=state.ridge.T,
+        g=state.columns,
+        A=algorithm.shapes,
+        B=state.rates,
+    )
 
 
 def swept(sources, priors, n_components=3):
-    """One sweep from nowhere in particular: state, q(W), ELBO and A_c."""
-    state, components, elbo = update(sources, some_state(sources, n_components), priors)
-    return state, components, elbo, priors.a0 + 0.5 * np.array(sources.n_observed)
+    """One sweep from nowhere in particular: state, its factors, and the ELBO."""
+    algorithm = closed_form(sources, priors, n_components)
+    state, objective = algorithm.sweep(some_state(algorithm))
+    return state, factors(algorithm, state), -objective
 
 
 PRIORS = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5)
@@ -102,17 +83,25 @@ def extrapolated_from_the_start(monkeypatch):
 
 def test_the_elbo_is_that_of_the_factors(make_sources):
     sources = make_sources()
-    state, components, elbo, shapes = swept(sources, PRIORS)
-    expected = elbo_from_scratch(
-        sources,
-        PRIORS,
-        components.mean.T,
-        covariances(components),
-        state.columns,
-        shapes,
-        state.rates,
-    )
-    np.testing.assert_allclose(elbo, expected, rtol=1e-11)
+    _, q, elbo = swept(sources, PRIORS)
+    np.testing.assert_allclose(elbo, oracle.elbo(sources.matrices, q, PRIORS), rtol=1e-11)
+
+
+@pytest.mark.parametrize("n_components", [2, 3, 6])
+def test_sweeps_are_those_of_the_oracle(make_sources, n_components):
+    """Ten sweeps, from a random start and from a poor one that needs the natural gradient."""
+    sources = make_sources(n_samples=(70, 20))
+    priors = Priors(lambda_=0.7, a0=2.0, b0=0.5, alpha0=1.3)
+    algorithm = closed_form(sources, priors, n_components)
+    for state in (algorithm.start(), some_state(algorithm)):
+        q = factors(algorithm, state)
+        for _ in range(10):
+            state, objective = algorithm.sweep(state)
+            q = oracle.sweep(sources.matrices, q, priors, tol=cavi.COLUMN_TOLERANCE)
+        for name, ours in vars(factors(algorithm, state)).items():
+            for fast, plain in zip(ours, getattr(q, name), strict=True):
+                np.testing.assert_allclose(fast, plain, rtol=1e-9, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(-objective, oracle.elbo(sources.matrices, q, priors), rtol=1e-11)
 
 
 def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
@@ -123,14 +112,14 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
     draw.
     """
     sources = make_sources(n_features=6, n_samples=(5, 4))
-    state, components, elbo, shapes = swept(sources, PRIORS)
-    covariance = covariances(components)
+    state, q, elbo = swept(sources, PRIORS)
+    components = state.rows
     rng = np.random.default_rng(0)
     n = 40_000
     values = np.zeros(n)
 
     rows = []
-    for mu, s in zip(components.mean.T, covariance, strict=True):
+    for mu, s in zip(q.mu, q.S, strict=True):
         factor = multivariate_normal(mu, s)
         draws = factor.rvs(n, random_state=rng)
         values -= factor.logpdf(draws)
@@ -141,7 +130,7 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
     ).sum() / PRIORS.lambda_ - components.mean.size * np.log(2 * PRIORS.lambda_)
 
     alpha0 = PRIORS.dirichlet(3)
-    for x, g, shape, rate in zip(sources.matrices, state.columns, shapes, state.rates, strict=True):
+    for x, g, shape, rate in zip(sources.matrices, q.g, q.A, q.B, strict=True):
         factor = invgamma(shape, scale=rate)
         s2 = factor.rvs(n, random_state=rng)
         values += invgamma(PRIORS.a0, scale=PRIORS.b0).logpdf(s2) - factor.logpdf(s2)
@@ -171,14 +160,14 @@ def test_the_bound_is_below_the_exact_elbo(make_sources):
     """E|w| <= sqrt(E[w^2]): what is reported is a lower bound of the ELBO with the Laplace prior
     itself.
     """
-    _, components, _, _ = swept(make_sources(), PRIORS)
+    components = swept(make_sources(), PRIORS)[0].rows
     sd = np.sqrt(components.second_moment - components.mean**2)
     draws = components.mean + sd * np.random.default_rng(0).standard_normal((20_000, *sd.shape))
     assert (np.abs(draws).mean(axis=0) < np.sqrt(components.second_moment)).all()
 
 
 def test_every_row_of_the_components_by_the_normal_equations(rng):
-    """More rows than lanes, so that the last block is not full; nu from tiny to huge."""
+    """More rows than lanes, so that the last block is not full; rho from tiny to huge."""
     half = rng.standard_normal((4, 9))
     precision = half @ half.T
     linear = rng.standard_normal((4, 150))
@@ -200,20 +189,20 @@ def test_every_row_of_the_components_by_the_normal_equations(rng):
 
 
 def test_the_row_update_is_the_best_normal(make_sources):
-    """With nu held fixed, no other mean and covariance of a row has a higher ELBO; BFGS finds the
+    """With rho held fixed, no other mean and covariance of a row has a higher ELBO; BFGS finds the
     same ones.
     """
     sources = make_sources(n_features=4, n_samples=(5, 4))
-    state = some_state(sources, 2)
-    priors = Priors(lambda_=0.7)
-    _, components, _ = update(sources, state, priors)
-    precisions = (priors.a0 + 0.5 * np.array(sources.n_observed)) / state.rates
+    algorithm = closed_form(sources, Priors(lambda_=0.7), 2)
+    state = some_state(algorithm)
+    components = algorithm.sweep(state)[0].rows
+    precisions = algorithm.shapes / state.rates
     row = 2
     lower = np.tril_indices(2)
     moments = [dirichlet.second_moment(g) for g in state.columns]
 
     def negative_elbo(parameters):
-        """The terms that q(w_i) enters, the Laplace prior being -nu w^2 / 2."""
+        """The terms that q(w_i) enters, the Laplace prior being -rho w^2 / 2."""
         mu = parameters[:2]
         factor = np.zeros((2, 2))
         factor[lower] = parameters[2:]
@@ -235,45 +224,36 @@ def test_the_row_update_is_the_best_normal(make_sources):
 
 
 def test_the_ridge_is_the_tightest_bound(make_sources):
-    """nu maximises -(nu E[w^2] + 1/(lambda^2 nu)) / 2, and there the bound is -sqrt(E[w^2])/lambda."""
-    state, components, _, _ = swept(make_sources(n_features=4), PRIORS)
-    for second, nu in zip(components.second_moment.ravel(), state.ridge.ravel(), strict=True):
+    """rho maximises -(rho E[w^2] + 1/(lambda^2 rho)) / 2, which is then -sqrt(E[w^2])/lambda."""
+    state = swept(make_sources(n_features=4), PRIORS)[0]
+    for second, rho in zip(state.rows.second_moment.ravel(), state.ridge.ravel(), strict=True):
         best = minimize_scalar(
-            lambda log_nu, v=second: (
-                0.5 * (np.exp(log_nu) * v + np.exp(-log_nu) / PRIORS.lambda_**2)
+            lambda log_rho, v=second: (
+                0.5 * (np.exp(log_rho) * v + np.exp(-log_rho) / PRIORS.lambda_**2)
             ),
             bounds=(-20, 20),
             method="bounded",
             options={"xatol": 1e-9},
         )
-        np.testing.assert_allclose(nu, np.exp(best.x), rtol=1e-6)
+        np.testing.assert_allclose(rho, np.exp(best.x), rtol=1e-6)
         np.testing.assert_allclose(np.sqrt(second) / PRIORS.lambda_, best.fun, rtol=1e-12)
 
 
 def test_the_column_update_reaches_the_best_dirichlet(make_sources):
     """Sweeps with W held fixed drive a column to where Nelder-Mead on the whole ELBO ends."""
     sources = Sources(make_sources(n_features=6, n_samples=(4, 3)).matrices[:1])
-    state, components, _, shapes = swept(sources, PRIORS)
-    precision = shapes[0] / state.rates[0]
-    gram = components.mean @ components.mean.T + components.covariance_sum
-    projection = components.mean @ sources.matrices[0]
+    _, q, _ = swept(sources, PRIORS)
+    gram = q.mu.T @ q.mu + q.S.sum(axis=0)
+    projection = q.mu.T @ sources.matrices[0]
     alpha0 = PRIORS.dirichlet(3)
     ours = dirichlet.maximise(
-        gram, projection, precision, alpha0, state.columns[0], tol=1e-12, max_steps=200
+        gram, projection, q.A[0] / q.B[0], alpha0, q.g[0], tol=1e-12, max_steps=200
     ).g
 
     def negative_elbo(log_g):
         columns = ours.copy()
         columns[:, 1] = np.exp(log_g)
-        return -elbo_from_scratch(
-            sources,
-            PRIORS,
-            components.mean.T,
-            covariances(components),
-            [columns],
-            shapes,
-            state.rates,
-        )
+        return -oracle.elbo(sources.matrices, replace(q, g=[columns]), PRIORS)
 
     best = minimize(
         negative_elbo, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10}
@@ -285,37 +265,25 @@ def test_the_column_update_reaches_the_best_dirichlet(make_sources):
 def test_the_noise_update_is_the_best_inverse_gamma(make_sources):
     """Shape and rate against Nelder-Mead on the whole ELBO."""
     sources = Sources(make_sources(n_features=6, n_samples=(4, 3)).matrices[:1])
-    state, components, _, shapes = swept(sources, PRIORS)
+    _, q, _ = swept(sources, PRIORS)
 
     def negative_elbo(logs):
-        return -elbo_from_scratch(
-            sources,
-            PRIORS,
-            components.mean.T,
-            covariances(components),
-            state.columns,
-            np.exp(logs[:1]),
-            np.exp(logs[1:]),
-        )
+        moved = replace(q, A=np.exp(logs[:1]), B=np.exp(logs[1:]))
+        return -oracle.elbo(sources.matrices, moved, PRIORS)
 
     best = minimize(
         negative_elbo, np.ones(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12}
     )
-    np.testing.assert_allclose(shapes[0], np.exp(best.x[0]), rtol=1e-4)
-    np.testing.assert_allclose(state.rates[0], np.exp(best.x[1]), rtol=1e-4)
+    np.testing.assert_allclose([q.A[0], q.B[0]], np.exp(best.x), rtol=1e-4)
     # and by the formula, with the expected error from draws of W and H
     rng = np.random.default_rng(1)
     w = np.stack(
-        [
-            rng.multivariate_normal(mu, s, 20_000)
-            for mu, s in zip(components.mean.T, covariances(components), strict=True)
-        ],
-        axis=1,
+        [rng.multivariate_normal(mu, s, 20_000) for mu, s in zip(q.mu, q.S, strict=True)], axis=1
     )
-    h = np.stack([rng.dirichlet(g, 20_000) for g in state.columns[0].T], axis=2)
+    h = np.stack([rng.dirichlet(g, 20_000) for g in q.g[0].T], axis=2)
     errors = ((sources.matrices[0] - w @ h) ** 2).sum(axis=(1, 2))
     standard_error = errors.std() / np.sqrt(len(errors))
-    assert abs(2 * (state.rates[0] - PRIORS.b0) - errors.mean()) < 4 * standard_error
+    assert abs(2 * (q.B[0] - PRIORS.b0) - errors.mean()) < 4 * standard_error
 
 
 EXTREMES = {"ordinary": (-1.0, 0.5), "very noisy": (1.0, 2.0), "nearly noise-free": (-6.0, -3.0)}
@@ -352,14 +320,14 @@ def test_the_elbo_never_falls(make_sources, noise, scale, extrapolated_from_the_
             assert np.abs(h.sum(axis=0) - 1).max() <= 1e-12
         assert (result.noise > 0).all()
 
-        priors = Priors(a0=0.01, **options)
-        state = some_state(sources, n_components, trial)
+        algorithm = closed_form(sources, Priors(a0=0.01, **options), n_components)
+        state = some_state(algorithm, trial)
+        state = replace(state, ridge=state.ridge / scale**2)
         before = -np.inf
-        state = cavi.State(state.columns, state.ridge / scale**2, state.rates)
         for _ in range(15):
-            state, _, elbo = update(sources, state, priors)
-            assert elbo >= before - 1e-10 * abs(elbo), f"trial {trial}"
-            before = elbo
+            state, objective = algorithm.sweep(state)
+            assert -objective >= before - 1e-10 * abs(objective), f"trial {trial}"
+            before = -objective
 
 
 def test_the_result_is_the_state_whose_elbo_is_reported(make_sources):
@@ -370,10 +338,12 @@ def test_the_result_is_the_state_whose_elbo_is_reported(make_sources):
     rows = result.posterior.components
     noise = result.posterior.noise
     columns = [factor.parameters for factor in result.posterior.memberships]
-    expected = elbo_from_scratch(
-        sources, PRIORS, result.components, rows.covariance(), columns, noise.shape, noise.rate
+    q = oracle.Factors(
+        result.components, rows.covariance(), rows.ridge, columns, noise.shape, noise.rate
     )
-    np.testing.assert_allclose(-result.objective, expected, rtol=1e-11)
+    np.testing.assert_allclose(
+        -result.objective, oracle.elbo(sources.matrices, q, PRIORS), rtol=1e-11
+    )
     for h, g in zip(result.memberships, columns, strict=True):
         np.testing.assert_allclose(h, g / g.sum(axis=0), rtol=1e-12)
     np.testing.assert_allclose(result.noise**2, noise.rate / noise.shape, rtol=1e-12)
@@ -385,10 +355,16 @@ def test_at_a_tight_tolerance_nothing_moves(make_sources, monkeypatch):
     result = fit(sources, tol=1e-15, max_sweeps=3000)
     second = result.components**2 + result.posterior.components.plain().sd ** 2
     columns = [factor.parameters for factor in result.posterior.memberships]
-    state = cavi.State(columns, 1 / np.sqrt(second).T.copy(), result.posterior.noise.rate)
-    after, components, elbo = update(sources, state, Priors())
-    np.testing.assert_allclose(elbo, -result.objective, rtol=1e-12)
-    np.testing.assert_allclose(components.mean.T, result.components, atol=1e-4)
+    algorithm = closed_form(sources, Priors())
+    state = replace(
+        algorithm.start(),
+        columns=columns,
+        ridge=1 / np.sqrt(second).T.copy(),
+        rates=result.posterior.noise.rate,
+    )
+    after, objective = algorithm.sweep(state)
+    np.testing.assert_allclose(objective, result.objective, rtol=1e-12)
+    np.testing.assert_allclose(after.rows.mean.T, result.components, atol=1e-4)
     np.testing.assert_allclose(after.rates, state.rates, rtol=1e-5)
     for new, old in zip(after.columns, state.columns, strict=True):
         np.testing.assert_allclose(dirichlet.mean(new), dirichlet.mean(old), atol=1e-4)
@@ -437,7 +413,7 @@ def test_an_extrapolation_that_does_harm_is_undone(
 
 
 def test_a_state_survives_its_vector(make_sources):
-    state = some_state(make_sources(), 3)
+    state = some_state(closed_form(make_sources(), PRIORS))
     again = state.at(state.vector())
     for a, b in zip(
         [*state.columns, state.ridge, state.rates],
@@ -479,7 +455,7 @@ def test_cat_variant_is_the_same_code_on_concatenated_sources(make_sources):
 
 
 def test_useless_components_leave_the_spread_of_the_data():
-    """A prior that holds W at zero leaves q(s2) = IG(a0 + MN/2, b0 + ||X||^2/2) and the prior on H."""
+    """If W is held at zero, q(s2) = IG(a0 + MN/2, b0 + ||X||^2/2) and q(H) is the prior."""
     x = np.random.default_rng(0).standard_normal((6, 8))
     result = fit(Sources([x]), 2, lambda_=1e-9, a0=2.0, b0=3.0, alpha0=1.7, tol=1e-14)
     np.testing.assert_allclose(result.posterior.noise.shape, 2 + 24)
@@ -626,9 +602,9 @@ def test_the_start_is_the_documented_one(make_sources):
     np.testing.assert_allclose(state.ridge, np.full((3, 12), 1 / 0.7**2))
     np.testing.assert_allclose(state.feature.mean, 1)
     assert state.feature.a == pytest.approx(10 * 16 / 18)
-    assert (
-        (state.nus == 10).all() and (state.lambdas == 0.7).all() and (state.offsets.tau == 1).all()
-    )
-    assert not state.offsets.mean.any() and not state.offsets.variance.any() and state.n_sweeps == 0
-    for alpha in state.alphas:
-        np.testing.assert_array_equal(alpha, [1.0, 1.1, 2.5])
+    assert (state.laplace.lambda_ == 0.7).all() and state.n_sweeps == 0
+    for c in range(2):
+        assert state.entries[c].nu == 10
+        assert state.offsets[c].tau == 1
+        assert not state.offsets[c].mean.any() and not state.offsets[c].variance.any()
+        np.testing.assert_array_equal(state.dirichlet.alpha(c), [1.0, 1.1, 2.5])

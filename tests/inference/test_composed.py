@@ -17,7 +17,8 @@ from scipy.stats import gamma, invgamma, multivariate_normal, norm, t
 from bjmd.data.sources import Sources
 from bjmd.inference import cavi, noise, registry
 from bjmd.inference.offsets import LEAST_TAU
-from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
+from bjmd.inference.priors import LEAST_ALPHA, DirichletBySource, LearnedLaplace, learned_dirichlet
+from bjmd.model import Priors
 from bjmd.numerics import dirichlet, moments
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
@@ -78,6 +79,13 @@ def of_gammas(shape, rate):
     return shape / rate, psi(shape) - np.log(rate)
 
 
+def weights(q, n):
+    """E[phi_i], E[ln phi_i] and the term of the ELBO of n precisions, which may be neutral."""
+    if not q.is_learned:
+        return np.ones(n), np.zeros(n), 0.0
+    return *of_gammas(q.shape, q.rate), gamma_term(q.shape, q.rate, q.a, q.a)
+
+
 def gamma_term(shape, rate, prior_shape, prior_rate):
     """E[ln Gamma(.; prior)] + entropy of Gamma(shape, rate), summed."""
     mean, log = of_gammas(shape, rate)
@@ -94,19 +102,15 @@ def entry_factors(sources, closed_form, before):
     """Of a robust fit, q(v) of every entry and the fit at which it was found; else v = 1."""
     found = []
     for c, x in enumerate(sources.matrices):
-        if before.nus is None:
+        if not before.entries[c].is_learned:
             found.append(None)
             continue
         m = before.columns[c] / before.columns[c].sum(axis=0)
-        fit = before.rows.mean.T @ m + (
-            0 if before.offsets is None else before.offsets.mean[c][:, None]
-        )
-        weight = closed_form.shapes[c] / before.rates[c] * np.ones(x.shape)
-        weight *= (
-            1 if before.feature is None else (before.feature.shape / before.feature.rate)[:, None]
-        )
-        weight *= 1 if before.sample is None else before.sample[c].shape / before.sample[c].rate
-        shape = 0.5 * (before.nus[c] + 1)
+        fit = before.rows.mean.T @ m + np.reshape(before.offsets[c].mean, (-1, 1))
+        phi, _, _ = weights(before.feature, len(x))
+        u, _, _ = weights(before.sample[c], x.shape[1])
+        weight = closed_form.shapes[c] / before.rates[c] * np.outer(phi, u)
+        shape = 0.5 * (before.entries[c].nu + 1)
         found.append((np.full(x.shape, shape), shape + 0.5 * weight * (x - fit) ** 2, fit))
     return found
 
@@ -122,38 +126,24 @@ def by_entry(sources, closed_form, state, entries):
     rows = state.rows
     mu = rows.mean.T
     covariance = covariances(rows)
-    n_features, size = mu.shape
-    lambda_ = np.broadcast_to(
-        priors.lambda_ if state.lambdas is None else state.lambdas.T, mu.shape
-    )
+    n_features = len(mu)
+    lambda_ = np.broadcast_to(np.transpose(state.laplace.lambda_), mu.shape)
     second = mu**2 + np.diagonal(covariance, axis1=1, axis2=2)
     total = (-np.sqrt(second) / lambda_ - np.log(2 * lambda_)).sum()
     total += sum(multivariate_normal(cov=s).entropy() for s in covariance)
-    phi = np.ones(n_features)
-    log_phi = np.zeros(n_features)
-    if state.feature is not None:
-        phi, log_phi = of_gammas(state.feature.shape, state.feature.rate)
-        total += gamma_term(
-            state.feature.shape, state.feature.rate, state.feature.a, state.feature.a
-        )
+    phi, log_phi, term = weights(state.feature, n_features)
+    total += term
     for c, x in enumerate(sources.matrices):
         g = state.columns[c]
         shape = closed_form.shapes[c]
         rate = state.rates[c]
         t, log_t = of_gammas(shape, rate)
-        u = np.ones(x.shape[1])
-        log_u = np.zeros(x.shape[1])
-        if state.sample is not None:
-            u, log_u = of_gammas(state.sample[c].shape, state.sample[c].rate)
-            total += gamma_term(
-                state.sample[c].shape, state.sample[c].rate, state.sample[c].a, state.sample[c].a
-            )
-        o = np.zeros(n_features)
-        o_variance = np.zeros(n_features)
-        if state.offsets is not None:
-            o = state.offsets.mean[c]
-            o_variance = state.offsets.variance[c]
-            tau = state.offsets.tau[c]
+        u, log_u, term = weights(state.sample[c], x.shape[1])
+        total += term
+        o = np.zeros(n_features) + state.offsets[c].mean
+        o_variance = np.zeros(n_features) + state.offsets[c].variance
+        if state.offsets[c].is_learned:
+            tau = state.offsets[c].tau
             total += np.sum(-0.5 * np.log(2 * np.pi * tau) - 0.5 * (o**2 + o_variance) / tau)
             total += norm(scale=np.sqrt(o_variance)).entropy().sum()
         for j in range(x.shape[1]):
@@ -173,12 +163,12 @@ def by_entry(sources, closed_form, state, entries):
                     v, log_v = of_gammas(entries[c][0][i, j], entries[c][1][i, j])
                     error = v * error + (1 - v) * ((entries[c][2][i, j] - mean) ** 2 + variance)
                     logs += log_v
-                    nu = state.nus[c]
+                    nu = state.entries[c].nu
                     total += gamma_term(
                         entries[c][0][i, j], entries[c][1][i, j], 0.5 * nu, 0.5 * (nu + 1)
                     )
                 total += 0.5 * (logs - np.log(2 * np.pi)) - 0.5 * t * phi[i] * u[j] * error
-        alpha = priors.dirichlet(size) if state.alphas is None else state.alphas[c]
+        alpha = state.dirichlet.alpha(c)
         log_h = psi(g) - psi(g.sum(axis=0))
         total += (
             x.shape[1] * (gammaln(alpha.sum()) - gammaln(alpha).sum())
@@ -284,7 +274,7 @@ def test_phi_is_the_best_gamma(make_sources, name):
         shape = state.feature.shape.copy()
         rate = state.feature.rate.copy()
         shape[i], rate[i] = np.exp(logs)
-        feature = noise.Gammas(state.feature.a, shape, rate)
+        feature = replace(state.feature, shape=shape, rate=rate)
         return by_entry(sources, closed_form, replace(before, feature=feature), entries)
 
     for i in (0, 3):
@@ -302,7 +292,7 @@ def test_u_is_the_best_gamma(make_sources, name):
         rate = state.sample[c].rate.copy()
         shape[j], rate[j] = np.exp(logs)
         sample = [
-            noise.Gammas(state.sample[c].a, shape, rate) if c == at else q
+            replace(q, shape=shape, rate=rate) if c == at else q
             for at, q in enumerate(state.sample)
         ]
         given = replace(state, rates=before.rates, offsets=before.offsets, sample=sample)
@@ -319,28 +309,25 @@ def test_offsets_and_their_scale_are_the_best(make_sources, name):
     entries = entry_factors(sources, closed_form, before)
 
     def elbo(values, c, i):
-        mean = state.offsets.mean.copy()
-        variance = state.offsets.variance.copy()
-        mean[c, i] = values[0]
-        variance[c, i] = np.exp(values[1])
-        offsets = replace(state.offsets, mean=mean, variance=variance)
+        mean = state.offsets[c].mean.copy()
+        variance = state.offsets[c].variance.copy()
+        mean[i] = values[0]
+        variance[i] = np.exp(values[1])
+        offsets = list(state.offsets)
+        offsets[c] = replace(offsets[c], mean=mean, variance=variance)
         return by_entry(
             sources, closed_form, replace(state, rates=before.rates, offsets=offsets), entries
         )
 
     for c, i in ((0, 2), (1, 5)):
-        at = [state.offsets.mean[c, i], np.log(state.offsets.variance[c, i])]
+        at = [state.offsets[c].mean[i], np.log(state.offsets[c].variance[i])]
         assert from_the_top(lambda values, c=c, i=i: elbo(values, c, i), at) < 1e-5
 
     def of_scale(logs):
-        return by_entry(
-            sources,
-            closed_form,
-            replace(state, offsets=replace(state.offsets, tau=np.exp(logs))),
-            entries,
-        )
+        offsets = [replace(q, tau=tau) for q, tau in zip(state.offsets, np.exp(logs), strict=True)]
+        return by_entry(sources, closed_form, replace(state, offsets=offsets), entries)
 
-    assert from_the_top(of_scale, np.log(state.offsets.tau)) < 1e-5
+    assert from_the_top(of_scale, np.log([q.tau for q in state.offsets])) < 1e-5
 
 
 @pytest.mark.parametrize("name", NOISES)
@@ -357,37 +344,42 @@ def test_rates_hyperparameters_and_learned_priors_are_the_best(make_sources, nam
         return by_entry(sources, closed_form, replace(state, **changes), entries)
 
     assert from_the_top(lambda logs: of(rates=np.exp(logs)), np.log(state.rates)) < 1e-5
-    assert (
-        from_the_top(lambda logs: of(lambdas=np.exp(logs)[:, None]), np.log(state.lambdas[:, 0]))
-        < 1e-5
-    )
-    inside = state.alphas[0] > LEAST_ALPHA
+    at = np.log(state.laplace.lambda_[:, 0])
+    of_lambda = lambda logs: of(laplace=LearnedLaplace(np.exp(logs)[:, None]))  # noqa: E731
+    assert from_the_top(of_lambda, at) < 1e-5
+    first, second = state.dirichlet.alphas
+    inside = first > LEAST_ALPHA
     assert inside.any()
 
     def of_alpha(logs):
-        alpha = state.alphas[0].copy()
+        alpha = first.copy()
         alpha[inside] = np.exp(logs)
-        return of(alphas=[alpha, *state.alphas[1:]])
+        return of(dirichlet=DirichletBySource([alpha, second]))
 
-    assert from_the_top(of_alpha, np.log(state.alphas[0][inside])) < 1e-5
-    if state.feature is not None:
+    assert from_the_top(of_alpha, np.log(first[inside])) < 1e-5
+    if state.feature.is_learned:
         _at_the_top_or_bound(
             lambda a: of(feature=replace(state.feature, a=a)),
             state.feature.a,
-            noise._least_shape(sum(view.counts_of_rows() for view in closed_form.views)),
+            noise._least_shape(state.feature.counts),
             noise.LARGEST_SHAPE,
         )
-    if state.sample is not None:
+    sample, other = state.sample
+    if sample.is_learned:
         _at_the_top_or_bound(
-            lambda a: of(sample=[replace(state.sample[0], a=a), state.sample[1]]),
-            state.sample[0].a,
-            noise._least_shape(closed_form.views[0].counts_of_columns()),
+            lambda a: of(sample=[replace(sample, a=a), other]),
+            sample.a,
+            noise._least_shape(sample.counts),
             noise.LARGEST_SHAPE,
         )
-    if state.nus is not None:
-        for c in range(2):
-            moved = lambda nu, c=c: of(nus=np.where(np.arange(2) == c, nu, state.nus))  # noqa: E731
-            _at_the_top_or_bound(moved, state.nus[c], noise.LEAST_NU, noise.MOST_NU)
+    robust, other = state.entries
+    if robust.is_learned:
+        _at_the_top_or_bound(
+            lambda nu: of(entries=[replace(robust, nu=nu), other]),
+            robust.nu,
+            noise.LEAST_NU,
+            noise.MOST_NU,
+        )
 
 
 def _at_the_top_or_bound(objective, value, least, most):
@@ -400,36 +392,32 @@ def _at_the_top_or_bound(objective, value, least, most):
 
 @pytest.mark.parametrize("name", NOISES)
 def test_rows_by_a_loop_over_the_observed_entries(make_sources, name):
-    """S_i^-1 = diag nu + sum t phi u E[hh'] and mu_i = S_i sum t phi u z E[h] over what is
+    """S_i^-1 = diag rho + sum t phi u E[hh'] and mu_i = S_i sum t phi u z E[h] over what is
     observed, by brute force.
     """
     sources, closed_form, state, before = small(
         make_sources, name, learned=("offsets",), missing=0.4
     )
     entries = entry_factors(sources, closed_form, before)
-    phi = np.ones(7) if state.feature is None else state.feature.shape / state.feature.rate
+    phi, _, _ = weights(state.feature, 7)
     for i in range(7):
         precision = np.diag(before.ridge[:, i])
         linear = np.zeros(3)
         for c, x in enumerate(sources.matrices):
             t = closed_form.shapes[c] / before.rates[c]
+            u, _, _ = weights(before.sample[c], x.shape[1])
             for j in np.flatnonzero(~np.isnan(x[i])):
-                u = (
-                    1.0
-                    if before.sample is None
-                    else before.sample[c].shape[j] / before.sample[c].rate[j]
-                )
                 g = before.columns[c][:, j]
                 m = g / g.sum()
                 z = x[i, j]
                 if entries[c] is not None:
                     v = entries[c][0][i, j] / entries[c][1][i, j]
                     z = v * z + (1 - v) * entries[c][2][i, j]
-                weight = t * phi[i] * u
+                weight = t * phi[i] * u[j]
                 precision = precision + weight * (g.sum() * np.outer(m, m) + np.diag(m)) / (
                     g.sum() + 1
                 )
-                linear = linear + weight * (z - before.offsets.mean[c, i]) * m
+                linear = linear + weight * (z - before.offsets[c].mean[i]) * m
         np.testing.assert_allclose(
             state.rows.mean[:, i], np.linalg.solve(precision, linear), rtol=1e-8, atol=1e-10
         )
@@ -500,10 +488,11 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
             invgamma(priors.a0, scale=priors.b0),
         )
         u = gammas(state.sample[c])
-        prior = norm(scale=np.sqrt(state.offsets.tau[c]))
+        offset = state.offsets[c]
+        prior = norm(scale=np.sqrt(offset.tau))
         o = [
             draw(norm(m, np.sqrt(v)), prior)
-            for m, v in zip(state.offsets.mean[c], state.offsets.variance[c], strict=True)
+            for m, v in zip(offset.mean, offset.variance, strict=True)
         ]
         for j in range(x.shape[1]):
             g = state.columns[c][:, j]
@@ -569,10 +558,11 @@ def test_nothing_gets_more_precise_than_the_bound(scale):
     counts = rng.integers(1, 40, 30).astype(float)
     q = noise.Gammas.start(counts)
     for _ in range(200):
-        q = q.updated(counts, scale * counts * rng.exponential(size=30))
+        errors = scale * counts * rng.exponential(size=30)
+        q = q.updated(lambda errors=errors: errors)
         assert (q.mean <= noise.MOST_PRECISE * (1 + 1e-12)).all()
         assert (q.mean > 0).all()
-        assert np.isfinite(q.elbo(counts)).all()
+        assert np.isfinite(q.elbo())
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3, 2.0])
@@ -583,11 +573,11 @@ def test_gammas_and_their_shape_are_the_best_together(spread):
     rng = np.random.default_rng(1)
     counts = rng.integers(20, 60, 200).astype(float)
     errors = counts * (np.exp(spread * rng.standard_normal(200)) if spread else 1.0)
-    q = noise.Gammas.start(counts).updated(counts, errors)
+    q = noise.Gammas.start(counts).updated(lambda: errors)
 
     def elbo(a):
-        best = noise.Gammas(a, a + 0.5 * counts, a + 0.5 * errors)
-        return (best.elbo(counts) - 0.5 * errors * best.mean).sum()
+        best = noise.Gammas.at(a, counts, errors)
+        return best.elbo() - 0.5 * errors @ best.mean
 
     least = noise._least_shape(counts)
     others = np.geomspace(least, noise.LARGEST_SHAPE, 300)
@@ -623,7 +613,7 @@ def test_offsets_and_their_scale_are_the_best_together(make_sources, shift):
                 + 0.5 * np.log(variance)
             ).sum()
 
-        found = state.offsets.tau[c]
+        found = state.offsets[c].tau
         assert elbo(found) >= max(elbo(tau) for tau in np.geomspace(1e-12, 1e3, 300)) - 1e-9
         _at_the_top_or_bound(elbo, found, LEAST_TAU, np.inf)
 
@@ -685,10 +675,11 @@ def test_priors_wait_for_the_memberships_before_they_are_learned(make_sources):
     closed_form = algorithm(make_sources(), learned=("alpha", "lambda"))
     first = closed_form.start()
     state = after(closed_form, cavi.LEARNING_WAITS)[0]
-    np.testing.assert_array_equal(state.lambdas, first.lambdas)
-    np.testing.assert_array_equal(state.alphas, first.alphas)
+    np.testing.assert_array_equal(state.laplace.lambda_, first.laplace.lambda_)
+    np.testing.assert_array_equal(state.dirichlet.alphas, first.dirichlet.alphas)
     state, _ = closed_form.sweep(state)
-    assert (state.lambdas != first.lambdas).all() and (np.array(state.alphas) != first.alphas).any()
+    assert (state.laplace.lambda_ != first.laplace.lambda_).all()
+    assert (np.array(state.dirichlet.alphas) != first.dirichlet.alphas).any()
 
 
 @pytest.mark.parametrize("name", NOISES)

@@ -11,7 +11,8 @@ from scipy.special import gammaln, polygamma, psi
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import cavi, noise, offsets, registry
-from bjmd.model import LEAST_ALPHA, Priors, learned_dirichlet
+from bjmd.inference.priors import LEAST_ALPHA, learned_dirichlet
+from bjmd.model import Priors
 from bjmd.numerics.moments import Places
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
@@ -76,13 +77,11 @@ def test_many_degrees_of_freedom_are_the_papers_noise(make_sources, monkeypatch)
 def test_offsets_of_no_width_are_none(make_sources, monkeypatch):
     matrices = make_sources().matrices
     plain = fit(matrices, tol=1e-13, max_sweeps=30)
-    start = offsets.Offsets.start
 
-    def narrow(n_sources, n_features):
-        wide = start(n_sources, n_features)
-        return offsets.Offsets(wide.mean, wide.variance, np.full(n_sources, offsets.LEAST_TAU))
+    def narrow(n_features):
+        return offsets.Offset(np.zeros(n_features), np.zeros(n_features), offsets.LEAST_TAU)
 
-    monkeypatch.setattr(offsets.Offsets, "start", staticmethod(narrow))
+    monkeypatch.setattr(offsets.Offset, "start", staticmethod(narrow))
     held = fit(matrices, offsets=True, tol=1e-13, max_sweeps=30)
     assert np.abs(held.model.offsets).max() < 1e-6
     for a, b in zip(plain.memberships, held.memberships, strict=True):
@@ -105,9 +104,6 @@ def test_missing_entries_of_which_there_are_none_change_nothing(make_sources, na
             view.missing = np.zeros(view.shape, dtype=bool)
             view.by_row = Places.of(view.missing)
             view.by_column = Places.of(view.missing.T)
-            view._places = view._at = np.nonzero(view.missing)
-            view._values = view.matrix
-            closed_form.has_gaps = True
         state = closed_form.start()
         for _ in range(6):
             state, objective = closed_form.sweep(state)
@@ -119,7 +115,7 @@ def test_missing_entries_of_which_there_are_none_change_nothing(make_sources, na
 
 
 def test_a_feature_that_a_source_lacks_leaves_its_memberships_to_the_others(make_sources):
-    """Whatever stands in the other sources, given W a sample depends on its observed entries alone."""
+    """Given W, a sample depends on its observed entries alone."""
     matrices = make_sources(n_features=30, n_samples=(40, 40), noise=(0.3, 0.3)).matrices
     lacking = matrices[0].copy()
     lacking[20:] = np.nan

@@ -24,7 +24,7 @@ CASES = [(method, options) for method in METHODS for options in OPTIONS[method]]
 
 
 def fit(method, matrices, options, n_components=3):
-    """As many sweeps as it takes to be far from the start, and not so many that rounding has grown."""
+    """Enough sweeps to be far from the start, and few enough that rounding has not grown."""
     return registry.fit(
         method, Sources(matrices), n_components, tol=1e-12, max_sweeps=25, **options
     )
@@ -213,7 +213,8 @@ def test_noise_by_sample_of_sparse_data(matrices):
 
 
 @pytest.mark.parametrize(
-    "kind", [f"{kind}{gaps}" for kind in ("dense", "sparse", "mapped") for gaps in ("", " with gaps")]
+    "kind",
+    [f"{kind}{gaps}" for kind in ("dense", "sparse", "mapped") for gaps in ("", " with gaps")],
 )
 def test_a_view_is_the_matrix_that_it_stands_for(tmp_path, kind):
     """Every sum and product of z = (x - origin) / unit - shift, by NumPy on the matrix itself."""

@@ -283,7 +283,7 @@ def test_weighted_second_moments():
 
 
 def test_logarithms_and_prior_against_sampling():
-    """E[ln h], the prior's part of the ELBO, and its normaliser, by draws and by SciPy's density."""
+    """E[ln h], the prior's part of the ELBO and its normaliser, by draws and SciPy's density."""
     g = np.array([[0.5, 2.0], [3.0, 1.0], [1.5, 8.0]])
     rng = np.random.default_rng(0)
     draws = np.stack([rng.dirichlet(column, 200_000) for column in g.T])

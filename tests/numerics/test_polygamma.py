@@ -51,7 +51,7 @@ def test_recurrences_hold():
 
 
 def test_known_values():
-    """Gamma(1/2) = sqrt(pi), psi(1) = -Euler's constant, psi'(1) = pi^2/6, psi''(1) = -2 zeta(3)."""
+    """Gamma(1/2) = sqrt(pi), psi(1) = -Euler's constant, psi'(1) = pi^2/6, psi''(1) = -2 zeta(3)"""
     half, one = ours(np.array([[0.5, 1.0]])).transpose(2, 0, 1)[:, :, 0]
     np.testing.assert_allclose(half[0], 0.5 * np.log(np.pi), rtol=1e-13)
     np.testing.assert_allclose(

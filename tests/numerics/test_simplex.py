@@ -1,4 +1,4 @@
-"""The simplex solver against its optimality conditions, closed forms and a general-purpose solver."""
+"""The simplex solver against its optimality conditions, closed forms and a general solver."""
 
 import numpy as np
 import pytest

@@ -37,18 +37,22 @@ class View:
     constant.
     """
 
-    def __init__(self, x, unit=1.0, origin=None, constant=True):
+    def __init__(self, x, unit=1.0, origin=0.0, constant=True):
         data = as_matrix(x)
         self.shape = data.shape
         self.n_observed = data.shape[0] * data.shape[1] - data.n_missing
         self.unit = unit
-        self.origin = np.zeros(data.shape[0]) if origin is None else np.ascontiguousarray(origin)
+        self.origin = np.zeros(data.shape[0]) + origin
         self.constant = constant
         self.missing = data.missing  # a boolean matrix or None
         self.matrix = data.fillable()
         self._data = data
         self._known: dict[str, np.ndarray] = {}
         self.move(0.0)
+
+    @property
+    def has_missing(self):
+        return self.missing is not None
 
     @cached_property
     def by_row(self):
@@ -124,18 +128,18 @@ class View:
             rss += np.sum((z - wt.T @ h[:, part]) ** 2)
         return rss
 
-    def sums_of_rows(self, weights=None):
+    def sums_of_rows(self, weights=1.0):
         """sum_j q_j z_ij."""
-        if weights is not None:
+        if np.ndim(weights):
             return self.times_memberships(weights[None])[0]
         counts = self.counts_of_rows()
         sums = self._once("sums", lambda data: data.sums_of_rows() - counts * self.origin)
         return sums / self.unit - counts * self.shift
 
-    def squares_of_rows(self, weights=None):
+    def squares_of_rows(self, weights=1.0):
         """sum_j q_j z_ij^2."""
-        if weights is not None:
-            return self._squares(None, weights)[0]
+        if np.ndim(weights):
+            return self._squares(1.0, weights)[0]
         ones = [np.ones(n) for n in self.shape]
         squares = self._once("squares", lambda data: data.squares(self.origin, *ones)[0])
         squares = squares / self.unit**2
@@ -145,15 +149,15 @@ class View:
         sums = self.sums_of_rows() + counts * self.shift
         return squares - 2 * self.shift * sums + counts * self.shift**2
 
-    def squares_of_columns(self, weights=None):
+    def squares_of_columns(self, weights=1.0):
         """sum_i phi_i z_ij^2."""
-        if weights is not None or np.any(self.shift):
-            return self._squares(weights, None)[1]
-        return self._once("columns", lambda _: self._squares(None, None)[1])
+        if np.ndim(weights) or np.any(self.shift):
+            return self._squares(weights, 1.0)[1]
+        return self._once("columns", lambda _: self._squares(1.0, 1.0)[1])
 
     def _squares(self, of_rows, of_columns):
-        of_rows = np.ones(self.shape[0]) if of_rows is None else of_rows
-        of_columns = np.ones(self.shape[1]) if of_columns is None else of_columns
+        of_rows = np.ones(self.shape[0]) * of_rows
+        of_columns = np.ones(self.shape[1]) * of_columns
         data = self._data if self.constant else self.matrix
         rows, columns = data.squares(self.base, of_rows, of_columns)
         return rows / self.unit**2, columns / self.unit**2
@@ -166,9 +170,9 @@ class View:
             self._known[name] = ask(self._data)
         return self._known[name]
 
-    def counts_of_rows(self, weights=None):
+    def counts_of_rows(self, weights=1.0):
         """sum_j q_j over the observed entries of every row."""
-        if weights is None:
+        if not np.ndim(weights):
             return self._data.counts_of_rows
         if self.missing is None:
             return np.full(self.shape[0], weights.sum())

@@ -64,22 +64,60 @@ class Course:
     """Where a fit stands between two sweeps, so that it can go on as if it had never stopped."""
 
     state: Any = None
+    """Where the next sweep starts."""
     best: Any = None
+    """Where the last sweep that was kept ended, and its objective."""
+    reached: float = np.inf
     momentum: Momentum = field(default_factory=Momentum)
     extrapolated: bool = False
-    reached: float = np.inf
-    end: tuple[bool, str] | None = (
-        None  #: whether it converged, and the reason, where it cannot go on
-    )
+    end: tuple[bool, str] | None = None
+    """Whether the fit converged, and the reason, if it cannot go on."""
     trace: list[float] = field(default_factory=list)
     undone: list[float] = field(default_factory=list)
     changes: list[tuple[float, float]] = field(default_factory=list)
-    """Change of the objective, and what it is relative to, of every sweep that was not undone."""
-    needed: int = 1  #: so many small ones in a row end the fit
+    """Change of the objective, and what it is relative to, of every sweep that was kept."""
+    needed: int = 1
+    """How many small changes in a row end the fit."""
 
     def is_settled(self, tol: float) -> bool:
         last = self.changes[-self.needed :]
         return len(last) == self.needed and all(change <= tol * size for change, size in last)
+
+    def keep(self, state: Any, value: float, change: tuple[float, float], patience: int) -> None:
+        """Go on from the end of a sweep."""
+        self.state = self.best = state
+        self.reached = value
+        self.trace.append(value)
+        self.undone.append(np.nan)
+        self.changes.append(change)
+        # an extrapolated sweep may gain little by chance, but hardly twice in a row
+        self.needed = max(2, patience) if self.extrapolated else patience
+
+    def extrapolate(self, wanted: bool) -> None:
+        """Let the next sweep start beyond the end of the last one."""
+        self.extrapolated = wanted
+        if wanted:
+            self.state = self.best.at(self.momentum.beyond(self.best.vector()))
+
+    def undo(self, value: float) -> None:
+        """Go back to the end of the last sweep that was kept; the trace repeats its objective."""
+        self.trace.append(self.trace[-1])
+        self.undone.append(value)
+        if self.extrapolated:
+            self.state = self.best.at(self.momentum.undo())
+            self.extrapolated = False
+            return
+        # a plain sweep would rise again and again
+        rise = value - self.trace[-1]
+        if rise <= _rounding(value):
+            self.end = True, f"changes by rounding only in sweep {len(self.trace)}"
+        else:
+            self.end = False, f"rose by {rise:.2g} through rounding in sweep {len(self.trace)}"
+            self.trace[-1] = value  # the state goes back, but the trace shows what happened
+
+
+def _rounding(value):
+    return ROUNDING * max(1.0, abs(value))
 
 
 def run(
@@ -96,104 +134,76 @@ def run(
     monotone: bool = True,
     course: Course | None = None,
 ) -> Decomposition:
-    """Sweep until the relative change of the objective is at most `tol` in `patience` sweeps in a
-    row.
+    """Sweep until the objective changes by at most `tol` in `patience` sweeps in a row.
 
-    With `per_entry`, the number of entries, it is the change per entry instead, which does not
-    depend on the unit.
+    The change is relative to the objective, or to the number of entries `per_entry`, which does not
+    depend on the unit.  Changes count after the first `wait` sweeps.
 
-    Changes count after the first `wait` sweeps.  From sweep `momentum_from` on, each sweep starts
-    beyond the end of the last (momentum.py).  What is `monotone` never rises: an extrapolated sweep
-    that raised it is undone, and the trace repeats the value before it; the value that was undone
-    is in the history, under "undone", which is NaN elsewhere.  A plain sweep that raises it, which
-    only rounding can do, ends the fit, and is the last of the trace.  An extrapolated sweep may
-    gain little by chance, but hardly twice in a row, so there two small changes are asked for.
+    From sweep `momentum_from` on, each sweep starts beyond the end of the last (momentum.py), and
+    at least two small changes in a row are needed.  What is `monotone` never rises: an extrapolated
+    sweep that raised it is undone, and the trace repeats the value before it; the history has the
+    value that was undone under "undone", NaN elsewhere.  A plain sweep that raises it, which only
+    rounding can do, ends the fit.
 
-    With a `course`, where the fit ends is kept there, and another run with it and a smaller `tol`
-    goes on from there to what a single run would have given, to the bit.
+    A `course` keeps where the fit ends; another run with it and a smaller `tol` continues to what a
+    single run would have given, to the bit.
     """
     positive_number("tol", tol, least=0)
     whole_number("max_sweeps", max_sweeps, least=1)
-    on = Course() if course is None else course
+    on = course or Course()
     if on.state is None:
         on.state = on.best = algorithm.start()
-    trace = on.trace
-    undone = on.undone
-    seen: list[Mapping[str, Any]] = []
-    converged, reason = on.end or (False, f"stopped at max_sweeps = {max_sweeps}")
-    for sweep in range(len(trace) + 1, 1 + (0 if on.end or on.is_settled(tol) else max_sweeps)):
+    watched: list[Mapping[str, Any]] = []
+    while not on.end and not on.is_settled(tol) and len(on.trace) < max_sweeps:
+        sweep = len(on.trace) + 1
         after, value = algorithm.sweep(on.state)
         if not np.isfinite(value):
             raise FitError(
                 f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors"
             )
-        rise = value - trace[-1] if monotone and trace else 0.0
-        rounding = ROUNDING * max(1.0, abs(value))
-        if rise > (0.0 if sweep > wait + 1 else rounding):
-            trace.append(trace[-1])
-            undone.append(value)
-            seen += seen[-1:]
-            if not on.extrapolated:  # it would do so for ever
-                how = (
-                    "changes by rounding only"
-                    if rise <= rounding
-                    else f"rose by {rise:.2g} through rounding"
-                )
-                converged, reason = on.end = (
-                    bool(rise <= rounding),
-                    f"the {objective} {how} in sweep {sweep}",
-                )
-                if not converged:
-                    trace[-1] = value  # the state goes back, but the trace shows what happened
-                break
-            on.state = on.best.at(on.momentum.undo())
-            on.extrapolated = False
-            continue
-        on.best = after
-        on.reached = value
-        trace.append(value)
-        undone.append(np.nan)
-        if watch is not None:
-            seen.append(watch(algorithm.memberships(after)))
         counts = sweep > wait + 1
-        on.changes.append(
-            (abs(trace[-2] - value), per_entry or abs(trace[-2])) if counts else (np.inf, 1.0)
-        )
-        on.needed = max(2, patience) if on.extrapolated else patience
-        on.extrapolated = momentum_from is not None and sweep >= momentum_from
-        on.state = after  # the state before need not stay in memory while the next one is made
-        if on.extrapolated:
-            on.state = after.at(on.momentum.beyond(after.vector()))
-        if on.is_settled(tol):
-            break
-    if on.is_settled(tol) and not on.end:
-        change = (
-            f"change of the {objective} per entry"
-            if per_entry
-            else f"relative change of the {objective}"
-        )
-        converged = True
-        reason = f"{change} at most tol = {tol:g} in sweep {len(trace)}"
+        before = on.trace[-1] if on.trace else np.inf
+        if monotone and value - before > (0.0 if counts else _rounding(value)):
+            on.undo(value)
+            watched += watched[-1:]
+            continue
+        change = (abs(before - value), per_entry or abs(before)) if counts else (np.inf, 1.0)
+        on.keep(after, value, change, patience)
+        if watch is not None:
+            watched.append(watch(algorithm.memberships(after)))
+        on.extrapolate(momentum_from is not None and sweep >= momentum_from)
 
-    if course is None:  # nobody goes on from here
+    if on.end:
+        converged, reason = on.end[0], f"the {objective} {on.end[1]}"
+    elif on.is_settled(tol):
+        change_of = f"change of the {objective}"
+        kind = f"{change_of} per entry" if per_entry else f"relative {change_of}"
+        converged, reason = True, f"{kind} at most tol = {tol:g} in sweep {len(on.trace)}"
+    else:
+        converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
+    if course is None:  # free the memory: nobody continues from here
         on.state = None
         on.momentum = Momentum()
+
     found = algorithm.finish(on.best)
-    at_end = min(on.reached, found.objective)
-    last = at_end if trace[-1] == on.reached else trace[-1]
+    final = min(on.reached, found.objective)
+    if on.trace[-1] == on.reached:
+        trace = np.array([*on.trace[:-1], final])
+    else:
+        trace = np.array(on.trace)
     if watch is not None:
-        seen[-1] = watch(found.memberships)
+        watched[-1] = watch(found.memberships)
     return Decomposition(
         components=found.components,
         memberships=found.memberships,
         noise=found.noise,
         posterior=found.posterior,
         model=found.model,
-        objective=at_end,
-        trace=np.array([*trace[:-1], last]),
+        objective=final,
+        trace=trace,
         converged=converged,
         reason=reason,
-        history=series(seen) | ({"undone": np.array(undone)} if monotone else {}),
+        history=series(watched) | ({"undone": np.array(on.undone)} if monotone else {}),
     )
 
 

@@ -87,7 +87,7 @@ def fit(
             f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out"
         )
     momentum = true_or_false("momentum", momentum) and prior == "laplace"
-    unit, origin = centre(sources) if priors == "data" else (1.0, None)
+    unit, origin = centre(sources) if priors == "data" else (1.0, 0.0)
     constants = constants.in_unit(unit)
     form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
     algorithm = PosteriorMode(
@@ -152,7 +152,7 @@ class State:
 class PosteriorMode:
     """Block coordinate descent on the negative log joint (loop.Algorithm)."""
 
-    def __init__(self, sources, n_components, priors, form, rng, unit=1.0, origin=None, hold=0):
+    def __init__(self, sources, n_components, priors, form, rng, unit=1.0, origin=0.0, hold=0):
         self.priors = priors
         self.form = form
         self.rng = rng
@@ -163,7 +163,7 @@ class PosteriorMode:
         self.n_entries = sources.n_observed
         self.views = [View(x, unit, origin) for x in sources.data]
         # the norms of data in their own unit are known already
-        known = origin is None and unit == 1
+        known = unit == 1 and not np.any(origin)
         self.observed_norms = (
             sources.squared_norms if known else [v.squares_of_rows().sum() for v in self.views]
         )
@@ -242,7 +242,7 @@ class PosteriorMode:
         return state.memberships
 
     def finish(self, state):
-        components = self.unit * state.wt.T + (0.0 if self.origin is None else self.origin[:, None])
+        components = self.unit * state.wt.T + np.reshape(self.origin, (-1, 1))
         model = FittedModel(
             alpha0=np.array([self.alpha0] * len(self.views)),
             noise_prior=np.array([self.priors.a0, self.unit**2 * self.priors.b0]),

@@ -1,36 +1,43 @@
-"""Noise models of the closed form: how precise is every entry, what does that take, and what does
-it add to the ELBO.
+"""Noise models of the closed form: how precise is every entry?
 
 The precision of entry ij of source c is
 
-    t_c phi_i u_cj v_cij,      t_c ~ Gamma(a0, b0) as in the paper;  phi, u, v have mean 1 or nearly so.
+    t_c phi_i u_cj v_cij,      t_c ~ Gamma(a0, b0) as in the paper
 
-Each factor beyond t_c is a small object of this file that a sweep asks for its expectation, hands
-the expected errors, and asks for its share of the ELBO.  docs/model.md derives them.
+Each factor beyond t_c, with a mean of about 1, is an object of this file.  It is always there, tells a sweep what it
+contributes to the precision, takes the expected errors to update itself, and says what it adds to
+the ELBO.  docs/model.md derives the updates.
 
-source    the paper's: phi = u = v = 1
-feature   phi_i ~ Gamma(a, a), one per feature, shared by the sources
-sample    u_cj ~ Gamma(a_c, a_c), one per sample
-robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one per entry: Student's t with nu_c degrees of freedom
+feature   phi_i ~ Gamma(a, a), one per feature, shared by the sources: `Gammas`, or `Equal` for 1
+sample    u_cj ~ Gamma(a_c, a_c), one per sample: `SampleGammas`, or `EqualSamples` for 1
+robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one per entry, which makes the noise Student's t with
+          nu_c degrees of freedom: `RobustEntries`, or `NormalEntries` for 1
+
+The paper's model, noise="source", has the neutral one of each.
 """
 
-from dataclasses import dataclass
-from typing import Any, Self
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import gammaln, psi
 
+from bjmd.data.view import View
 from bjmd.errors import InputError
-from bjmd.numerics import moments
+from bjmd.numerics import dirichlet, moments
 
 FACTORS = ("feature", "sample", "robust")
-# how many times as precise as the rest a feature or sample can get: one without variance would else
-# take the fit over
 MOST_PRECISE = 10
-# degrees of freedom; with 200 a t is normal for all that matters
+"""How many times as precise as the rest a feature or sample can get: one without variance would
+otherwise take over the fit.
+"""
 FIRST_NU = 10.0
 LEAST_NU = 0.5
 MOST_NU = 200.0
+"""Degrees of freedom; with 200, Student's t is practically normal."""
 LARGEST_SHAPE = 1e6
 
 
@@ -39,26 +46,55 @@ def parsed(noise: str) -> tuple[str, ...]:
     factors = () if noise == "source" else tuple(str(noise).split("+"))
     if not set(factors) <= set(FACTORS) or len(set(factors)) < len(factors):
         raise InputError(
-            f"noise is {noise!r}; it must be source, feature, sample or robust, or several of the last three joined "
-            "by +, for example feature+sample"
+            f"noise is {noise!r}; it must be source, feature, sample or robust, or several of the "
+            "last three joined by +, for example feature+sample"
         )
     return factors
 
 
+# Features and samples.
+
+
+class Equal:
+    """All precisions are 1."""
+
+    mean = 1.0
+    is_learned = False
+
+    def times(self, values):
+        """Values with a feature or sample on the last axis, times its precision."""
+        return values
+
+    def updated(self, errors: Any) -> Self:
+        return self
+
+    def elbo(self) -> float:
+        return 0.0
+
+
 @dataclass(frozen=True)
 class Gammas:
-    """q(phi_i) = Gamma(shape_i, rate_i) for phi_i ~ Gamma(a, a), where a is learned."""
+    """q(phi_i) = Gamma(shape_i, rate_i) for phi_i ~ Gamma(a, a), where a is learned.
+
+    counts_i is the number of observed entries whose precision phi_i multiplies.
+    """
 
     a: float
     shape: np.ndarray
     rate: np.ndarray
+    counts: np.ndarray
+    is_learned = True
+
+    @classmethod
+    def at(cls, a: float, counts: np.ndarray, errors: np.ndarray) -> Self:
+        """The best q for a given a; errors are t times the expected squared errors."""
+        return cls(a, a + 0.5 * counts, a + 0.5 * errors, counts)
 
     @classmethod
     def start(cls, counts: np.ndarray) -> Self:
-        """All phi_i nearly 1, given the number of entries behind each."""
+        """All phi_i nearly 1."""
         least = _least_shape(counts)
-        a = max(least, min(10 * least, LARGEST_SHAPE))
-        return cls(a, a + 0.5 * counts, a + 0.5 * counts)
+        return cls.at(max(least, min(10 * least, LARGEST_SHAPE)), counts, counts)
 
     @property
     def mean(self) -> np.ndarray:
@@ -68,44 +104,215 @@ class Gammas:
     def mean_log(self) -> np.ndarray:
         return psi(self.shape) - np.log(self.rate)
 
-    def updated(self, counts: np.ndarray, errors: np.ndarray) -> "Gammas":
-        """q and a, both at once, given the number of entries behind each phi_i and t times their
-        squared error.
+    def times(self, values):
+        return values * self.mean
 
-        With q at its best, the ELBO is a function of a alone.  To take turns between the two would
-        creep: where all phi_i are 1, a runs to infinity, by a constant a step. phi_i <= (a +
-        counts_i/2) / a, so bounding a from below bounds phi_i from above.
+    def updated(self, errors: Callable[[], np.ndarray]) -> Self:
+        """q and a, both at once, given a function that computes the errors as in `at`.
+
+        With q at its best, the ELBO is a function of a alone.  Taking turns between the two would
+        creep: where all phi_i are 1, a runs to infinity by a constant a step.  Bounding a from
+        below bounds phi_i <= (a + counts_i/2) / a from above.
         """
+        counts = self.counts
+        measured = errors()
 
         def value(a):
             shape = a + 0.5 * counts
             return (
-                a * np.log(a) - gammaln(a) + gammaln(shape) - shape * np.log(a + 0.5 * errors)
+                a * np.log(a) - gammaln(a) + gammaln(shape) - shape * np.log(a + 0.5 * measured)
             ).sum()
 
         def slope(a):
             shape = a + 0.5 * counts
-            rate = a + 0.5 * errors
+            rate = a + 0.5 * measured
             return (np.log(a / rate) + 1 - shape / rate + psi(shape) - psi(a)).sum()
 
         least = _least_shape(counts)
-        a = top(value, slope, max(self.a, least), least, max(least, LARGEST_SHAPE))
-        return Gammas(a, a + 0.5 * counts, a + 0.5 * errors)
+        a = maximum(value, slope, max(self.a, least), least, max(least, LARGEST_SHAPE))
+        return self.at(a, counts, measured)
 
-    def elbo(self, counts: np.ndarray) -> np.ndarray:
-        """counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q, of every i."""
+    def elbo(self) -> float:
+        return self.elbo_of_each().sum()
+
+    def elbo_of_each(self) -> np.ndarray:
+        """counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q(phi_i)."""
         log = self.mean_log
         a = self.a
         shape = self.shape
         prior = a * np.log(a) - gammaln(a) + (a - 1) * log - a * self.mean
         entropy = shape - np.log(self.rate) + gammaln(shape) + (1 - shape) * psi(shape)
-        return 0.5 * counts * log + prior + entropy
+        return 0.5 * self.counts * log + prior + entropy
+
+
+class EqualSamples(Equal):
+    """All samples of a source are equally precise: errors are summed over them at once."""
+
+    def gathered(self, by_sample):
+        return by_sample.sum()
+
+    def squares(self, view, phi, squared_norm):
+        """sum_ij phi_i z_ij^2; squared_norm is that for phi = 1 and no offsets."""
+        if np.ndim(phi) == 0 and np.ndim(view.shift) == 0:
+            return squared_norm
+        return (phi * view.squares_of_rows()).sum()
+
+    def observed_sums(self, view, of_rows):
+        """The sum of a number per feature over the observed entries."""
+        return view.counts_of_rows() @ of_rows
+
+    def weighted_sum(self, gathered):
+        return gathered
+
+
+class SampleGammas(Gammas):
+    """q(u_j) of the samples of a source: errors are kept by sample."""
+
+    def gathered(self, by_sample):
+        return by_sample
+
+    def squares(self, view, phi, squared_norm):
+        """sum_i phi_i z_ij^2 of every sample."""
+        return view.squares_of_columns(phi)
+
+    def observed_sums(self, view, of_rows):
+        """The sum of a number per feature over the observed entries of every sample."""
+        total = np.full(view.shape[1], of_rows.sum())
+        return total if view.missing is None else total - of_rows @ view.missing
+
+    def weighted_sum(self, gathered):
+        return self.mean @ gathered
+
+
+def _least_shape(counts):
+    return counts.max() / (2 * (MOST_PRECISE - 1))
+
+
+# Entries.
+
+
+class PresentFit(NamedTuple):
+    """What the weights of the entries of one source depend on."""
+
+    shift: Any
+    """The offset of every feature, or 0.0."""
+    components: np.ndarray
+    """E[W]', K x M."""
+    columns: np.ndarray
+    """g, K x N."""
+    precision: float
+    phi: Any
+    u: Any
+
+    def values(self):
+        """E[w_i'h_j] of every entry."""
+        return self.components.T @ dirichlet.mean(self.columns)
+
+
+@dataclass(frozen=True)
+class NormalEntries:
+    """All entries of a source have weight 1: a sweep sees the data themselves."""
+
+    squared_norm: float
+    degrees = np.empty(0)
+    scale = 1.0
+    spread_of_rows = 0.0
+    is_learned = False
+
+    def with_degrees(self, degrees) -> NormalEntries:
+        return self
+
+    def weighted(self, view, fit: PresentFit) -> NormalEntries:
+        if np.ndim(fit.shift):
+            view.move(fit.shift)
+        return self
+
+    def reweighted(self, view, fit: PresentFit) -> NormalEntries:
+        return self
+
+    def squares(self, view, phi, sample):
+        return sample.squares(view, phi, self.squared_norm)
+
+    def learned(self) -> NormalEntries:
+        return self
+
+    def elbo(self, learned: NormalEntries) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class RobustEntries:
+    """The entries x of a source, NaN where missing, with noise of nu degrees of freedom."""
+
+    x: np.ndarray
+    squared_norm: float
+    nu: float = FIRST_NU
+    is_learned = True
+
+    @property
+    def degrees(self) -> np.ndarray:
+        return np.array([self.nu])
+
+    @property
+    def scale(self) -> float:
+        """The scale of the noise over that of a normal of the same precision."""
+        return StudentT(self.nu).scale
+
+    def with_degrees(self, degrees) -> RobustEntries:
+        return replace(self, nu=float(np.clip(degrees[0], LEAST_NU, MOST_NU)))
+
+    def weighted(self, view, fit: PresentFit) -> WeightedEntries:
+        """q(v) at the present fit; the view's data become the pseudo-data of full precision."""
+        weights = fit.precision, fit.phi, fit.u
+        return WeightedEntries(
+            self, *weigh(view, self.x, fit.shift, fit.values(), *weights, self.nu)
+        )
+
+
+@dataclass(frozen=True)
+class WeightedEntries:
+    """The entries of a source at their present weights."""
+
+    entries: RobustEntries
+    spread_of_rows: np.ndarray
+    """sum_j u_j v (1 - v) r^2; empty where all features are equally precise."""
+    squares_of_columns: np.ndarray
+    """sum_i phi_i (z^2 + v (1 - v) r^2)."""
+    by_column: StudentT
+
+    def squares(self, view, phi, sample):
+        return sample.gathered(self.squares_of_columns)
+
+    def reweighted(self, view, fit: PresentFit) -> WeightedEntries:
+        """The same for other phi."""
+        if np.ndim(fit.phi) == 0:
+            return self
+        z = view.matrix.array
+        x = self.entries.x - np.reshape(fit.shift, (-1, 1))
+        spread = (z - fit.values()) * (x - z)
+        squares = fit.phi @ (z**2 + np.nan_to_num(spread))
+        return replace(self, squares_of_columns=squares)
+
+    @property
+    def q(self) -> StudentT:
+        """q(v) of all entries together."""
+        parts = self.by_column
+        n = parts.n_entries.sum()
+        mean = (parts.n_entries * parts.mean).sum() / n
+        log = (parts.n_entries * parts.log).sum() / n
+        return StudentT(parts.nu, mean, log, n)
+
+    def learned(self) -> RobustEntries:
+        """The entries with the best degrees of freedom."""
+        return replace(self.entries, nu=self.q.learned())
+
+    def elbo(self, learned: RobustEntries) -> float:
+        return self.q.elbo(learned.nu)
 
 
 @dataclass(frozen=True)
 class StudentT:
-    """q(v_ij) = Gamma((nu + 1)/2, (nu + 1 + w r^2)/2) at the residual r and precision w of every
-    entry.
+    """q(v_ij) = Gamma((nu + 1)/2, (nu + 1 + w r^2)/2) at the residual r and precision w of entries.
 
     The prior's rate is (nu + 1)/2, so that E[v] = 1 / (1 + w r^2 / (nu + 1)) is at most 1: the
     scale of the t is that of the normal times `scale`.  The sweep runs on pseudo-data z = fit + v
@@ -116,9 +323,7 @@ class StudentT:
     nu: float
     mean: Any = 1.0
     log: Any = 0.0
-    """The means over the entries of E[v] and of ln(1 + w r^2 / (nu + 1)); or those over each of
-    several columns.
-    """
+    """The means of E[v] and of ln(1 + w r^2 / (nu + 1)) over all entries, or over each column."""
     n_entries: Any = 0
 
     @property
@@ -138,12 +343,10 @@ class StudentT:
         def slope(nu):
             return np.log(0.5 * (nu + 1)) + nu / (nu + 1) - psi(0.5 * nu) - excess
 
-        return top(self.elbo, slope, self.nu, LEAST_NU, MOST_NU)
+        return maximum(self.elbo, slope, self.nu, LEAST_NU, MOST_NU)
 
     def elbo(self, nu: float) -> Any:
-        """E[ln v]/2 + E[ln Gamma(v; nu/2, (nu + 1)/2)] + entropy over all entries, with q(v) that
-        of self.nu.
-        """
+        """E[ln v]/2 + E[ln Gamma(v; nu/2, (nu + 1)/2)] + entropy, with q(v) that of self.nu."""
         shape = 0.5 * (self.nu + 1)
         prior = (
             0.5 * nu * np.log(0.5 * (nu + 1)) - gammaln(0.5 * nu) + (0.5 * nu - 1) * self.mean_log
@@ -153,59 +356,48 @@ class StudentT:
         return self.n_entries * (0.5 * self.mean_log + prior + entropy)
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """A source at the present weights of its entries."""
+def weigh(view, x, shift, fit, precision, phi, u, nu):
+    """Overwrite the data of a view by the pseudo-data at a fit; shift, phi and u may be numbers.
 
-    spread_of_rows: np.ndarray  # sum_j u_j v (1 - v) r^2
-    squares_of_columns: np.ndarray  # sum_i phi_i (z^2 + v (1 - v) r^2)
-    by_column: StudentT
-
-    @property
-    def q(self) -> StudentT:
-        """q(v) of all entries together."""
-        parts = self.by_column
-        n = parts.n_entries.sum()
-        return StudentT(
-            parts.nu,
-            (parts.n_entries * parts.mean).sum() / n,
-            (parts.n_entries * parts.log).sum() / n,
-            n,
-        )
-
-
-def weigh(view, x, shift, fit, precision, of_rows, of_columns, nu) -> Weighed:
-    """Overwrite the data of a view by the pseudo-data at a fit."""
-    n_rows, n_columns = view.shape
-    # by row it is only asked for where features have weights
-    rows = np.zeros(0 if of_rows is None else n_rows)
-    columns = np.zeros((3, n_columns))
-    shift = np.zeros(n_rows) if shift is None else shift
-    of_rows = np.ones(n_rows) if of_rows is None else of_rows
-    of_columns = np.ones(n_columns) if of_columns is None else of_columns
-    moments.downweighted(
-        x, shift, fit, precision, of_rows, of_columns, nu + 1, view.matrix.array, rows, columns
-    )
-    n = view.counts_of_columns()
-    return Weighed(rows, columns[0], StudentT(nu, columns[1] / n, columns[2] / n, n))
-
-
-def _least_shape(counts):
-    return counts.max() / (2 * (MOST_PRECISE - 1))
-
-
-def top(value, slope, at, least, most):
-    """Where a function of a positive number is largest, by its slope; `at`, if that should be no
-    better.
+    Returns sum_j u_j v (1 - v) r^2 by row, sum_i phi_i (z^2 + v (1 - v) r^2) by column, and q(v).
     """
-    from scipy.optimize import brentq  # which the paper's noise model does without
+    n_rows, n_columns = view.shape
+    rows = np.zeros(n_rows if np.ndim(phi) else 0)  # needed only where features have weights
+    columns = np.zeros((3, n_columns))
+    shift = np.zeros(n_rows) + shift
+    of_rows = np.ones(n_rows) * phi
+    of_columns = np.ones(n_columns) * u
+    z = view.matrix.array
+    moments.downweighted(x, shift, fit, precision, of_rows, of_columns, nu + 1, z, rows, columns)
+    n = view.counts_of_columns()
+    return rows, columns[0], StudentT(nu, columns[1] / n, columns[2] / n, n)
+
+
+def views_and_entries(sources, factors, unit, origin):
+    """The view of every source that a sweep works on, and the factor of its entries."""
+    if "robust" in factors:
+        origin = np.reshape(origin, (-1, 1))
+        standard = [(x.columns(slice(None)) - origin) / unit for x in sources.data]
+        views = [View(x.copy(), constant=False) for x in standard]
+        norms = [view.squares_of_rows().sum() for view in views]
+        return views, [RobustEntries(*each) for each in zip(standard, norms, strict=True)]
+    views = [View(x, unit, origin) for x in sources.data]
+    if unit == 1 and not np.any(origin) and not any(sources.n_missing):
+        norms = sources.squared_norms  # known without a pass over the data
+    else:
+        norms = [view.squares_of_rows().sum() for view in views]
+    return views, [NormalEntries(norm) for norm in norms]
+
+
+def maximum(value, slope, at, least, most):
+    """Where a function of a positive number is largest, by its slope; `at` if that is as good."""
+    from scipy.optimize import brentq  # not needed by the paper's noise model
 
     ends = np.log(least), np.log(most)
-    first, last = (
-        slope(np.exp(end)) for end in ends
-    )  # as brentq asks, whose signs rounding must not change
+    # evaluated as brentq does, so that rounding cannot change their signs
+    first, last = (slope(np.exp(end)) for end in ends)
     if first <= 0 or last >= 0:
-        found = least if first <= 0 else most
+        best = least if first <= 0 else most
     else:
-        found = float(np.exp(brentq(lambda log: slope(np.exp(log)), *ends, xtol=1e-12)))
-    return found if value(found) >= value(at) else at
+        best = float(np.exp(brentq(lambda log: slope(np.exp(log)), *ends, xtol=1e-12)))
+    return best if value(best) >= value(at) else at

@@ -93,8 +93,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
         mean, variance = predictive.product_moments(result, columns)
         if model.offsets_sd is not None and source is not None:
             variance += model.offsets_sd[source][:, None] ** 2
-        of_rows = np.ones((len(x), 1)) if problem.phi is None else 1 / problem.phi[:, None]
-        variance += sd**2 * of_rows * problem.excess_variance()
+        variance += sd**2 / np.reshape(problem.phi, (-1, 1)) * problem.excess_variance()
     return np.where(missing, mean + shift, x), np.where(missing, np.sqrt(variance), 0)
 
 
@@ -164,13 +163,13 @@ class _Columns:
         self.origin = result.components.mean(axis=1)
         self.w = result.components - self.origin[:, None]
         model = _known(result)
-        self.phi = model.feature_precision
+        self.phi = 1.0 if model.feature_precision is None else model.feature_precision
         shift = self.origin
         if model.offsets is not None and source is not None:
             shift = shift + model.offsets[source]
         self.view = View(x, origin=shift)
         self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
-        weights = np.ones(len(self.w)) if self.phi is None else self.phi
+        weights = np.ones(len(self.w)) * self.phi
         second = self.second_moments(result)
         self.gram = moments.unpack(weights @ second, result.n_components)
         self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
@@ -231,7 +230,7 @@ class _Columns:
             errors = np.maximum(errors, 0.0)
             if self.by_sample is not None:
                 a = self.by_sample
-                self.sample = Gammas(a, a + 0.5 * counts, a + 0.5 * errors / variance)
+                self.sample = Gammas.at(a, counts, errors / variance)
                 u = self.sample.mean
             previous = variance
             if estimated:
@@ -245,10 +244,11 @@ class _Columns:
 
     def weighed(self, m, variance, u):
         """b of the pseudo-data of a robust fit, and phi-weighted squares of every column."""
-        self.entries = weigh(
-            self.view, self.x, None, self.w @ m, 1 / variance, self.phi, u, self.nu
+        fit = self.w @ m
+        _, squares, self.entries = weigh(
+            self.view, self.x, 0.0, fit, 1 / variance, self.phi, u, self.nu
         )
-        return self.view.times_components(self.wt), self.entries.squares_of_columns
+        return self.view.times_components(self.wt), squares
 
     def excess_variance(self):
         """E[1/u_j] of every sample, times the variance of Student's t over its squared scale."""
@@ -309,11 +309,11 @@ class _Dirichlets(_Columns):
         value = best.value + dirichlet.log_normaliser(self.alpha0)
         value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
-        if self.phi is not None:
+        if np.ndim(self.phi):
             value += 0.5 * (np.log(self.phi) @ self.view.observed())
         if self.sample is not None:
-            value += self.sample.elbo(counts)
-        return value if self.nu is None else value + self.entries.by_column.elbo(self.nu)
+            value += self.sample.elbo_of_each()
+        return value if self.nu is None else value + self.entries.elbo(self.nu)
 
     def noise_variance(self, rss, n_observed):
         """B / A = 1 / E[1/s2]."""

@@ -115,16 +115,14 @@ def move(g, before):
     )
 
 
-def second_moment(g, weights=None):
-    """sum_j E[h_j h_j'] = sum_j (s m m' + diag m) / (s + 1) over the columns, each times its
-    weight.
-    """
+def second_moment(g, weights=1.0):
+    """sum_j E[h_j h_j'] = sum_j (s m m' + diag m) / (s + 1), with a weight per column or 1.0."""
     size, n_columns = g.shape
 
     def part(first, last):
         s = g[:, first:last].sum(axis=0)
         m = g[:, first:last] / s
-        weighted = m if weights is None else m * weights[first:last]
+        weighted = m * weights[first:last] if np.ndim(weights) else m
         return (weighted * (s / (s + 1))) @ m.T + np.diag((weighted / (s + 1)).sum(axis=1))
 
     return sum(threads.each(part, threads.parts(n_columns, n_columns * size * (size + 30))))

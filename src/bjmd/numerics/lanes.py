@@ -112,7 +112,7 @@ def cholesky(a):
 
 @part
 def solve(factor, x):
-    """Overwrite x[:, lane] by the solution of (L L') y = x, with the factor that `cholesky` left."""
+    """Overwrite x[:, lane] by the solution of (L L') y = x, given the factor by `cholesky`."""
     size, lanes = x.shape
     for i in range(size):
         for p in range(i):

@@ -9,9 +9,9 @@ import numpy as np
 from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, solve, store
 
 ROW_TOLERANCE = 1e-12
-"""A row is at its mode when a Newton step promises to raise f by less than this share of 1 + y'w."""
+"""A row is at its mode when a step promises to raise f by less than this share of 1 + y'w."""
 FAIR_PART = 0.1
-"""The part of its promise, the slope of f along it, that a step must keep; otherwise it is halved."""
+"""The part of its promise, the slope of f along it, that a step must keep, or it is halved."""
 MAX_ROW_STEPS = 100
 MAX_HALVINGS = 30
 
@@ -58,13 +58,8 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
 def _climb_rows(precision, y, w, lambda_, eps, matrix):
     """Newton steps that take every lane of w to its mode; returns how many lanes did not get there.
 
-    Newton's method on f alone leaps across the corner at 0 time and again.  So the slope u = w/r of the smoothed |w| is
-    an unknown of its own, in [-1, 1]: Newton's step for  y - P w - u/lambda = 0,  r u = w  is
-
-        (P + diag(1 - u w/r) / (lambda r)) dw = gradient of f,      du = w/r - u + (1 - u w/r) dw / r,
-
-    which is Newton's step on f once u has settled, and leads uphill before.  f is strictly concave,
-    so halving dw until it raises f by a fair part of what it promises is safeguard enough.
+    The slope u = w/r of the smoothed |w| is an unknown of its own, in [-1, 1] (docs/derivation.md,
+    7): Newton's method on f alone would leap across the corner at 0 again and again.
     """
     size, lanes = w.shape
     u = w / np.sqrt(w * w + eps * eps)

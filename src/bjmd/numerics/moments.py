@@ -6,7 +6,7 @@ Sums over missing entries go through lists of places: those of row i are columns
 starts[i + 1]].
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,11 +87,10 @@ def explained(linear, gram, gaps, m, share):
     return (linear * m).sum(axis=0) - 0.5 * quadratic
 
 
-def sums_over(places: Places, vectors: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """out[i] = sum of weights[j] vectors[j] over the places j of row i."""
-    return _sums_over(
-        places.starts, places.columns, vectors if weights is None else vectors * weights[:, None]
-    )
+def sums_over(places: Places, vectors: np.ndarray, weights: Any = 1.0) -> np.ndarray:
+    """out[i] = sum of weights[j] vectors[j] over the places j of row i; weights may be 1.0."""
+    weighted = vectors * weights[:, None] if np.ndim(weights) else vectors
+    return _sums_over(places.starts, places.columns, weighted)
 
 
 @compiled

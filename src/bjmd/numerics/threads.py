@@ -90,7 +90,7 @@ def each(function: Callable[..., Result], ranges: list[tuple[int, int]]) -> list
 
 
 def blas_on_one_thread() -> AbstractContextManager[object]:
-    """A context in which BLAS has one thread, so that its sums do not depend on the number of cores.
+    """A context in which BLAS has one thread, so that sums do not depend on the number of cores.
 
     Looking for the libraries takes 3 ms, a third of a small fit, so it is repeated only after an
     import.
