@@ -18,6 +18,7 @@ from bjmd.errors import InputError
 from bjmd.numerics import threads
 
 LEARNED = "learned"
+BY_SOURCE = "by-source"
 SCALE_OF_COMPONENTS = 1.5
 SCALE_OF_NOISE = 0.01
 """lambda and b0 with priors="data": in root mean squares around the origin, and in mean squares."""
@@ -34,34 +35,33 @@ class Priors:
     a0: float = 0.01
     b0: float = 0.01
     """Inverse gamma of the noise variances."""
-    learns_alpha: bool = False
-    """Whether the closed form learns a Dirichlet for every source."""
+    learns_alpha: str = ""
+    """Whether one concentration is learned for all sources (LEARNED), or a Dirichlet BY_SOURCE."""
     learns_lambda: bool = False
-    """Whether it learns a scale for every component."""
+    """Whether a scale is learned for every component."""
     relative: tuple[str, ...] = ()
     """Which of lambda_ and b0 are in the unit of the data."""
 
     @classmethod
-    def of(cls, name: str, alpha0=1.1, lambda_=None, a0=0.01, b0=None) -> Self:
+    def of(cls, name: str, alpha0=None, lambda_=None, a0=0.01, b0=None) -> Self:
         """The priors called "data" or "paper", with whatever was given in place of them.
 
-        With priors="data", learning alpha0 means learning lambda_ too, unless it is given as a
-        number: beside a fixed scale that is too large, a learned Dirichlet settles for components
-        too far out (docs/model.md, "Traps").
+        With priors="data", alpha0 and lambda_ are learned unless they are given as numbers, and b0
+        follows the unit of the data.
         """
         one_of("priors", name, ("data", "paper"))
-        learns_alpha = isinstance(alpha0, str) and alpha0 == LEARNED
-        learns_lambda = isinstance(lambda_, str) and lambda_ == LEARNED
         relative = {} if name == "paper" else {"lambda_": SCALE_OF_COMPONENTS, "b0": SCALE_OF_NOISE}
-        if learns_alpha and lambda_ is None and name == "data":
-            learns_lambda = True
-        given = {"a0": a0}
-        if not learns_alpha:
-            given["alpha0"] = alpha0
-        if not learns_lambda and lambda_ is not None:
-            given["lambda_"] = lambda_
-        if b0 is not None:
-            given["b0"] = b0
+        learned = LEARNED if name == "data" else None
+        alpha0 = learned if alpha0 is None else alpha0
+        lambda_ = learned if lambda_ is None else lambda_
+        learns_alpha = alpha0 if isinstance(alpha0, str) and alpha0 in (LEARNED, BY_SOURCE) else ""
+        learns_lambda = isinstance(lambda_, str) and lambda_ == LEARNED
+        given = {"alpha0": alpha0, "lambda_": lambda_, "a0": a0, "b0": b0}
+        if learns_alpha:
+            del given["alpha0"]
+        if learns_lambda:
+            del given["lambda_"]
+        given = {key: value for key, value in given.items() if value is not None}
         return cls(
             **{**relative, **given},
             learns_alpha=learns_alpha,
@@ -72,10 +72,10 @@ class Priors:
     def __post_init__(self):
         alpha0 = np.asarray(self.alpha0)
         is_numeric = alpha0.dtype.kind in "iuf" and alpha0.ndim <= 1
-        if not is_numeric or not (np.isfinite(alpha0) & (alpha0 >= 1)).all():
+        if not is_numeric or not (np.isfinite(alpha0) & (alpha0 > 0)).all():
             raise InputError(
-                f"alpha0 is {self.alpha0!r}; every entry must be a finite number of at least 1, "
-                "because below 1 the Dirichlet prior has no mode inside the simplex"
+                f"alpha0 is {self.alpha0!r}; it must be a number above 0, or one for each "
+                f"component, or {LEARNED!r} or {BY_SOURCE!r}"
             )
         for name in ("lambda_", "a0", "b0"):
             object.__setattr__(self, name, positive_number(name, getattr(self, name)))

@@ -45,10 +45,16 @@ from bjmd.inference import noise as noise_models
 from bjmd.inference.momentum import exponentials, logarithms
 from bjmd.inference.noise import Equal, EqualSamples, Gammas, PresentFit, SampleGammas
 from bjmd.inference.offsets import NoOffset, Offset
-from bjmd.inference.priors import DirichletBySource, FixedDirichlet, FixedLaplace, LearnedLaplace
+from bjmd.inference.priors import (
+    DirichletBySource,
+    FixedDirichlet,
+    FixedLaplace,
+    LearnedLaplace,
+    SharedDirichlet,
+)
 from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
-from bjmd.model import Priors
+from bjmd.model import LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
 from bjmd.numerics.rows import GaussianRows
 from bjmd.results.decomposition import Decomposition, FittedModel
@@ -83,8 +89,8 @@ def fit(
     seed: int,
     priors: Literal["data", "paper"] = "data",
     noise: str = "source",
-    offsets: bool = False,
-    alpha0: float | Sequence[float] | str = Priors.alpha0,
+    offsets: bool | None = None,
+    alpha0: float | Sequence[float] | str | None = None,
     lambda_: float | str | None = None,
     a0: float = Priors.a0,
     b0: float | None = None,
@@ -98,11 +104,15 @@ def fit(
     priors="data" measures the data in their own unit and from their own origin, and stops when the
     ELBO changes by at most `tol` nats per entry in a sweep; priors="paper" takes the paper's fixed
     priors and stops when the relative change is at most `tol`.  noise is "source", "feature",
-    "sample", "robust", or several of the last three joined by +; offsets=True gives every source an
-    offset for each feature.  alpha0 and lambda_ may be "learned".
+    "sample", "robust", or several of the last three joined by +.  With offsets, every source has an
+    offset for each feature.  With priors="data" and two or more sources that is the default.
+    There alpha0 and lambda_ are "learned" by default: one concentration of the memberships, and a
+    scale for every component.  alpha0="by-source" learns a Dirichlet for every source.
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
     factors = noise_models.parsed(noise)
+    if offsets is None:
+        offsets = priors == "data" and len(sources) > 1
     offsets = true_or_false("offsets", offsets)
     _require_able(sources, factors)
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, 0.0)
@@ -169,7 +179,7 @@ class State:
     """q(o)."""
     laplace: FixedLaplace | LearnedLaplace
     """The prior of the components."""
-    dirichlet: FixedDirichlet | DirichletBySource
+    dirichlet: FixedDirichlet | SharedDirichlet | DirichletBySource
     """The prior of the memberships."""
     n_sweeps: int = 0
 
@@ -242,7 +252,9 @@ class ClosedForm:
         if priors.learns_lambda:
             laplace = LearnedLaplace(np.full((self.n_components, 1), priors.lambda_))
         prior: Any = FixedDirichlet(alpha0)
-        if priors.learns_alpha:
+        if priors.learns_alpha == LEARNED:
+            prior = SharedDirichlet(priors.alpha0, self.n_components)
+        elif priors.learns_alpha:
             prior = DirichletBySource([alpha0] * n_sources)
         drawn = [random_memberships(self.n_components, v.shape[1], self.rng) for v in self.views]
         ridge = np.full(shape, 1 / priors.lambda_**2)

@@ -20,7 +20,7 @@ Missing entries are filled in with WH before every sweep (view.py): unknowns at 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from bjmd.data.view import View, centre
 from bjmd.errors import InputError
 from bjmd.inference import loop
 from bjmd.inference.momentum import exponentials, logarithms
+from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.registry import Method
 from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
@@ -48,6 +49,15 @@ first.
 PLAIN_SWEEPS = 5
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
 
+FLAT = 1.0
+"""alpha0 that favours no memberships."""
+
+LEARNING_WAITS = 8
+"""Sweeps before the scales of the components are learned: early ones would keep them near zero."""
+
+LEAST_SCALE = 0.01
+"""The smallest of them, in the unit of the data."""
+
 LEAST_LEFT = 0.36
 """The share of a membership that extrapolation leaves at least."""
 
@@ -60,8 +70,9 @@ def fit(
     prior: Literal["laplace", "hierarchical"] = "laplace",
     hold: int = 0,
     priors: Literal["data", "paper"] = "data",
-    alpha0: float | Sequence[float] = Priors.alpha0,
-    lambda_: float | None = None,
+    offsets: bool | None = None,
+    alpha0: float | Sequence[float] | None = None,
+    lambda_: float | str | None = None,
     a0: float = Priors.a0,
     b0: float | None = None,
     tol: float = 1e-6,
@@ -78,10 +89,21 @@ def fit(
     changes in a row are asked for, since where it turns round two are small by chance;
     momentum=False has plain sweeps, as the paper does, and prior="hierarchical" knows no others.
     That prior holds Z for the first `hold` sweeps, which the paper does not.
+
+    With priors="data", unless they are given, lambda_ is learned for every component, alpha0 is 1
+    (flat), and two or more sources have an offset each for every feature.
     """
+    if alpha0 is None:
+        alpha0 = FLAT if priors == "data" else Priors.alpha0
     constants = Priors.of(priors, alpha0, lambda_, a0, b0)
-    if constants.learns_alpha or constants.learns_lambda:
-        raise InputError("MAP cannot learn alpha0 or lambda_; give numbers, or use cavi-bjmd")
+    if constants.learns_alpha or np.any(np.less(constants.alpha0, 1)):
+        raise InputError(
+            f"alpha0 is {alpha0!r}, but MAP needs numbers of at least 1, because below 1 the "
+            "Dirichlet has no mode inside the simplex; give such, or use cavi-bjmd"
+        )
+    if offsets is None:
+        offsets = priors == "data" and len(sources) > 1
+    offsets = true_or_false("offsets", offsets)
     if whole_number("hold", hold, least=0) and prior == "laplace":
         raise InputError(
             f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out"
@@ -89,9 +111,13 @@ def fit(
     momentum = true_or_false("momentum", momentum) and prior == "laplace"
     unit, origin = centre(sources) if priors == "data" else (1.0, 0.0)
     constants = constants.in_unit(unit)
+    learns = constants.learns_lambda and prior == "laplace"
     form = PRIORS_OF_W[one_of("prior", prior, PRIORS_OF_W)](constants.lambda_)
+    if learns:
+        form = _LearnedLaplace(np.full((n_components, 1), constants.lambda_))
+    rng = np.random.default_rng(seed)
     algorithm = PosteriorMode(
-        sources, n_components, constants, form, np.random.default_rng(seed), unit, origin, hold
+        sources, n_components, constants, form, rng, offsets, unit, origin, hold
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
@@ -99,7 +125,7 @@ def fit(
         tol=tol,
         max_sweeps=max_sweeps,
         watch=watch,
-        wait=hold,
+        wait=max(hold, LEARNING_WAITS if learns else 0),
         per_entry=per_entry,
         momentum_from=PLAIN_SWEEPS if momentum else None,
         patience=3 if momentum else 1,
@@ -121,6 +147,10 @@ class State:
     noise_variances: list[float]
     inverse_ridge: np.ndarray
     """1 / weight of the ridge on W, K x M."""
+    form: Any
+    """The prior of W."""
+    offsets: list[Any]
+    """q(o) of every source; their means are the modes."""
     wt: np.ndarray | None
     """W', which follows from the rest."""
     n_sweeps: int
@@ -152,8 +182,20 @@ class State:
 class PosteriorMode:
     """Block coordinate descent on the negative log joint (loop.Algorithm)."""
 
-    def __init__(self, sources, n_components, priors, form, rng, unit=1.0, origin=0.0, hold=0):
+    def __init__(
+        self,
+        sources,
+        n_components,
+        priors,
+        form,
+        rng,
+        offsets=False,
+        unit=1.0,
+        origin=0.0,
+        hold=0,
+    ):
         self.priors = priors
+        self.with_offsets = offsets
         self.form = form
         self.rng = rng
         self.unit = unit
@@ -168,19 +210,26 @@ class PosteriorMode:
             sources.squared_norms if known else [v.squares_of_rows().sum() for v in self.views]
         )
         self.filled_norms = [0.0] * len(self.views)
-        if any(sources.n_missing):
-            self.fill(
-                _feature_means(self.views)[None],
-                [np.ones((1, view.shape[1])) for view in self.views],
-            )
 
-    def fill(self, wt, memberships):
+    def look(self, state):
+        """Bring the views to the offsets of a state, and fill in missing entries at its fit."""
+        if self.with_offsets:
+            for view, offset in zip(self.views, state.offsets, strict=True):
+                view.move(offset.mean)
+            self.observed_norms = [view.squares_of_rows().sum() for view in self.views]
+        wt = state.wt
+        memberships = state.memberships
+        if not state.n_sweeps:  # nothing is fitted yet: fill in the means of the features
+            wt = _feature_means(self.views)[None]
+            memberships = [np.ones((1, view.shape[1])) for view in self.views]
         self.filled_norms = [
             view.fill(wt, h) for view, h in zip(self.views, memberships, strict=True)
         ]
 
     def start(self):
         n_components = len(self.alpha0)
+        n_features = self.views[0].shape[0]
+        offset = Offset.start(n_features) if self.with_offsets else NoOffset()
         return State(
             memberships=[
                 random_memberships(n_components, view.shape[1], self.rng) for view in self.views
@@ -189,23 +238,26 @@ class PosteriorMode:
             noise_variances=[
                 self.noise_variance(self.norm(c), n) for c, n in enumerate(self.n_entries)
             ],
-            inverse_ridge=np.full((n_components, self.views[0].shape[0]), self.priors.lambda_**2),
+            inverse_ridge=np.full((n_components, n_features), self.priors.lambda_**2),
+            form=self.form,
+            offsets=[offset] * len(self.views),
             wt=None,
             n_sweeps=0,
         )
 
     def sweep(self, state):
         n_sweeps = state.n_sweeps + 1
-        if state.wt is not None:
-            self.fill(state.wt, state.memberships)
+        self.look(state)
         wt = update_components(
             self.views, state.memberships, state.noise_variances, state.inverse_ridge
         )
-        inverse_ridge = self.form.inverse_ridge(wt) if n_sweeps > self.hold else state.inverse_ridge
-        objective = self.form.penalty(wt, inverse_ridge)
+        form = state.form.updated(wt) if n_sweeps > LEARNING_WAITS else state.form
+        inverse_ridge = form.inverse_ridge(wt) if n_sweeps > self.hold else state.inverse_ridge
+        objective = form.penalty(wt, inverse_ridge)
 
         gram = wt @ wt.T
         columns = []
+        offsets = []
         noise_variances = []
         for c, view in enumerate(self.views):
             projection = view.times_components(wt)
@@ -214,15 +266,23 @@ class PosteriorMode:
                 gram, projection, alpha, start=state.columns[c], tol=SWEEP_TOLERANCE
             )
             rss = view.residual_sum_of_squares(wt, solution.h, self.norm(c), gram, projection)
+            offset = state.offsets[c]
+            rss += np.sum(view.counts_of_rows() * offset.variance)
+            offset, change = offset.updated(
+                view, wt, solution.h, 1.0, 1.0, 1 / state.noise_variances[c]
+            )
+            rss = max(rss + change, 0.0)
             variance = self.noise_variance(rss, self.n_entries[c])
             objective += noise_terms(rss, variance, self.n_entries[c], self.priors)
-            objective += dirichlet_terms(solution.h, self.alpha0)
+            objective += dirichlet_terms(solution.h, self.alpha0) - offset.elbo()
             columns.append(solution)
+            offsets.append(offset)
             noise_variances.append(variance)
         memberships = [solution.h for solution in columns]
-        return State(
-            memberships, columns, noise_variances, inverse_ridge, wt, n_sweeps
-        ), self.in_unit(objective)
+        after = State(
+            memberships, columns, noise_variances, inverse_ridge, form, offsets, wt, n_sweeps
+        )
+        return after, self.in_unit(objective)
 
     def norm(self, c):
         """||Z||^2 with missing entries as they are filled in."""
@@ -243,9 +303,17 @@ class PosteriorMode:
 
     def finish(self, state):
         components = self.unit * state.wt.T + np.reshape(self.origin, (-1, 1))
+        known: dict[str, Any] = {}
+        if self.with_offsets:
+            known["offsets"] = self.unit * np.array([offset.mean for offset in state.offsets])
+            variances = np.array([offset.variance for offset in state.offsets])
+            known["offsets_sd"] = self.unit * np.sqrt(variances)
+        if np.ndim(state.form.lambda_):
+            known["component_scales"] = self.unit * state.form.lambda_.ravel()
         model = FittedModel(
             alpha0=np.array([self.alpha0] * len(self.views)),
             noise_prior=np.array([self.priors.a0, self.unit**2 * self.priors.b0]),
+            **known,
         )
         noise = self.unit * np.sqrt(state.noise_variances)
         return loop.Found(np.ascontiguousarray(components), state.memberships, noise, model=model)
@@ -260,6 +328,9 @@ class _Laplace:
     def __init__(self, lambda_):
         self.lambda_ = lambda_
 
+    def updated(self, wt):
+        return self
+
     def inverse_ridge(self, wt):
         """1 / ridge weight = lambda |w|."""
         return self.lambda_ * np.abs(wt)
@@ -268,9 +339,23 @@ class _Laplace:
         return laplace_terms(wt, self.lambda_)
 
 
+class _LearnedLaplace(_Laplace):
+    """A scale for every component, K x 1, at its mode; the floor keeps the objective bounded."""
+
+    def updated(self, wt):
+        scales = np.abs(wt).mean(axis=1, keepdims=True)
+        return _LearnedLaplace(np.maximum(scales, LEAST_SCALE))
+
+    def penalty(self, wt, _):
+        return (np.abs(wt) / self.lambda_ + np.log(2 * self.lambda_)).sum()
+
+
 class _Hierarchical:
     def __init__(self, lambda_):
         self.lambda_ = lambda_
+
+    def updated(self, wt):
+        return self
 
     def inverse_ridge(self, wt):
         """z = (sqrt(lambda^2 + 8 lambda w^2) - lambda) / 4, the minimiser over z >= floor."""

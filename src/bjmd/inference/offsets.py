@@ -14,10 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bjmd.inference.noise import maximum
 from bjmd.numerics import dirichlet, moments
 
 LEAST_TAU = 1e-12
+LONGEST = 3.0
+MOST_STEPS = 30
+STEP = 1e-6
+"""Of Newton's steps in ln tau: the longest, how many there are at most, and the shortest."""
 
 
 class NoOffset:
@@ -72,15 +75,7 @@ class Offset:
         known = precision * phi * count
         sums = precision * phi * (residuals + count * self.mean)
 
-        def value(tau):
-            return (sums**2 * tau / (1 + known * tau) - np.log1p(known * tau)).sum()
-
-        def slope(tau):
-            return ((sums / (1 + known * tau)) ** 2 - known / (1 + known * tau)).sum()
-
-        # no term of the sum rises beyond
-        most = np.max((sums / np.where(known > 0, known, np.inf)) ** 2, initial=2 * LEAST_TAU)
-        tau = maximum(value, slope, self.tau, LEAST_TAU, most)
+        tau = _best_tau(sums, known, self.tau)
         variance = 1 / (known + 1 / tau)
         step = variance * sums - self.mean
         widened = count * (variance - self.variance)
@@ -91,3 +86,36 @@ class Offset:
         """E[ln N(o_c; 0, tau_c)] + the entropy of q(o_c)."""
         square = self.mean**2 + self.variance
         return 0.5 * float((1 + np.log(self.variance / self.tau) - square / self.tau).sum())
+
+
+def _best_tau(sums, known, tau):
+    """tau where sum_i s_i^2 tau / (1 + k_i tau) - ln(1 + k_i tau) is largest, by Newton's steps.
+
+    They begin at the present tau, next to which the maximum mostly lies, and never go down.
+    """
+
+    def value(tau):
+        scaled = known * tau
+        return (sums**2 * tau / (1 + scaled) - np.log1p(scaled)).sum()
+
+    best = value(tau)
+    for _ in range(MOST_STEPS):
+        share = 1 / (1 + known * tau)
+        slope = tau * ((sums * share) ** 2 - known * share).sum()
+        bend = slope + tau**2 * (known * share**2 * (known - 2 * sums**2 * share)).sum()
+        step = -slope / bend if bend < 0 else np.copysign(LONGEST, slope)
+        step = float(np.clip(step, -LONGEST, LONGEST))
+        while True:
+            trial = max(tau * np.exp(step), LEAST_TAU)
+            new = value(trial)
+            if new >= best or abs(step) < STEP:
+                break
+            step /= 4
+        if new < best:
+            return tau
+        moved = abs(trial - tau)
+        best = new
+        if moved <= STEP * tau:
+            return trial
+        tau = trial
+    return tau
