@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.data import view
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
@@ -109,7 +108,6 @@ RUNS += [("dense", "cavi-bjmd", ALL_NOISE), ("missing", "cavi-bjmd", ALL_NOISE)]
 @pytest.mark.parametrize(("kind", "method", "options"), RUNS)
 def test_the_number_of_threads_changes_no_bit(kind, method, options, tmp_path, monkeypatch):
     monkeypatch.setattr(threads, "PART_OF_WORK", 500)  # so that small data has many parts
-    monkeypatch.setattr(view, "SINGLE_FROM", 0)
     sources = wide_and_tall(kind, tmp_path)
     fits = []
     for n_threads in (1, 2, 3):
