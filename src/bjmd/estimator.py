@@ -21,7 +21,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bjmd.analysis import fitting, variance
-from bjmd.analysis.check import Finding, check
+from bjmd.analysis.check import Check, check
 from bjmd.checks import one_of, whole_number
 from bjmd.data.assembly import RawSource, assemble
 from bjmd.data.sources import Sources
@@ -105,17 +105,16 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     noise : str, default="source"
         How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to
         outliers; several are joined by +, as in "feature+robust".
-    offsets : bool, default=False
+    offsets : bool, optional
         Whether every source has an offset of its own for each feature, for sources that are shifted
-        against each other.
-    alpha0 : float, sequence of n_components floats, or "learned", default=1.1
-        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and "learned"
-        finds one for each source, so that a source may lack a component, and one that no source
-        needs is not used.
+        against each other; by default, if there are two or more sources.
+    alpha0 : float, sequence of n_components floats, "learned" or "by-source", optional
+        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures.  By default
+        one concentration for all sources and components is learned.  "by-source" learns a Dirichlet
+        for each source, so that a source may lack a component.  inference="map" takes numbers of at
+        least 1, by default 1.
     lambda_ : float or "learned", optional
-        Scale of the Laplace prior of the components; by default 1.5 times the spread of the data,
-        or the paper's 1.  "learned" finds one for each component, and is the default with
-        alpha0="learned".
+        Scale of the Laplace prior of the components.  By default one is learned for each component.
     a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.
     tol : float, optional
@@ -187,8 +186,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         search: bool = True,
         priors: str = "data",
         noise: str = "source",
-        offsets: bool = False,
-        alpha0: float | Sequence[float] | str = Priors.alpha0,
+        offsets: bool | None = None,
+        alpha0: float | Sequence[float] | str | None = None,
         lambda_: float | str | None = None,
         a0: float = Priors.a0,
         b0: float | None = None,
@@ -263,6 +262,10 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
         if len(best.vanished()) == best.n_components:
             warnings.warn(ALL_VANISHED, stacklevel=3)
+        if best.model.offsets is not None:
+            share = variance.between_sources(best.memberships)
+            if share > variance.CONFOUNDED:
+                warnings.warn(variance.confounded(share), stacklevel=3)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
@@ -361,8 +364,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         mean, sd = projection.impute(self.decomposition_, x, **place)
         return (mean.T, sd.T) if return_std else mean.T
 
-    def check(self, X: Any) -> list[Finding]:
-        """Ask what in the residuals contradicts the model.
+    def check(self, X: Any) -> Check:
+        """Compare the options of the fit with others, by how they predict hidden entries.
 
         Parameters
         ----------
@@ -370,9 +373,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Returns
         -------
-        list of Finding
-            One per way in which data may contradict the model: its `name`, whether it is an
-            `alarm`, and a `sentence`.
+        Check
+            Its `recommended` is a dict with the option that is worth trying, or empty; its `table`
+            has a row for each option; as text, it is the recommendation in a sentence.
         """
         check_is_fitted(self)
         sources = clone(self)._sources(X)  # which would set attributes of this one
@@ -381,7 +384,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise InputError(
                 "these are not the data that the model was fitted to; give the same as to `fit`"
             )
-        return check(sources, self.decomposition_)
+        seed = _seed(self.random_state)
+        jobs = effective_n_jobs(self.n_jobs)
+        return check(sources, self.decomposition_, seed=seed, jobs=jobs)
 
     def sample_posterior(
         self, n_draws: int = 1, *, random_state: int | np.random.RandomState | None = 0
@@ -477,7 +482,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         default = inspect.signature(BJMD).parameters
         names = ("priors", "noise", "offsets", "alpha0", "lambda_", "a0", "b0", "tol")
         given = {name: getattr(self, name) for name in names}
-        given["alpha0"] = np.asarray(self.alpha0).tolist()
+        if self.alpha0 is not None:
+            given["alpha0"] = np.asarray(self.alpha0).tolist()
         options = {name: value for name, value in given.items() if value != default[name].default}
         refused = [name for name in options if name not in method.options()]
         if refused:

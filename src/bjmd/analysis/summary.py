@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import variance
-from bjmd.analysis.check import Finding, check
 from bjmd.analysis.consensus import Consensus
+from bjmd.analysis.residuals import residuals
 from bjmd.data.sources import Sources
 from bjmd.inference import registry, restarts
 from bjmd.results.decomposition import Decomposition
@@ -22,8 +22,8 @@ class Summary:
     """
 
     results: list[Decomposition]
-    findings: list[Finding] | None = None
     variance_explained: np.ndarray | None = None
+    residuals: pd.DataFrame | None = None
     associations: pd.DataFrame | None = None
     consensus: Consensus | None = None
 
@@ -35,7 +35,7 @@ def summarise(
     metadata: Sequence[pd.DataFrame | None] = (),
     consensus: Consensus | None = None,
 ) -> Summary:
-    """Rank the restarts, check the best one, and relate it to metadata about the samples."""
+    """Rank the restarts, describe the best one, and relate it to metadata about the samples."""
     ranked = restarts.best(results, len(results))
     best = ranked[0]
     if not registry.get(best.method).infers_bjmd:
@@ -47,8 +47,8 @@ def summarise(
         associated = associations(best.memberships, metadata)
     return Summary(
         ranked,
-        findings=check(sources, best),
         variance_explained=variance.explained(sources, best),
+        residuals=residuals(sources, best),
         associations=associated if associated is not None and len(associated) else None,
         consensus=consensus,
     )

@@ -1,6 +1,7 @@
-"""Report where the data contradict the model, and which option would help.
+"""Compare the noise model of a fit with others, and say if one is worth trying.
 
-Give the folder of a fit (already checked), or data files to fit first;
+Give the folder of a fit, and its data files if you have moved them; the
+comparison is added to its report. Or give data files to fit first; then
 nothing is written.
 """
 
@@ -11,9 +12,9 @@ from bjmd.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "bjmd check FOLDER, or bjmd check FILE [FILE ...] -k K [options]"
+    parser.usage = "bjmd check FOLDER [FILE ...], or bjmd check FILE [FILE ...] -k K [options]"
     parser.epilog = common.FORMATS
-    text = "number of components (required with files)"
+    text = "number of components (required without a folder)"
     parser.add_argument("-k", "--components", type=int, metavar="K", help=text)
     common.add_sources(parser, "the folder of a fit, or a data source")
     common.add_method(parser, n_restarts=5)
@@ -24,17 +25,22 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.files import outputs
     from bjmd.report import text
 
-    first = arguments.files[0]
+    first, *files = arguments.files
     if not first.exists():
         raise InputError(f"{first} does not exist; give the folder of a fit, or data files")
-    if (first / "names.json").exists():
-        if len(arguments.files) > 1 or arguments.components is not None:
-            raise InputError(f"{first} is the folder of a fit; give it alone, and without -k")
-        findings = outputs.load(first).findings
-        if findings is None:
+    is_folder = (first / "names.json").exists()
+    if is_folder:
+        if arguments.components is not None:
+            raise InputError(f"{first} is the folder of a fit; leave out -k")
+        fit = outputs.load(first)
+        best = fit.results[0]
+        require_checkable(best.method)
+        if not fit.settings.files:
             raise InputError(
-                f"the fit in {first} was not checked, because its method has no noise model"
+                f"the fit in {first} was written from Python, so its data are not known here; use "
+                "the method check of the model"
             )
+        _, sources = common.read_again(first, fit, files, "check")
     else:
         options = common.method_options(arguments)
         require_checkable(arguments.method)
@@ -43,5 +49,11 @@ def run(arguments: argparse.Namespace) -> None:
                 "files are fitted before they are checked; give the number of components with -k"
             )
         _, sources, _ = common.read(arguments)
-        findings = check(sources, common.fits(arguments, sources, options, search=False).best)
-    print(text.plain([text.about_check(findings)], common.width()))
+        best = common.fits(arguments, sources, options, search=False).best
+    with common.ctrl_c_ends_at_once():
+        checked = check(sources, best, seed=arguments.seed, jobs=arguments.jobs)
+    if is_folder:
+        outputs.add_check(first, checked.table)
+    print(text.plain([text.about_answer("check", checked.table)], common.width()))
+    if is_folder:
+        print(f"This was added to {first / 'report.html'}")

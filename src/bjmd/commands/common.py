@@ -1,6 +1,7 @@
 """What the subcommands share: options, reading sources, and messages in the terminal."""
 
 import argparse
+import inspect
 import json
 import logging
 import os
@@ -13,15 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bjmd.checks import count
-from bjmd.data import assembly, preparation
-from bjmd.data.alignment import JOINS
+from bjmd.checks import count, one_of
+from bjmd.data import assembly
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import readers
 from bjmd.inference import registry
-from bjmd.model import LEARNED, Priors
+from bjmd.model import BY_SOURCE, LEARNED
 from bjmd.numerics import threads
+from bjmd.results import storage
 
 log = logging.getLogger(__name__)
 """The command shows its lines on stderr, so that stdout can be piped."""
@@ -66,12 +67,12 @@ def add_sources(
         "features to use: all of them, missing in sources that lack them (outer), or only those "
         "that every source has (inner); default: %(default)s"
     )
-    add("--join", choices=JOINS, default=JOINS[0], help=text)
+    add("--join", choices=assembly.JOINS, default=assembly.JOINS[0], help=text)
     text = "split an .h5ad file into sources by this column of obs"
     add("--split-by", metavar="COLUMN", help=text)
     text = "leave the matrices of .h5ad, .h5mu and .zarr files on disk (docs/large.md)"
     add("--on-disk", action="store_true", help=text)
-    scales = preparation.SCALES
+    scales = assembly.SCALES
     text = "divide each source by its mean or its root mean square (rms); default: %(default)s"
     add("--scale", choices=scales, default=scales[0], help=text)
     return group
@@ -98,20 +99,23 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
         "+, as in feature+robust (default: source)"
     )
     add("--noise", metavar="MODEL", help=text)
-    text = "give each source an offset for each feature, for shifted batches"
-    add("--offsets", nargs="?", const="yes", metavar="yes|no", help=f"{text} (default: no)")
+    text = (
+        "whether each source has an offset for each feature, for shifted batches (default: yes "
+        "with two or more sources)"
+    )
+    add("--offsets", nargs="?", const="yes", metavar="yes|no", help=text)
     text = "priors scaled and centred to the data, or the paper's fixed priors (default: data)"
     add("--priors", choices=("data", "paper"), help=text)
     text = (
-        "prior of the memberships: 1 is flat, larger values favour mixtures; or learned, one for "
-        f"each source (default: {Priors.alpha0})"
+        "prior of the memberships: a number (1 is flat, larger values favour mixtures), learned, "
+        "or by-source, which learns one for each source (default: learned)"
     )
     add("--alpha0", type=_number, metavar="A", help=text)
-    text = "prior scale of the components: a number, or learned, one for each component"
+    text = "prior scale of the components: a number, or learned for each of them (default)"
     add("--lambda", dest="lambda_", type=_number, metavar="L", help=text)
     text = (
-        "stop when the objective changes by less than T nats per entry (with --priors paper, by "
-        "less than the share T)"
+        "stop when the objective changes by less than T nats per entry (with --priors paper, when "
+        "its relative change is less than T)"
     )
     add("--tol", type=float, metavar="T", help=text)
     text = "another option of the method; may be repeated"
@@ -119,7 +123,7 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
 
 
 def _number(text: str) -> float | str:
-    return text if text == LEARNED else float(text)
+    return text if text in (LEARNED, BY_SOURCE) else float(text)
 
 
 def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -170,9 +174,34 @@ def read(
     return raw_sources, sources, settings
 
 
+def read_again(
+    folder: Path, fit: Any, files: list[Path], command: str
+) -> tuple[list[assembly.RawSource], Sources]:
+    """The data of a fit in a folder, from the files that were fitted or from those given."""
+    with storage.complete(folder / "settings.json"):
+        paths = files or [Path(file) for file in fit.settings.files]
+        reading = {"samples_in_rows": False, "split_by": None, **fit.settings.reading}
+        join = one_of("join", reading.pop("join"), assembly.JOINS)
+        scale = one_of("scale", fit.settings.scale, assembly.SCALES)
+        inspect.signature(readers.read_files).bind(paths, **reading)  # fails if a name is damaged
+    missing = next((path for path in paths if not path.exists()), None)
+    if missing is not None:
+        raise InputError(
+            f"{missing} is not there; say where the data are: bjmd {command} {folder} FILE ..."
+        )
+    raw_sources = readers.read_files(paths, **reading)
+    if len(raw_sources) != len(fit.names):
+        raise InputError(
+            f"the files hold {len(raw_sources)} sources, but the fit has {len(fit.names)} "
+            f"({', '.join(fit.names)}); give the files of the fit, in their order"
+        )
+    sources, _ = assembly.prepare(raw_sources, names=fit.names, join=join, scale=scale)
+    return raw_sources, sources
+
+
 def _hint_at_scales(sources: Sources) -> None:
     """Sources on very different scales cannot share components well; say so."""
-    sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
+    sizes = dict(zip(sources.names, assembly.scales(sources, "rms"), strict=True))
     small = min(sizes, key=sizes.__getitem__)
     large = max(sizes, key=sizes.__getitem__)
     if sizes[large] > DIFFERENT_SCALES * sizes[small]:

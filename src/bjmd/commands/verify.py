@@ -6,17 +6,12 @@ rounding, and 1 if anything differs.
 """
 
 import argparse
-import inspect
 from pathlib import Path
 
 import numpy as np
 
-from bjmd.checks import one_of
 from bjmd.commands import common
-from bjmd.data import assembly, preparation
-from bjmd.data.alignment import JOINS
-from bjmd.errors import FitError, InputError
-from bjmd.files import readers
+from bjmd.errors import FitError
 from bjmd.inference import registry
 from bjmd.results import storage
 from bjmd.results.decomposition import Decomposition
@@ -40,23 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder = arguments.folder
     fit = outputs.load(folder)
     hashes = outputs.load_hashes(folder)
-    with storage.complete(folder / "settings.json"):
-        paths = arguments.files or [Path(file) for file in fit.settings.files]
-        reading = {"samples_in_rows": False, "split_by": None, **fit.settings.reading}
-        join = one_of("join", reading.pop("join"), JOINS)
-        scale = one_of("scale", fit.settings.scale, preparation.SCALES)
-        inspect.signature(readers.read_files).bind(paths, **reading)  # fails if a name is damaged
-    missing = next((path for path in paths if not path.exists()), None)
-    if missing is not None:
-        raise InputError(
-            f"{missing} is not there; say where the data are: bjmd verify {folder} FILE ..."
-        )
-    raw_sources = readers.read_files(paths, **reading)
-    if len(raw_sources) != len(fit.names):
-        raise InputError(
-            f"the files hold {len(raw_sources)} sources, but the fit has {len(fit.names)} "
-            f"({', '.join(fit.names)}); give the files of the fit, in their order"
-        )
+    raw_sources, sources = common.read_again(folder, fit, arguments.files, "verify")
 
     differences = [
         f"Source {name!r} is not what was fitted: {raw} holds other numbers or names."
@@ -79,7 +58,6 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"The fit was made with {name} {then}; this is {name} {here}.")
 
     best = fit.results[0]
-    sources, _ = assembly.prepare(raw_sources, names=fit.names, join=join, scale=scale)
     with common.ctrl_c_ends_at_once():
         seed = best.seed or 0
         again = registry.fit(best.method, sources, best.n_components, seed, **best.options)

@@ -1,7 +1,7 @@
 """Raw sources become `Sources`: the one way for files, for the command and for the estimator.
 
-A raw source is a matrix with its own names.  `assemble` matches the features of several, and
-`prepare` also brings them to one scale and records how.
+A raw source is a matrix with its own names.  `assemble` matches the features of several (`align`),
+and `prepare` also brings them to one scale (`scales`) and records how.
 """
 
 import logging
@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from bjmd.checks import count
-from bjmd.data import preparation
-from bjmd.data.alignment import Alignment, align
+from bjmd.checks import count, one_of
 from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 
 log = logging.getLogger(__name__)
 
+JOINS = ("outer", "inner")
+SCALES = ("none", "mean", "rms")
 # two sources with a smaller share of common features look misnamed or transposed
 FEW_IN_COMMON = 0.1
 
@@ -55,6 +56,27 @@ class Settings:
     reading: Mapping[str, Any] = field(default_factory=dict)  # options of reading and joining
 
 
+@dataclass(frozen=True)
+class Alignment:
+    """How the features of several sources were matched."""
+
+    feature_names: list[str]  #: the features of the aligned sources, in order of first appearance
+    n_shared: int  #: the number of features that every source has
+    n_all: int  #: the number of features that at least one source has
+    lacking: dict[str, int]  #: the number of all features that each source lacks
+    join: str
+
+    def __str__(self) -> str:
+        if self.n_shared == self.n_all:
+            return f"all {self.n_all} features are in every source"
+        lacking = ", ".join(f"{name} lacks {n}" for name, n in self.lacking.items() if n)
+        others = "missing entries" if self.join == "outer" else "left out"
+        return (
+            f"{self.n_shared} of {self.n_all} features are in every source; "
+            f"the others are {others} ({lacking})"
+        )
+
+
 def prepare(
     raw_sources: Sequence[RawSource],
     *,
@@ -65,10 +87,10 @@ def prepare(
 ) -> tuple[Sources, Settings]:
     """Match the features, bring the sources to one scale, and record how."""
     sources, alignment = assemble(raw_sources, names=names, join=join)
-    divisors = preparation.scales(sources, scale)
+    divisors = scales(sources, scale)
     notes = [f"{str(alignment)[0].upper()}{str(alignment)[1:]}."] if len(sources) > 1 else []
     if scale != "none":
-        sources = preparation.divided(sources, divisors)
+        sources = divided(sources, divisors)
         divisor = "root mean square" if scale == "rms" else scale
         notes.append(f"Each source was divided by its {divisor}.")
     files = list(dict.fromkeys(str(raw) for raw in raw_sources))
@@ -115,6 +137,104 @@ def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> l
     if not all(name.strip() for name in names):
         raise InputError("a source has an empty name; name every source")
     return names
+
+
+def align(
+    matrices: Sequence[Any],
+    feature_names: Sequence[Sequence[str]],
+    names: Sequence[str],
+    join: str = "outer",
+) -> tuple[list[Any], Alignment]:
+    """The same features x samples matrices over common features, and how these were matched.
+
+    join="outer" takes every feature that any source has; the rows that a source lacks are missing
+    (NaN) in it.  join="inner" takes the features that every source has.
+    """
+    one_of("join", join, JOINS)
+    for x, features, name in zip(matrices, feature_names, names, strict=True):
+        if len(features) != x.shape[0]:
+            counts = f"{x.shape[0]} features but {len(features)} feature names"
+            raise InputError(f"source {name!r} has {counts}; give one each")
+        if len(set(features)) < len(features):
+            double = next(feature for feature in features if list(features).count(feature) > 1)
+            raise InputError(
+                f"source {name!r} has feature {double!r} more than once; rename or merge its rows"
+            )
+    row_of = [{feature: row for row, feature in enumerate(features)} for features in feature_names]
+    union = list(dict.fromkeys(feature for features in feature_names for feature in features))
+    shared = [feature for feature in union if all(feature in rows for rows in row_of)]
+    for name, rows, features in zip(names, row_of, feature_names, strict=True):
+        others = {feature for other in row_of if other is not rows for feature in other}
+        if len(names) > 1 and not others & rows.keys():
+            raise InputError(
+                f"source {name!r} has no feature in common with the others: it has for example "
+                f"{_examples(features)}, they have {_examples(sorted(others))}; use one kind of "
+                "names, and check that features and samples are not swapped"
+            )
+    if join == "inner" and not shared:
+        raise InputError(
+            "no feature is in every source, so join='inner' leaves none; use join='outer'"
+        )
+    chosen = union if join == "outer" else shared
+    each = zip(matrices, row_of, names, strict=True)
+    aligned = [_over(chosen, x, rows, name) for x, rows, name in each]
+    lacking = {name: len(union) - len(rows) for name, rows in zip(names, row_of, strict=True)}
+    return aligned, Alignment(chosen, len(shared), len(union), lacking, join)
+
+
+def _over(features, x, row_of, name):
+    """The rows of the given features, NaN where there is none; no copy where nothing changes."""
+    rows = np.array([row_of.get(feature, -1) for feature in features], dtype=int)
+    if np.array_equal(rows, np.arange(x.shape[0])):
+        return x
+    known = rows >= 0
+    if known.all():
+        return x[rows]
+    if not isinstance(x, np.ndarray):
+        kind = "sparse" if as_matrix(x, name).is_sparse else "on disk"
+        raise InputError(
+            f"source {name!r} is {kind} and lacks {(~known).sum()} of the features, which it "
+            "cannot mark as missing; take the common features with join='inner', add zeros if "
+            "that is what absence means, or make it dense"
+        )
+    dtype = np.float32 if x.dtype == np.float32 else float
+    aligned = np.full((len(features), x.shape[1]), np.nan, dtype=dtype)
+    aligned[known] = x[rows[known]]
+    return aligned
+
+
+def _examples(features):
+    return ", ".join(repr(str(feature)) for feature in features[:2])
+
+
+def scales(sources: Sources, way: str) -> np.ndarray:
+    """What to divide each source by.
+
+    none    1
+    mean    the mean of its entries, as the paper does with images; for data that are not negative
+    rms     the root of the mean square of its entries
+    """
+    if one_of("scale", way, SCALES) == "none":
+        return np.ones(len(sources))
+    if way == "rms":
+        values = np.sqrt(np.divide(sources.squared_norms, sources.n_observed))
+    else:
+        with threadpool_limits(1):  # the same bits on any number of cores
+            sums = [x.sums_of_rows().sum() for x in sources.data]
+        values = np.divide(sums, sources.n_observed)
+    for value, name in zip(values, sources.names, strict=True):
+        if value <= 0:
+            raise InputError(
+                f"source {name!r} has {way} {value:.3g}, by which it cannot be divided; "
+                "use another scale"
+            )
+    return values
+
+
+def divided(sources: Sources, divisors: Sequence[float]) -> Sources:
+    """The same sources, each divided by its number."""
+    each = zip(sources.data, divisors, strict=True)
+    return sources.replace(matrices=[x / divisor for x, divisor in each])
 
 
 def over_features(raw: RawSource, feature_names: Sequence[str]) -> tuple[Any, str]:

@@ -6,6 +6,7 @@ It appears when it is complete, so a reader never sees half of one.  It has thes
 import hashlib
 import json
 import re
+import shutil
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bjmd.analysis.check import Finding
 from bjmd.analysis.summary import Summary
 from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import as_matrix
@@ -34,7 +34,7 @@ NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
 """What names.json copies from the sources."""
 FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
 """What each file holds."""
-ANSWERS = ("variance_explained", "associations", "consensus")
+ANSWERS = ("variance_explained", "residuals", "associations", "consensus", "check")
 """The tables, other than those of the fit itself, that the report shows."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
@@ -51,14 +51,13 @@ class Output:
     labels: list[np.ndarray] | None
     class_names: list[str]
     settings: Settings
-    findings: list[Finding] | None
     answers: dict[str, pd.DataFrame]
-    """Variance explained, associations and consensus, as far as they were written."""
+    """The tables of ANSWERS, as far as they were written."""
 
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
         notes = self.settings.notes
-        return text.sections(self, self.results, notes, FILES, self.findings, self.answers)
+        return text.sections(self, self.results, notes, FILES, self.answers)
 
     def to_xarray(self) -> Any:
         """Components, memberships and noise of the best restart as an xarray.Dataset.
@@ -115,8 +114,6 @@ def write(
         for name, table in {**tables.of_fit(sources, summary.results), **answers}.items():
             _write_table(new / f"{name}.tsv", table)
         _write_patterns(new, sources, best)
-        if summary.findings is not None:
-            _write_table(new / "check.tsv", tables.findings(summary.findings))
         if summary.consensus is not None:
             _write_patterns(new, sources, summary.consensus.result, "consensus_")
         parts = _write_report(new, sources, summary, answers, settings, figures)
@@ -166,11 +163,28 @@ def load(folder: str | Path) -> Output:
         return Output(
             results=results,
             labels=labels,
-            findings=_read_findings(folder / "check.tsv"),
             answers=answers,
             settings=_read_settings(folder / "settings.json"),
             **{name: names[name] for name in NAMES},
         )
+
+
+def add_check(folder: str | Path, table: pd.DataFrame) -> None:
+    """Add the table of a check to the folder of a fit, and to its report."""
+    folder = Path(folder)
+    with new_folder(folder) as new:
+        shutil.copytree(folder, new, dirs_exist_ok=True)
+        _write_table(new / "check.tsv", table)
+        fit = load(new)
+        pngs = {png.stem: png.read_bytes() for png in sorted(new.glob("figures/*.png"))}
+        _write_pages(new, fit, fit.results, fit.sections(), pngs)
+        names = _read_names(new) or {}
+        _write_json(new / "names.json", names | {"files": sorted({*names["files"], "check.tsv"})})
+        if (new / "hashes.json").exists():
+            hashes = load_hashes(new)
+            files = [name for name in _files(new) if name != "hashes.json"]
+            hashes["files"] = {name: hash_of_file(new / name) for name in files}
+            _write_json(new / "hashes.json", hashes)
 
 
 def load_hashes(folder: Path) -> dict:
@@ -274,23 +288,37 @@ def _write_report(
 ) -> list[text.Section]:
     """Figures, summary.md and report.html; returns the text."""
     pngs: dict[str, bytes] = {}
-    charts = None
     if with_figures:
-        from bjmd.report import figures, interactive, style
+        from bjmd.report import figures, style
 
         (folder / "figures").mkdir()
         for name, figure in figures.of_summary(sources, summary, answers).items():
             png = folder / "figures" / f"{name}.png"
             style.save(figure, png.with_suffix(".svg"), png)
             pngs[name] = png.read_bytes()
-        if interactive.is_installed():
-            charts = interactive.of_fit(sources, summary.results[0])
-    heading = text.title(sources, summary.results)
     notes = settings.notes if settings else ()
-    parts = text.sections(sources, summary.results, notes, FILES, summary.findings, answers)
+    parts = text.sections(sources, summary.results, notes, FILES, answers)
+    _write_pages(folder, sources, summary.results, parts, pngs)
+    return parts
+
+
+def _write_pages(
+    folder: Path,
+    data: tables.Named,
+    results: list[Decomposition],
+    parts: list[text.Section],
+    pngs: dict[str, bytes],
+) -> None:
+    """summary.md and report.html, with the figures that were drawn."""
+    charts = None
+    if pngs:
+        from bjmd.report import interactive
+
+        if interactive.is_installed():
+            charts = interactive.of_fit(data, results[0])
+    heading = text.title(data, results)
     (folder / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
     (folder / "report.html").write_text(text.page(heading, parts, pngs, charts), encoding="utf-8")
-    return parts
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
@@ -387,25 +415,6 @@ def _read_settings(path: Path) -> Settings:
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("settings are not text")
     return settings
-
-
-def _read_findings(path: Path) -> list[Finding] | None:
-    """The findings of a check without the data of their figures; None if nothing was checked."""
-    if not path.exists():
-        return None
-    table = pd.read_csv(path, sep="\t", keep_default_na=False)
-    return [
-        Finding(
-            row.finding,
-            float(row.statistic),
-            float(row.threshold),
-            float(row.p_value) if row.p_value != "" else None,
-            row.where.split("; ") if row.where else [],
-            row.sentence,
-            {},
-        )
-        for row in table.itertuples()
-    ]
 
 
 def _indicator(classes: list[list[int]], n_classes: int) -> np.ndarray:

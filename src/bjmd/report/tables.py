@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis.matching import match
-from bjmd.model import LEARNED
+from bjmd.model import BY_SOURCE
 from bjmd.results.decomposition import Decomposition
 
 if TYPE_CHECKING:
-    from bjmd.analysis.check import Finding
     from bjmd.analysis.consensus import Consensus
     from bjmd.analysis.summary import Summary
 
@@ -95,6 +94,8 @@ def of_summary(data: Named, summary: Summary) -> dict[str, pd.DataFrame]:
         found["variance_explained"] = variance_explained(data, summary.variance_explained)
     if summary.associations is not None:
         found["associations"] = summary.associations
+    if summary.residuals is not None:
+        found["residuals"] = summary.residuals
     if summary.consensus is not None:
         found["consensus"] = consensus(summary.results[0], summary.consensus)
     return found
@@ -157,7 +158,7 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
         rows = pd.MultiIndex.from_product(levels, names=["source", "feature"])
         columns = {"offset": model.offsets.ravel(), "sd": model.offsets_sd.ravel()}
         found["offsets"] = pd.DataFrame(columns, rows).reset_index()
-    if best.options.get("alpha0") == LEARNED:
+    if best.options.get("alpha0") == BY_SOURCE:
         found["dirichlet"] = by_component(model.alpha0, data.names, "source").reset_index()
     return found
 
@@ -179,13 +180,6 @@ def consensus(best: Decomposition, agreed: Consensus) -> pd.DataFrame:
             "correlation_with_best": match(agreed.result, best)[1],
         }
     )
-
-
-def findings(findings: list[Finding]) -> pd.DataFrame:
-    """What a check found, one row per finding."""
-    fields = ("name", "alarm", "statistic", "threshold", "p_value", "where", "sentence")
-    table = pd.DataFrame([{field: getattr(one, field) for field in fields} for one in findings])
-    return table.assign(where=table["where"].str.join("; ")).rename(columns={"name": "finding"})
 
 
 def restarts(results: list[Decomposition]) -> pd.DataFrame:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from bjmd import __version__
-from bjmd.analysis.check import Finding
+from bjmd.analysis import variance
+from bjmd.analysis.check import Check
 from bjmd.analysis.matching import ALIKE, similarities
 from bjmd.checks import count
 from bjmd.inference import registry
@@ -22,7 +23,9 @@ NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called nor
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
 _ABOUT = tomllib.loads(pages.ours("captions.toml"))
-FIGURES = {name: (about["shows"], about["caption"]) for name, about in _ABOUT.items()}
+FIGURES = {
+    name: (about["shows"], about["caption"]) for name, about in _ABOUT.items() if "shows" in about
+}
 """What each figure shows (read out to those who cannot see it), and its caption."""
 
 
@@ -48,13 +51,12 @@ def sections(
     results: list[Decomposition],
     notes: Sequence[str],
     files: Mapping[str, str],
-    findings: Sequence[Finding] | None = None,
     answers: Mapping[str, pd.DataFrame] | None = None,
 ) -> list[Section]:
     """The report on the restarts of one fit, best first.
 
-    `notes` are sentences about the data, `files` says what each file holds, and `findings` and
-    `answers` (tables by name, as from `tables.of_summary`) are about the best restart.
+    `notes` are sentences about the data, `files` says what each file holds, and `answers`
+    (tables by name, as from `tables.of_summary`) are about the best restart.
     """
     best = results[0]
     return [
@@ -66,14 +68,13 @@ def sections(
             figures=("noise", "feature_noise", "offsets"),
             brief=True,
         ),
-        *([] if findings is None else [about_check(findings)]),
         Section(
             "Components",
             _about_components(best),
             tables.components_as_text(data, best),
             figures=("components",),
         ),
-        *(_about_answer(name, table) for name, table in (answers or {}).items()),
+        *(about_answer(name, table) for name, table in (answers or {}).items()),
         Section(
             "Memberships",
             _about_memberships(best),
@@ -84,25 +85,6 @@ def sections(
         ),
         Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])),
     ]
-
-
-def about_check(findings: Sequence[Finding]) -> Section:
-    """What contradicts the model, and what does not."""
-    alarms = [finding for finding in findings if finding.alarm]
-    calm = " ".join(finding.sentence for finding in findings if not finding.alarm)
-    sentences = [finding.sentence for finding in alarms]
-    if not alarms:
-        sentences.append("Nothing in the residuals contradicts the model.")
-    if calm:
-        sentences.append(calm)
-    figures = tuple(figure_of(finding) for finding in alarms)
-    title = "Does the model suit the data?"
-    return Section(title, sentences, figures=figures, brief=bool(alarms))
-
-
-def figure_of(finding: Finding) -> str:
-    """The name of the figure of a finding."""
-    return "check_" + finding.name.replace(" ", "_").replace("-", "_")
 
 
 def markdown(heading: str, parts: Iterable[Section], drawn: Collection[str]) -> str:
@@ -216,12 +198,17 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in extensions:
         yield _about_offsets(extensions["offsets"])
+        share = variance.between_sources(best.memberships)
+        if share > variance.CONFOUNDED:
+            yield f"Warning: {variance.confounded(share)}."
     if "dirichlet" in extensions:
         alpha = extensions["dirichlet"].set_index("source").to_numpy()
         expected = alpha / alpha.sum(axis=1, keepdims=True)
         rare = [f"{data.names[c]} hardly uses C{k + 1}" for c, k in np.argwhere(expected < RARE)]
         consequence = f": {', '.join(rare)}" if rare else ""
         yield f"The Dirichlet prior of the memberships was learned for each source{consequence}."
+    elif best.model is not None and best.posterior is not None:
+        yield f"The concentration of the memberships is {best.model.alpha0[0][0]:.2g}."
     vanished = best.vanished()
     if len(vanished) == best.n_components:
         yield f"Warning: {ALL_VANISHED}."
@@ -275,15 +262,18 @@ def _about_components(best: Decomposition) -> list[str]:
     return sentences
 
 
-def _about_answer(name: str, table: pd.DataFrame) -> Section:
+def about_answer(name: str, table: pd.DataFrame) -> Section:
     """A table of numbers with the figure of its name."""
+    paragraphs = [_ABOUT[name]["text"]]
     if name == "associations":
         table = table[table["q_value"] < 0.05][:30]
+    if name == "check":
+        paragraphs.insert(0, str(Check(table)))
     cells = table.astype({table.columns[0]: str}).map(
         lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}"
     )
     cells = cells.rename(columns=lambda column: str(column).replace("_", " "))
-    return Section(name.replace("_", " ").capitalize(), [_ABOUT[name]["text"]], cells, (name,))
+    return Section(name.replace("_", " ").capitalize(), paragraphs, cells, (name,))
 
 
 def _about_memberships(best: Decomposition) -> list[str]:
