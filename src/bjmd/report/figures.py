@@ -10,7 +10,7 @@ image.
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from bjmd.analysis.matching import similarities
-from bjmd.analysis.number_of_components import Selection
 from bjmd.analysis.summary import Summary
 from bjmd.inference import registry
 from bjmd.report import tables
@@ -37,6 +36,9 @@ from bjmd.report.tables import (
     top_features,
 )
 from bjmd.results.decomposition import Decomposition
+
+if TYPE_CHECKING:
+    from bjmd.analysis.number_of_components import Selection
 
 WIDTH = 7.6  # inches, of every figure
 MAX_SAMPLES = 1500  # of one source in a figure; more would have less than a pixel each
@@ -484,7 +486,7 @@ def consensus(table: pd.DataFrame) -> Figure:
 
 
 @styled
-def selection(selection: Selection) -> Figure:
+def selection(selection: "Selection") -> Figure:
     """Held-out density with standard errors, ELBO and stability against K.
 
     Density and ELBO are shown as distances below their best, on a scale that is linear close to it
