@@ -1,6 +1,4 @@
-"""The descriptions of the environment agree: pyproject, the lock, conda's file, the hooks and
-GitHub's workflow.
-"""
+"""The lock, conda's file, the hooks and GitHub's workflow agree with pyproject.toml."""
 
 import re
 import subprocess
@@ -52,17 +50,15 @@ def test_conda_has_all_that_the_package_and_the_workflow_ask_for():
 
 
 def test_the_locks_satisfy_pyproject():
-    """What the site needs besides is pinned in a file of its own, so that the tests need not
-    install it.
-    """
+    """What only the site needs is pinned in a file of its own."""
     base = locked()
-    besides = locked("docs.txt")
-    assert not base.keys() & besides.keys()
+    docs = locked("docs.txt")
+    assert not base.keys() & docs.keys()
     for extra, lines in {
         "": project()["dependencies"],
         **project()["optional-dependencies"],
     }.items():
-        pins = {**base, **besides} if extra == "docs" else base
+        pins = {**base, **docs} if extra == "docs" else base
         for requirement in map(Requirement, lines):
             assert requirement.specifier.contains(pins[requirement.name]), requirement
 

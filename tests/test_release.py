@@ -1,6 +1,4 @@
-"""What would be released: a source archive, the wheel built from it, and the command from a fresh
-environment.
-"""
+"""A release: a source archive, the wheel built from it, and the command in a fresh environment."""
 
 import os
 import re
@@ -32,9 +30,7 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory):
-    """The archive and the wheel, built from a copy of the files that are in the repository, not
-    beside them.
-    """
+    """The archive and the wheel, built from a copy of the files of the repository."""
     tree = tmp_path_factory.mktemp("tree")
     for name in (
         "pyproject.toml",
@@ -58,7 +54,7 @@ def test_archive_and_wheel_hold_the_package_and_nothing_else(released):
     archive, wheel = released
     ours = {
         path.relative_to(ROOT / "src").as_posix()
-        for package in ("bjmd", "bjmd.numerics", "bjmd_paper")
+        for package in ("bjmd", "bjmd_paper")
         for path in (ROOT / "src" / package).rglob("*")
         if path.suffix in (".py", ".toml", ".html", ".typed", ".js", ".css")
     }
@@ -78,13 +74,11 @@ def test_archive_and_wheel_hold_the_package_and_nothing_else(released):
 
 
 def test_the_wheel_fits_the_example_in_a_fresh_environment(released, tmp_path):
-    """The libraries below are those of the tests; bjmd itself is not, for the link to this folder
-    is not followed.
-    """
+    """With the libraries of the tests, but without the editable bjmd among them."""
     venv.create(tmp_path / "fresh", with_pip=False)
     python = tmp_path / "fresh" / "bin" / "python"
     home = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    (home / "below.pth").write_text(
+    (home / "libraries.pth").write_text(
         "\n".join(path for path in sys.path if path.endswith("site-packages"))
     )
     run(

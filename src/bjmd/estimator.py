@@ -467,7 +467,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = registry.get(f"{self.inference}-bjmd").missing
+        tags.input_tags.allow_nan = self.inference != "advi"
         return tags
 
     def _options(self, method: registry.Method) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""The card of a prepared data set: what it holds, beside the numbers in the paper, and why the two
-differ.
-"""
+"""The card of a prepared data set: its numbers beside the paper's, and why the two differ."""
 
 import pandas as pd
 
@@ -9,9 +7,7 @@ from bjmd_paper.tables import Table, text_cells
 
 
 def card(sources, family):
-    """The whole card: where the data come from, how they compare with the paper's, and the size of
-    every class.
-    """
+    """Where the data come from, how they compare with the paper's, and the size of every class."""
     dataset = catalogue.get(family)
     facts = {
         "data": dataset.title,
@@ -21,7 +17,7 @@ def card(sources, family):
         "please cite": dataset.citation,
     }
     several = sum(int((labels.sum(axis=0) > 1).sum()) for labels in sources.labels)
-    more = f" ({several} samples have more than one class)" if several else ""
+    note = f" ({several} samples have more than one class)" if several else ""
     compared = comparison(family, sources).rename_axis("").reset_index()
     return Table(
         compared,
@@ -29,7 +25,7 @@ def card(sources, family):
             pd.DataFrame(facts.items(), columns=["", "about the data"]),
             "As prepared, and in the paper:",
             text_cells(compared),
-            f"Samples by class and source{more}:",
+            f"Samples by class and source{note}:",
             text_cells(class_counts(sources).rename_axis("class").reset_index()),
         ],
     )
@@ -48,13 +44,14 @@ def comparison(name, sources):
     for group, n in zip(sources.names, sources.n_samples, strict=True):
         rows[f"samples of {group}"] = n, paper and paper.groups[group]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["prepared", "paper"])
-    table["difference"] = [
-        ""
-        if paper is None or ours == theirs
-        else paper.differences.get(row, "Not explained: check the files.")
-        for row, (ours, theirs) in rows.items()
-    ]
+    table["difference"] = [_reason(paper, row, *numbers) for row, numbers in rows.items()]
     return table
+
+
+def _reason(paper, row, ours, theirs):
+    if paper is None or ours == theirs:
+        return ""
+    return paper.differences.get(row, "Not explained: check the files.")
 
 
 def summary(data, families):
@@ -80,9 +77,7 @@ def summary(data, families):
 
 
 def class_counts(sources):
-    """Samples of each class (rows) in each source; a sample of several classes counts in each of
-    them.
-    """
+    """Samples of each class (rows) in each source; with several classes it counts in each."""
     counts = {
         group: labels.sum(axis=1)
         for group, labels in zip(sources.names, sources.labels, strict=True)
@@ -93,7 +88,7 @@ def class_counts(sources):
 
 
 def picture(sources, family):
-    """What the data look like."""
+    """The picture of a data set."""
     dataset = catalogue.get(family)
     return dataset.draw(sources, dataset.title)
 

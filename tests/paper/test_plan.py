@@ -167,7 +167,24 @@ def of_cavi(**options):
     return lambda c: c["fits"]["cavi-bjmd"].update(options=options)
 
 
-BAD_NUMBERS = {
+BAD_CONFIGS = {
+    "unknown key": (lambda c: c.update(restart=3), "'restart' was unexpected.* at the top level"),
+    "unknown key of a fit": (
+        lambda c: c["fits"]["jmd"].update(tol=1),
+        "at fits.jmd; config/README",
+    ),
+    "unknown method": (
+        lambda c: c["fits"]["jmd"].update(method="map"),
+        "fits.jmd: there is no method 'map'",
+    ),
+    "unknown option": (of_cavi(toll=1), "method 'cavi-bjmd' has no option 'toll'"),
+    "seed": (lambda c: c.update(seed="one"), "'one' is not of type 'integer' at seed"),
+    "best": (lambda c: c.update(best=99), "fits.map-bjmd: restarts = 20 is less than best = 99"),
+    "family": (
+        lambda c: c["fits"]["jmd"].update(data=["smal"]),
+        "there is no data 'smal'; did you mean 'small'",
+    ),
+    "real": (lambda c: c.update(real=["3source"]), "'3source'; did you mean '3sources'"),
     "a fit named by a number": (
         lambda c: c["fits"].update({3: c["fits"]["jmd"]}),
         "3 is not of type 'string' at fits",
@@ -216,8 +233,8 @@ BAD_NUMBERS = {
 }
 
 
-@pytest.mark.parametrize(("change", "message"), BAD_NUMBERS.values(), ids=BAD_NUMBERS)
-def test_numbers_that_make_no_sense_are_refused(config, change, message):
+@pytest.mark.parametrize(("change", "message"), BAD_CONFIGS.values(), ids=BAD_CONFIGS)
+def test_a_bad_config_is_refused_with_one_sentence(config, change, message):
     change(config)
     with pytest.raises(InputError, match=message):
         planned(config)

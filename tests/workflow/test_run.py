@@ -60,9 +60,9 @@ def test_scores_choose_by_objective(finished):
 
 
 def test_the_table_has_the_printed_numbers_beside_ours(finished):
-    table = pd.read_csv(finished.folder / "results/tables/performance-small.csv").set_index(
-        ["fit", "source"]
-    )
+    path = finished.folder / "results/tables/performance-small.csv"
+    table = pd.read_csv(path).set_index(["fit", "source"])
+    np.testing.assert_allclose(table.loc["truth", "auc"], 100)
     assert table.loc[("map-bjmd", 1), "paper_auc"] == 99.67
     assert np.isnan(table.loc[("map-catbjmd", 1), "paper_auc"])
     ours = table.loc[("map-bjmd", 3)]
@@ -73,43 +73,37 @@ def test_the_table_has_the_printed_numbers_beside_ours(finished):
     )
 
 
-def test_the_truth_scores_100(finished):
-    table = pd.read_csv(finished.folder / "results/tables/performance-small.csv")
-    np.testing.assert_allclose(table[table["fit"] == "truth"]["auc"], 100)
-    assert (
-        "True H (control)" in (finished.folder / "results/tables/performance-small.md").read_text()
-    )
-
-
 def test_chunks_cover_all_restarts(finished):
     chunks = sorted(finished.folder.glob("results/fits/small-4.0/map-bjmd/*.npz"))
     assert [path.name for path in chunks] == ["0-1.npz", "2-2.npz"]
     assert [run.seed for path in chunks for run in storage.load_decompositions(path)] == [3, 4, 5]
 
 
-def test_changing_one_option_reruns_only_what_depends_on_it(finished):
+@pytest.fixture
+def changed(finished):
+    """The finished run with a fit changed, to see what would run again."""
     before = finished.config
-    changed = copy.deepcopy(before)
-    changed["fits"]["map-catbjmd"]["options"]["tol"] = 1e-3
-    try:
-        finished.configure(changed)
-        jobs = finished.jobs()
-        assert jobs["fit"] == 2, "two chunks of one fit"
-        assert jobs["draw"] == jobs["feature_draw"] == 2, "it runs on all draws"
-        assert "synthetic" not in jobs
-    finally:
-        finished.configure(before)
+
+    def change(fit, **changes):
+        config = copy.deepcopy(before)
+        config["fits"][fit] |= changes
+        finished.configure(config)
+        return finished
+
+    yield change
+    finished.configure(before)
 
 
-def test_a_label_does_not_rerun_a_fit(finished):
-    before = finished.config
-    changed = copy.deepcopy(before)
-    changed["fits"]["map-bjmd"]["label"] = "ours"
-    try:
-        finished.configure(changed)
-        assert not {"fit", "score", "synthetic", "draw"} & set(finished.jobs())
-    finally:
-        finished.configure(before)
+def test_changing_one_option_reruns_only_what_depends_on_it(changed):
+    jobs = changed("map-catbjmd", options={"tol": 1e-3}).jobs()
+    assert jobs["fit"] == 2, "two chunks of one fit"
+    assert jobs["draw"] == jobs["feature_draw"] == 2, "it runs on all draws"
+    assert "synthetic" not in jobs
+
+
+def test_a_label_does_not_rerun_a_fit(changed):
+    jobs = changed("map-bjmd", label="ours").jobs()
+    assert not {"fit", "score", "synthetic", "draw"} & set(jobs)
 
 
 def test_an_exhibit_can_be_made_again_alone_by_its_file_name(finished):
@@ -186,35 +180,18 @@ def test_the_report_says_what_was_left_out(finished):
         finished.run("results/report.html")
 
 
-BAD_CONFIGS = {
-    "unknown key": (lambda c: c.update(restart=3), "'restart' was unexpected"),
-    "unknown key of a fit": (lambda c: c["fits"]["map-bjmd"].update(tol=1), "fits.map-bjmd"),
-    "unknown method": (
-        lambda c: c["fits"]["map-bjmd"].update(method="map"),
-        "fits.map-bjmd: there is no method 'map'",
-    ),
-    "unknown option": (
-        lambda c: c["fits"]["map-bjmd"].update(options={"toll": 1}),
-        "fits.map-bjmd: method 'map-bjmd' has no option 'toll'",
-    ),
-    "seed": (lambda c: c.update(seed="one"), "'one' is not of type 'integer' at seed"),
-    "best": (lambda c: c.update(best=9), "fits.map-bjmd: restarts = 3 is less than best = 9"),
-    "family": (
-        lambda c: c["fits"]["map-bjmd"].update(data=["smal"]),
-        "fits.map-bjmd: there is no data 'smal'; did you",
-    ),
-    "real": (
-        lambda c: c.update(real=["3source"]),
-        "there is no data set '3source'; did you mean '3sources'",
-    ),
-}
-
-
-@pytest.mark.parametrize(("change", "message"), BAD_CONFIGS.values(), ids=BAD_CONFIGS)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"restart": 3},
+            "config: Additional properties are not allowed ('restart' was unexpected)",
+        ),
+        ({"best": 9}, "config: fits.map-bjmd: restarts = 3 is less than best = 9"),
+    ],
+)
 def test_a_bad_config_is_refused_before_anything_runs(fresh, change, message):
-    config = copy.deepcopy(fresh.config)
-    change(config)
-    fresh.configure(config)
+    fresh.configure({**fresh.config, **change})
     done = fresh.run(check=False)
     assert done.returncode != 0
     assert message in done.stderr

@@ -12,7 +12,8 @@ rule synthetic:
         "../scripts/synthetic.py"
 
 
-# Only the real data, where there is a network: `snakemake downloads --cores 1 --keep-going --configfile config/paper.yaml`.
+# Only the real data, on a machine with a network:
+# snakemake downloads --cores 1 --keep-going --configfile config/paper.yaml
 rule downloads:
     input:
         [f"results/data/{name}.npz" for name in PLAN.real],
@@ -23,7 +24,7 @@ rule prepare:
         "results/data/{real}.npz",
     log:
         "results/logs/prepare/{real}.log",
-    retries: 0  # fetch tries again by itself
+    retries: 0  # downloads are tried again anyway
     conda:
         "../../envs/environment.yaml"
     params:

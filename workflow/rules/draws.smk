@@ -1,4 +1,4 @@
-# Many draws of the synthetic data, on which the verdicts rest.  A job makes its draws, fits them and keeps only the scores.
+# Many draws of the synthetic data, from which the verdicts come.  A job makes its draws, fits them and keeps the scores.
 
 
 rule draw:
@@ -31,7 +31,7 @@ rule advi_trace:
         "results/logs/advi-trace/{first}-{last}.log",
     benchmark:
         "results/benchmarks/advi-trace/{first}-{last}.tsv"
-    priority: 2  # it compiles C++ while a draw compiles with numba; two of a kind would do the same work twice
+    priority: 2  # first, so that C++ and numba compile at the same time, each once
     conda:
         "../../envs/environment.yaml"
     threads: 1

@@ -1,4 +1,4 @@
-# A run on your own data (the key `own` of the config).  The restarts themselves are run by the rule fit.
+# A run on your own data (the key `own` of the config); the rule fit runs the restarts.
 
 
 rule own_data:
@@ -38,6 +38,6 @@ rule own_outputs:
     params:
         own=lambda wildcards: PLAN.own_settings(),
     message:
-        "Tables, pictures and report: {output}."
+        "Tables, figures and report: {output}."
     script:
         "../scripts/own_outputs.py"

@@ -8,6 +8,8 @@ panels wrap, labels are thinned out, long names are shortened, and many small sh
 image.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from bjmd.analysis.matching import similarities
-from bjmd.analysis.summary import Summary
 from bjmd.inference import registry
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, MARKERS, styled
@@ -39,6 +40,7 @@ from bjmd.results.decomposition import Decomposition
 
 if TYPE_CHECKING:
     from bjmd.analysis.number_of_components import Selection
+    from bjmd.analysis.summary import Summary
 
 WIDTH = 7.6  # inches, of every figure
 MAX_SAMPLES = 1500  # of one source in a figure; more would have less than a pixel each

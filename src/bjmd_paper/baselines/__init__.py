@@ -1,1 +1,1 @@
-"""What the closed form and MAP are compared with, the paper's own ADVI included: one file a method."""
+"""The methods that BJMD is compared with, and the paper's ADVI: one file per method."""

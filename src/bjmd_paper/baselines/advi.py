@@ -4,14 +4,14 @@ ADVI maps every unknown to the real line, approximates the posterior there by in
 and follows noisy gradients of the ELBO.  The ELBO never settles, so the paper stops when the
 memberships do:
 
-    max_c ||H_new^(c) - H_old^(c)||_F^2 / ||H_old^(c)||_F^2 < tau,     looked at every L iterations.
+    max_c ||H_new^(c) - H_old^(c)||_F^2 / ||H_old^(c)||_F^2 < tau,     checked every L iterations.
 
-The likelihood enters through its sufficient statistics.  With all samples side by side, s2_j the
-variance of sample j's source and V = diag(1/s2_j), it is
+The likelihood is computed from sufficient statistics.  With all samples side by side, H samples x
+components, s2_j the variance of sample j's source and V = diag(1/s2_j), it needs
 
-    sum_c RSS_c / s2_c = sum_c ||X^(c)||^2 / s2_c - 2 <X (VH), W> + <W'W, H'(VH)>      (H is samples x components here)
+    sum_c RSS_c / s2_c = sum_c ||X^(c)||^2 / s2_c - 2 <X (VH), W> + <W'W, H'(VH)>
 
-so the graph holds two products with the data and no M x N matrix.
+so the graph has two products with the data and no M x N matrix.
 """
 
 import logging
@@ -61,11 +61,11 @@ def fit(
     precision: Literal["float32", "float64"] = "float32",
     watch: loop.Watch | None = None,
 ) -> Decomposition:
-    """Fit by ADVI; tol is the paper's tau and check_every its L.
+    """Fit by ADVI; `tol` is the paper's tau and `check_every` its L.
 
-    The trace is minus the ELBO, averaged over every check_every iterations of one draw each; the
-    objective is its last entry.  history has the relative change of the memberships. Ctrl-C ends
-    the fit early and keeps what there is, marked as not converged.
+    The trace is minus the ELBO, estimated by one draw per iteration and averaged over `check_every`
+    iterations; the objective is its last entry.  The history has the relative change of the
+    memberships.  Ctrl-C ends the fit early; the result is then marked as not converged.
     """
     priors = Priors(alpha0, lambda_, a0, b0)
     positive_number("tol", tol, least=0)
@@ -73,75 +73,36 @@ def fit(
     whole_number("max_iterations", max_iterations, least=1)
     one_of("precision", precision, ("float32", "float64"))
     if n_components == 1:
-        raise InputError(
-            "ADVI needs at least 2 components, for a simplex of one has nothing to infer; use cavi-bjmd"
-        )
+        raise InputError("ADVI needs at least 2 components; use cavi-bjmd for one")
 
     with (
         _ONE_AT_A_TIME,
         _quiet_pymc() as (pm, pytensor),
         pytensor.config.change_flags(floatX=precision),
         build_model(sources, n_components, priors) as model,
-        tqdm(total=max_iterations, desc="ADVI", unit="it", disable=not sys.stderr.isatty()) as bar,
     ):
         inference = pm.ADVI(random_seed=seed, start=_start(sources, n_components, priors, seed))
         approximation = _Approximation(inference, model, sources)
-        centre = approximation.centre()
-        seen: list[Mapping[str, Any]] = []
-        converged = False
-        reason = f"stopped at max_iterations = {max_iterations}"
-        done = 0
-        while done < max_iterations:
-            asked = min(check_every, max_iterations - done)
-            try:
-                _advance(inference, asked, pytensor)
-            except FloatingPointError:  # PyMC names every parameter that became NaN
-                raise FitError(
-                    f"ADVI diverged within {done + asked} iterations; rescale the data or the priors"
-                ) from None
-            previous = centre
-            centre = approximation.centre()
-            change = _relative_change(previous, centre)
-            seen.append(
-                {"relative_change": change} | dict(watch(centre) if watch is not None else {})
-            )
-            got = len(inference.hist) - done
-            done += got
-            bar.update(got)
-            if not np.isfinite(change):
-                raise FitError(
-                    f"ADVI diverged within {done} iterations; rescale the data or the priors"
-                )
-            if got < asked:  # PyMC catches Ctrl-C and returns what it has
-                reason = f"interrupted after {done} iterations"
-                break
-            if change < tol:
-                converged = True
-                reason = f"memberships changed by less than tol = {tol:g} in iteration {done}"
-                break
-        if done == 0:
-            raise KeyboardInterrupt
+        history, end = _follow(inference, approximation, tol, check_every, max_iterations, watch)
         memberships, memberships_sd = approximation.memberships(np.random.default_rng(seed))
         components = Normal(*approximation.moments("W"))
         log_variances = LogNormal(*approximation.moments("s2"))
-    trace = np.array(
-        [block.mean() for block in np.split(inference.hist, range(check_every, done, check_every))]
-    )
+    done = len(inference.hist)
+    blocks = np.split(inference.hist, range(check_every, done, check_every))
+    trace = np.array([block.mean() for block in blocks])
     columns = [Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)]
+    alpha0 = np.array([priors.dirichlet(n_components)] * len(sources))
     return Decomposition(
         components=components.mean,
         memberships=memberships,
         noise=np.exp(0.5 * log_variances.log_mean),
         objective=float(trace[-1]),
         trace=trace,
-        converged=converged,
-        reason=reason,
         trace_step=check_every,
-        history=loop.series(seen),
+        history=loop.series(history),
         posterior=Posterior(components, columns, log_variances),
-        model=FittedModel(
-            np.array([priors.dirichlet(n_components)] * len(sources)), np.array([a0, b0])
-        ),
+        model=FittedModel(alpha0, np.array([a0, b0])),
+        **end,
     )
 
 
@@ -193,11 +154,10 @@ def build_model(sources, n_components, priors):
 
 
 def _start(sources, n_components, priors, seed):
-    """The start of the other methods, drawn halfway to the middle of the simplex, the W that fits
-    it, and s2 to match.
+    """The start of the other methods, moved halfway to the centre of the simplex, with W and s2.
 
-    PyMC's own start (W = 0, all memberships equal, s2 at its prior's mode) is a saddle point, which
-    steps of about 0.001 take tens of thousands of iterations to leave.
+    PyMC's own start (W = 0, all memberships equal, s2 at the mode of its prior) is a saddle point,
+    and ADVI takes tens of thousands of iterations to leave it.
     """
     rng = np.random.default_rng(seed)
     columns = [
@@ -212,7 +172,7 @@ def _start(sources, n_components, priors, seed):
 
 
 class _Approximation:
-    """The parts of the mean-field approximation, on the scales that people want."""
+    """The parts of the mean-field approximation on the scale of the model."""
 
     def __init__(self, inference, model, sources):
         import pytensor
@@ -236,15 +196,11 @@ class _Approximation:
         return mean, np.logaddexp(0, rho)
 
     def centre(self):
-        """The centre of q(H) on the simplex, components x samples, by source: cheap, for looks
-        along the way.
-        """
+        """The centre of q(H) on the simplex by source, components x samples; cheap to compute."""
         return self._by_source(self._on_simplex(self.moments("H")[0]))
 
     def memberships(self, rng):
-        """Mean and sd of q(H) by source, from N_DRAWS draws: the simplex transform has no closed
-        moments.
-        """
+        """Mean and sd of q(H) by source from N_DRAWS draws; there is no closed form for them."""
         mean, sd = self.moments("H")
         total = squares = 0.0
         for _ in range(N_DRAWS):
@@ -256,26 +212,64 @@ class _Approximation:
         return self._by_source(expected), self._by_source(spread)
 
     def _on_simplex(self, unconstrained):
-        return self._to_simplex(unconstrained.astype(self._group.params_dict["mu"].dtype)).astype(
-            float
-        )
+        kind = self._group.params_dict["mu"].dtype
+        return self._to_simplex(unconstrained.astype(kind)).astype(float)
 
     def _by_source(self, rows):
-        return [
-            np.ascontiguousarray(block.T)
-            for block in np.split(rows, np.cumsum(self._n_samples)[:-1])
-        ]
+        blocks = np.split(rows, np.cumsum(self._n_samples)[:-1])
+        return [np.ascontiguousarray(block.T) for block in blocks]
 
 
-def _advance(inference, n, pytensor):
-    """n more iterations; the step is compiled by the first call alone."""
-    if inference.state is None:
-        # The excluded rewrite would fold a scalar into X(VH) for the gradient and so compute the
-        # product twice.
+def _follow(inference, approximation, tol, check_every, max_iterations, watch):
+    """Iterate until the memberships settle; returns the history, and how it ended."""
+    history: list[Mapping[str, Any]] = []
+    centre = approximation.centre()
+    done = 0
+    with tqdm(total=max_iterations, desc="ADVI", unit="it", disable=not sys.stderr.isatty()) as bar:
+        while done < max_iterations:
+            asked = min(check_every, max_iterations - done)
+            _advance(inference, asked)
+            previous = centre
+            centre = approximation.centre()
+            change = _relative_change(previous, centre)
+            watched = dict(watch(centre)) if watch is not None else {}
+            history.append({"relative_change": change, **watched})
+            made = len(inference.hist) - done
+            done += made
+            bar.update(made)
+            if done == 0:
+                raise KeyboardInterrupt
+            if not np.isfinite(change):
+                raise _diverged(done)
+            if made < asked:  # PyMC catches Ctrl-C and returns what it has
+                reason = f"interrupted after {done} iterations"
+                return history, {"converged": False, "reason": reason}
+            if change < tol:
+                reason = f"memberships changed by less than tol = {tol:g} in iteration {done}"
+                return history, {"converged": True, "reason": reason}
+    reason = f"stopped at max_iterations = {max_iterations}"
+    return history, {"converged": False, "reason": reason}
+
+
+def _advance(inference, n):
+    """n more iterations; the first call compiles the step."""
+    import pytensor
+
+    try:
+        if inference.state is not None:
+            inference.refine(n, progressbar=False)
+            return
+        # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
         mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
         inference.fit(n, progressbar=False, compile_kwargs={"mode": mode})
-    else:
-        inference.refine(n, progressbar=False)
+    except FloatingPointError:  # PyMC's message names every parameter that became NaN
+        raise _diverged(len(inference.hist) + n) from None
+
+
+def _diverged(n_iterations):
+    return FitError(
+        f"ADVI diverged within {n_iterations} iterations; rescale the data or the priors"
+    )
 
 
 def _relative_change(previous, current):
@@ -284,9 +278,7 @@ def _relative_change(previous, current):
 
 @contextmanager
 def _quiet_pymc():
-    """PyMC and PyTensor, with their advice on compilers and BLAS and their progress messages kept
-    off the screen.
-    """
+    """PyMC and PyTensor without their warnings about compilers and BLAS and their messages."""
     with warnings.catch_warnings(action="ignore"):
         try:
             import pymc

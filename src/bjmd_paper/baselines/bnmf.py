@@ -1,24 +1,25 @@
 """Bayesian NMF (Schmidt, Winther and Hansen 2009) on all sources side by side.
 
-    X = WH + noise,   noise ~ N(0, s2),   w_ik ~ Exponential(rate_w),   h_kj ~ Exponential(rate_h),   s2 ~ IG(a0, b0)
+    X = WH + noise,     noise ~ N(0, s2),     s2 ~ IG(a0, b0)
+    w_ik ~ Exponential(rate_w),     h_kj ~ Exponential(rate_h)
 
 Given everything else, one entry of a factor has the density of a rectified Gaussian
-(factor_updates.py).  Rows of W are independent given H, and columns of H given W, so a sweep needs
-each product with the data once.  Then
+(bjmd/numerics/nonnegative.py).  Rows of W are independent given H, and columns of H given W, so a
+sweep needs each product with the data once.  Then
 
     s2 ~ IG(a0 + MN/2, b0 + RSS/2).
 
-gibbs  starts near joint NMF's solution, draws all these in turn, and then a scale s of every component, for s w_k and
-       h_k / s: the data leave it free, and single entries hardly move it.  Returns the means after
-       the burn-in.
-icm    takes the mode of each instead, max(q/p, 0) and (b0 + RSS/2) / (a0 + MN/2 + 1); its objective never rises.
+gibbs  starts near the solution of joint NMF, draws all these in turn, and then a scale s of every
+       component, for s w_k and h_k / s: the data do not determine it, and updates of single entries
+       hardly move it.  The result has the means after the burn-in.
+icm    takes the modes instead, max(q/p, 0) and (b0 + RSS/2) / (a0 + MN/2 + 1); its objective never
+       rises.
 
-The objective is the negative log joint up to terms that no unknown enters,
+The objective is the negative log joint up to constants,
 
     RSS / (2 s2) + (MN/2 + a0 + 1) ln s2 + b0 / s2 + rate_w sum w + rate_h sum h.
 
-Under gibbs the trace holds it at every draw, and at the end, as the objective, at the posterior
-means.
+With gibbs the trace has its value at every draw, and last its value at the posterior means.
 """
 
 from copy import copy
@@ -34,16 +35,14 @@ from bjmd.errors import FitError
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
 from bjmd.model import Priors, noise_terms
+from bjmd.numerics.nonnegative import draw_factor, improve_factor
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
-from bjmd_paper.baselines.factor_updates import draw_factor, improve_factor
 
 START_TOLERANCE = 1e-5
-"""Of joint NMF: on Yale B chains from there mix as those from its very end, but not those from 1e-4
-(R-hat 2.3).
-"""
+"""Of joint NMF; chains that start from 1e-4 mix badly on Yale B (R-hat 2.3)."""
 MIXED = 1.1
-"""The draws count as mixed when the split R-hat of the noise is below this."""
+"""The chain has converged if the split R-hat of the noise is below this."""
 
 
 def fit(
@@ -61,10 +60,10 @@ def fit(
     tol: float = 1e-5,
     max_sweeps: int = 1000,
 ) -> Decomposition:
-    """Fit from one start: near joint NMF's solution for gibbs, random for icm.
+    """Fit from one start: near the solution of joint NMF for gibbs, random for icm.
 
-    gibbs leaves out `burn_in` sweeps and averages the next `n_draws`; icm stops when the
-    objective's relative change in a sweep is at most `tol`, or at `max_sweeps`.
+    gibbs discards `burn_in` sweeps and averages the next `n_draws`.  icm stops when the relative
+    change of the objective in a sweep is at most `tol`, or at `max_sweeps`.
     """
     priors = Priors(a0=a0, b0=b0)
     for name, value in {"rate_w": rate_w, "rate_h": rate_h}.items():
@@ -96,11 +95,10 @@ def gibbs(chain, burn_in, n_draws):
     s2 = np.mean(variances)
     r_hat = split_r_hat(np.array(variances))
     of_joint = split_r_hat(np.array(trace[burn_in:]))
-    rss = residual_sum_of_squares(
-        chain.squared_norm, wt @ wt.T, chain.x.times_components(wt), h
-    )
+    rss = residual_sum_of_squares(chain.squared_norm, wt @ wt.T, chain.x.times_components(wt), h)
     trace.append(chain.objective(wt, h, s2, rss))
-    mixing = f"split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; of the log joint {of_joint:.3f}"
+    mixing = f"split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; "
+    mixing += f"of the log joint {of_joint:.3f}"
     return Decomposition(
         components=np.ascontiguousarray(wt.T),
         memberships=[h],
@@ -113,7 +111,7 @@ def gibbs(chain, burn_in, n_draws):
 
 
 class ConditionalModes:
-    """icm (loop.Algorithm); the chain is its own state."""
+    """icm (loop.Algorithm), with the chain as its state."""
 
     def __init__(self, chain):
         self.chain = chain
@@ -122,7 +120,7 @@ class ConditionalModes:
         return self.chain
 
     def sweep(self, chain):
-        after = copy(chain)  # which moves in place
+        after = copy(chain)  # a sweep moves the chain in place
         after.wt = chain.wt.copy()
         after.h = chain.h.copy()
         return after, after.sweep(draw=False)
@@ -135,7 +133,7 @@ class ConditionalModes:
 
 
 class Chain:
-    """W', H and s2, and the sweep that moves them."""
+    """W', H and s2, and the sweep that updates them."""
 
     def __init__(self, sources, n_components, rng, priors, rate_w, rate_h):
         (self.x,) = sources.data
@@ -152,11 +150,11 @@ class Chain:
         self.h = rng.exponential(scale, (n_components, n_samples))
         self.s2 = (2 * priors.b0 + self.squared_norm) / (2 * priors.a0 + self.n_entries + 2)
 
-    def begin(self, found):
-        """Go to a solution of joint NMF."""
-        self.wt = np.ascontiguousarray(found.components.T)
-        self.h = found.memberships[0].copy()
-        self.s2 = (2 * self.priors.b0 + found.objective) / (2 * self.priors.a0 + self.n_entries + 2)
+    def begin(self, nmf):
+        """Start from a solution of joint NMF."""
+        self.wt = np.ascontiguousarray(nmf.components.T)
+        self.h = nmf.memberships[0].copy()
+        self.s2 = (2 * self.priors.b0 + nmf.objective) / (2 * self.priors.a0 + self.n_entries + 2)
 
     def sweep(self, draw):
         """Draw W, H and s2 in turn, or take their conditional modes; returns the objective."""
@@ -189,17 +187,19 @@ class Chain:
 
 
 def draw_scales(a, b, power, rng):
-    """A scale s of every component, one step of a chain for (s w_k, h_k / s) that starts at s = 1.
+    """A scale s of every component, by one Metropolis step for (s w_k, h_k / s) from s = 1.
 
-    With a = rate_w sum w_k and b = rate_h sum h_k, u = ln s has the density exp(power u - a e^u - b
-    e^-u): the change of volume, with power = M - N, and the priors.  The normal at its mode is
-    proposed; a Metropolis step corrects it.
+    With a = rate_w sum w_k and b = rate_h sum h_k, the density of u = ln s is
+
+        exp(power u - a e^u - b e^-u)
+
+    by the change of volume, with power = M - N, and the priors.  The proposal is the normal at its
+    mode.
     """
     root = np.sqrt(power**2 + 4 * a * b)  # both forms are the positive zero of power - a s + b / s
     mode = np.log((power + root) / (2 * a) if power > 0 else 2 * b / (root - power))
-    new = mode + rng.standard_normal(len(a)) / np.sqrt(
-        root
-    )  # the curvature there is a s + b / s = root
+    # the curvature at the mode is a s + b / s = root
+    new = mode + rng.standard_normal(len(a)) / np.sqrt(root)
 
     def log_ratio(u):
         return power * u - a * np.exp(u) - b * np.exp(-u) + 0.5 * root * (u - mode) ** 2
@@ -209,9 +209,7 @@ def draw_scales(a, b, power, rng):
 
 
 def split_r_hat(draws):
-    """The potential scale reduction of one chain cut into halves: near 1 when both saw the same
-    distribution.
-    """
+    """The potential scale reduction of the two halves of a chain, near 1 if they agree."""
     n = len(draws) // 2
     halves = draws[:n], draws[-n:]
     within = np.mean([half.var(ddof=1) for half in halves])

@@ -1,8 +1,7 @@
-"""The control `random`: memberships that never saw the data, so that a reader sees where the score
-begins.
+"""The control `random`: memberships that do not depend on the data, to show the score of chance.
 
-Columns of H are drawn uniformly from the simplex.  W is the least-squares W for them, which makes the error
-||X - WH||^2 comparable with that of the other methods.
+Columns of H are drawn uniformly from the simplex.  W is the least-squares solution for them, so
+that the error ||X - WH||^2 can be compared with that of the other methods.
 """
 
 import numpy as np
@@ -15,14 +14,12 @@ from bjmd_paper.baselines.semi_nmf import least_squares_components
 
 
 def fit(sources: Sources, n_components: int, *, seed: int) -> Decomposition:
-    """Draw H; nothing is fitted but W."""
+    """Draw H and fit W to it."""
     (x,) = sources.data
     rng = np.random.default_rng(seed)
     h = np.ascontiguousarray(rng.dirichlet(np.ones(n_components), x.shape[1]).T)
     wt = least_squares_components(x, h)
-    error = residual_sum_of_squares(
-        sources.squared_norms[0], wt @ wt.T, x.times_components(wt), h
-    )
+    error = residual_sum_of_squares(sources.squared_norms[0], wt @ wt.T, x.times_components(wt), h)
     return Decomposition(
         components=np.ascontiguousarray(wt.T),
         memberships=[h],

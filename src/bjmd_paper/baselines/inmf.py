@@ -1,11 +1,12 @@
-"""Integrative NMF: components that all sources share, and for each source its own version of them.
+"""Integrative NMF: shared components, and for each source its own deviation from them.
 
-    minimise  sum_c ||X^(c) - (W + V^(c)) H^(c)||^2 + lambda ||V^(c) H^(c)||^2      over W, V^(c), H^(c) >= 0
+    minimise  sum_c ||X^(c) - (W + V^(c)) H^(c)||^2 + lambda ||V^(c) H^(c)||^2
+    over      W, V^(c), H^(c) >= 0
 
-It is the model of Yang and Michailidis (2016) that LIGER made known (Welch and others 2019).  V^(c)
-takes up what is particular to source c; the larger lambda, the less, and in the limit this is joint
-NMF.  A sweep improves every V^(c), then W, then every H^(c) as joint NMF does; each is a
-least-squares problem given the others, with
+This is the model of Yang and Michailidis (2016), which is known from LIGER (Welch et al. 2019).
+V^(c) holds what is specific to source c.  The larger lambda, the smaller it is, and in the limit
+this is joint NMF.  A sweep improves every V^(c), then W, then every H^(c), as joint NMF does.  Each
+is a least-squares problem given the others, with
 
     V   Gram matrix (1 + lambda) HH',                         products (X - WH) H'
     W   Gram matrix sum_c HH',                                products sum_c (X - VH) H'
@@ -21,9 +22,9 @@ from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
+from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import semi_nmf
-from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.joint_nmf import PASSES, PATIENCE
 
 
@@ -37,7 +38,7 @@ def fit(
     max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:
-    """Fit from one random start, that of joint NMF; `lambda_` is LIGER's, and 5 its default."""
+    """Fit from one random start, the one of joint NMF; `lambda_` is 5 as in LIGER."""
     positive_number("lambda_", lambda_)
     algorithm = IntegrativeNMF(sources, n_components, lambda_, np.random.default_rng(seed))
     return loop.run(
@@ -87,10 +88,10 @@ class IntegrativeNMF:
         products = [x.times_memberships(h) for x, h in zip(self.sources.data, hs, strict=True)]
         for vt, gram, product in zip(vts, grams, products, strict=True):
             improve_factor((1 + self.lambda_) * gram, product - gram @ wt, 0.0, vt, PASSES)
-        left = sum(
+        shared = sum(
             product - gram @ vt for vt, gram, product in zip(vts, grams, products, strict=True)
         )
-        improve_factor(sum(grams), left, 0.0, wt, PASSES)
+        improve_factor(sum(grams), shared, 0.0, wt, PASSES)
         error = 0.0
         for x, vt, h in zip(self.sources.data, vts, hs, strict=True):
             gram = (wt + vt) @ (wt + vt).T + self.lambda_ * (vt @ vt.T)

@@ -2,9 +2,8 @@
 
     minimise  sum_c theta_c ||X^(c) - W H^(c)||^2        over W >= 0, H^(c) >= 0
 
-Here the sources share their features, hence W; in the original they share their samples.  With
-sqrt(theta_c) H^(c) as the unknown it is joint NMF of the sources sqrt(theta_c) X^(c), and is solved
-as that.
+Here the sources share their features and so W; in the original they share their samples.  With
+sqrt(theta_c) H^(c) as the unknown this is joint NMF of the sources sqrt(theta_c) X^(c).
 """
 
 from collections.abc import Sequence
@@ -27,10 +26,10 @@ def fit(
     tol: float = 1e-6,
     max_sweeps: int = 2000,
 ) -> Decomposition:
-    """Fit from one start.  `weights` is a number a source, or "variance": 1 / the variance of the
-    source's entries.
+    """Fit from one start.
 
-    The other options are those of joint NMF.
+    `weights` is a list of one number per source, or "variance" for 1 / the variance of the entries
+    of the source.  The other options are those of joint NMF.
     """
     roots = np.sqrt(_weights(weights, sources))
     scaled = sources.replace(
@@ -73,7 +72,8 @@ def _inverse_variances(sources):
         variance = norm / n_entries - (x.sum() / n_entries) ** 2
         if not variance > 1e-12 * norm / n_entries:
             raise InputError(
-                f"all entries of source {name!r} are equal, so it has no weight 1/variance; leave it out"
+                f"all entries of source {name!r} are equal, so it has no weight 1/variance; "
+                "leave it out"
             )
         weights.append(1 / variance)
     return np.array(weights)

@@ -2,9 +2,10 @@
 
     minimise  ||X - WH||^2        over W >= 0, H >= 0,      X = [X^(1) ... X^(C)]
 
-A sweep improves W and then H by hierarchical alternating least squares: every entry in turn goes to
-its optimum given the others.  The products with the data are most of a sweep, so each serves for
-several such passes (Gillis and Glineur 2012), and sweeps have momentum in ln H, as in semi-NMF.
+A sweep improves W and then H by hierarchical alternating least squares: every entry in turn moves
+to its optimum given the others.  The products with the data take most of the time, so each of them
+is used for several such passes (Gillis and Glineur 2012).  Sweeps have momentum in ln H, as in
+semi-NMF.
 """
 
 import numpy as np
@@ -13,15 +14,14 @@ from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
+from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
-from bjmd_paper.baselines.factor_updates import improve_factor
 from bjmd_paper.baselines.semi_nmf import SemiNMF, State
 
 PASSES = 5
+"""Passes over a factor for each product with the data."""
 PATIENCE = 5
-"""Passes over a factor for each product with the data; small changes in a row that end a fit, as in
-semi-NMF.
-"""
+"""Small changes in a row that end a fit."""
 
 
 def fit(
@@ -33,8 +33,9 @@ def fit(
     max_sweeps: int = 2000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:
-    """Fit from one random start; stop when the error's relative change is at most `tol` five times
-    in a row.
+    """Fit from one random start.
+
+    Stops when the relative change of the error is at most `tol` five times in a row.
     """
     algorithm = JointNMF(sources, n_components, np.random.default_rng(seed))
     return loop.run(

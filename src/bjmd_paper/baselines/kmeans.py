@@ -2,8 +2,7 @@
 
     minimise  sum_j ||x_j - w_{k(j)}||^2        over centres w_k and assignments k(j)
 
-As a decomposition X = WH, W holds the centres and H is the 0/1 membership.  One start (k-means++) a
-seed.
+As a decomposition X = WH, W holds the centres and H the 0/1 memberships.
 """
 
 import numpy as np
@@ -17,27 +16,22 @@ from bjmd.results.decomposition import Decomposition
 def fit(
     sources: Sources, n_components: int, *, seed: int, tol: float = 1e-4, max_sweeps: int = 300
 ) -> Decomposition:
-    """Fit from one k-means++ start; stop when the centres' squared move is at most `tol` of the
-    mean variance.
-    """
-    from sklearn.cluster import (
-        KMeans,
-    )  # a second or more, which other methods of this folder do without
+    """Fit from one k-means++ start.
 
-    from bjmd_paper.baselines.quiet import no_convergence_warnings
+    Stops when the squared movement of the centres is at most `tol` times the mean variance.
+    """
+    from sklearn.cluster import KMeans  # slow to import
 
     (x,) = sources.matrices
     whole_number("max_sweeps", max_sweeps, least=1)
-    if tol != 0:  # until nothing moves
+    if tol != 0:  # with 0 it runs until nothing moves
         positive_number("tol", tol, least=0)
     model = KMeans(n_components, n_init=1, random_state=seed % 2**32, tol=tol, max_iter=max_sweeps)
-    with no_convergence_warnings():  # too few distinct samples leave empty clusters, as H shows
-        model.fit(x.T)
-    converged = False
+    model.fit(x.T)
+    converged = model.n_iter_ < max_sweeps
     reason = f"stopped at max_sweeps = {max_sweeps}"
-    if model.n_iter_ < max_sweeps:
-        converged = True
-        reason = f"centres at rest (tol = {tol:g}) in sweep {model.n_iter_}"
+    if converged:
+        reason = f"the centres came to rest (tol = {tol:g}) in sweep {model.n_iter_}"
     return Decomposition(
         components=np.ascontiguousarray(model.cluster_centers_.T),
         noise=None,

@@ -6,12 +6,12 @@ joint, with the inverse negative Hessian there as its covariance (docs/derivatio
 bjmd/numerics/laplace.py).
 
 The objective is the negative ELBO with these moments.  It is an approximation, so it may rise
-between sweeps, and where it turns it hardly changes: hence the stopping rule asks for two small
+between sweeps, and it hardly changes where it turns.  The stopping rule therefore needs two small
 changes in a row.
 
-Sweeps creep, so they have momentum in ln h as long as the objective falls
-(bjmd/inference/momentum.py).  Where a plain sweep raises it, or momentum gains little, plain sweeps
-go on from there until the stopping rule holds for them.
+Sweeps converge slowly, so they have momentum in ln h as long as the objective falls
+(bjmd/inference/momentum.py).  When a plain sweep raises the objective, or momentum gains little,
+plain sweeps continue until the stopping rule holds for them.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,7 @@ from bjmd.results.decomposition import Decomposition
 from bjmd.results.posterior import Normal, Posterior
 
 NOISE_FLOOR = 1e-12
-"""The smallest s2_c, as a share of the source's mean square; nothing else bounds it where the fit
-is perfect.
-"""
+"""The smallest s2_c as a share of the source's mean square; it would be 0 for a perfect fit."""
 
 
 def fit(
@@ -51,8 +49,9 @@ def fit(
     max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:
-    """Fit from one random start; stop when the approximate ELBO changes by at most `tol` of itself
-    twice in a row.
+    """Fit from one random start.
+
+    Stops when the relative change of the approximate ELBO is at most `tol` twice in a row.
     """
     positive_number("smoothing", smoothing)
     algorithm = LaplaceApproximation(
@@ -71,9 +70,8 @@ def fit(
     approach = sweep_on(momentum_from=1, course=course)
     if len(approach.trace) == max_sweeps:
         return approach
-    n = len(approach.trace) - bool(
-        course.end
-    )  # the rise that ended it is the first of the plain sweeps
+    # the rise that ended it is the first of the plain sweeps
+    n = len(approach.trace) - bool(course.end)
     course = loop.Course(course.best, course.best, trace=course.trace[:n], undone=course.undone[:n])
     result = sweep_on(course=course, monotone=False)
     watched = {
@@ -196,7 +194,8 @@ def _mean_squares(sources):
     for name, value in zip(sources.names, mean_squares, strict=True):
         if value == 0:
             raise InputError(
-                f"source {name!r} is zero everywhere, so its noise cannot be estimated; leave it out"
+                f"source {name!r} is zero everywhere, so its noise cannot be estimated; "
+                "leave it out"
             )
     return mean_squares
 
@@ -210,7 +209,7 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
     spread, deviation, terms, failed = laplace.approximate_rows(precision, linear, wt, lambda_, eps)
     if failed:
         raise FitError(
-            f"{failed} of {wt.shape[1]} rows of W did not reach their mode in {laplace.MAX_ROW_STEPS} Newton steps; "
-            "rescale the data or the priors"
+            f"{failed} of {wt.shape[1]} rows of W did not reach their mode in "
+            f"{laplace.MAX_ROW_STEPS} Newton steps; rescale the data or the priors"
         )
     return spread, deviation, terms

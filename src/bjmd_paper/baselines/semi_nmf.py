@@ -7,9 +7,9 @@ One sweep, with A+ = (|A| + A)/2 and A- = (|A| - A)/2 the positive and negative 
     W = X H' (HH')^+                                        least squares; ^+ is the pseudo-inverse
     H = H * sqrt( (B+ + Q- H) / (B- + Q+ H) )               elementwise, B = W'X, Q = W'W
 
-Neither raises the error.  The start is theirs too: the 0/1 memberships of K-means, plus 0.2 so that
-nothing is stuck at zero.  The updates are slow near the end, so from sweep 10 on they have momentum
-in ln H (momentum.py).
+Neither update raises the error.  The start is also theirs: the 0/1 memberships of K-means, plus 0.2
+so that no entry is stuck at zero.  The updates converge slowly, so from sweep 10 on they have
+momentum in ln H (momentum.py).
 """
 
 from dataclasses import dataclass, replace
@@ -20,16 +20,14 @@ from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
-from bjmd.numerics.lanes import compiled
+from bjmd.numerics.nonnegative import multiply
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import kmeans
 
 START_OFFSET = 0.2
 MOMENTUM_FROM = 10
 PATIENCE = 3
-"""Small changes in a row that end a fit: after momentum was undone a sweep or two gain little, and
-then more again.
-"""
+"""Small changes in a row that end a fit; after an undone step of momentum one or two are small."""
 
 
 def fit(
@@ -41,8 +39,9 @@ def fit(
     max_sweeps: int = 1000,
     watch: loop.Watch | None = None,
 ) -> Decomposition:
-    """Fit from one K-means start; stop when the error's relative change is at most `tol` three
-    times in a row.
+    """Fit from one K-means start.
+
+    Stops when the relative change of the error is at most `tol` three times in a row.
     """
     (h,) = kmeans.fit(sources, n_components, seed=seed).memberships
     algorithm = SemiNMF(sources, h + START_OFFSET)
@@ -88,8 +87,11 @@ class SemiNMF:
 
     def sweep(self, state):
         h = state.h.copy()
-        wt, error = improve(self.x, self.squared_norm, h)
-        return State(h, wt), error
+        wt = least_squares_components(self.x, h)
+        gram = wt @ wt.T
+        projection = self.x.times_components(wt)
+        multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
+        return State(h, wt), residual_sum_of_squares(self.squared_norm, gram, projection, h)
 
     def memberships(self, state):
         return [state.h]
@@ -98,28 +100,6 @@ class SemiNMF:
         return loop.Found(np.ascontiguousarray(state.wt.T), [state.h])
 
 
-def improve(x, squared_norm, h):
-    """One sweep: H in place; returns W' and the error."""
-    wt = least_squares_components(x, h)
-    gram = wt @ wt.T
-    projection = x.times_components(wt)
-    _multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
-    return wt, residual_sum_of_squares(squared_norm, gram, projection, h)
-
-
 def least_squares_components(x, h):
     """W' = (HH')^+ H X'; the pseudo-inverse gives the smallest W where components coincide."""
     return np.linalg.pinv(h @ h.T, hermitian=True) @ x.times_memberships(h)
-
-
-@compiled
-def _multiply(projection, raised, lowered, h):
-    """h *= sqrt((B+ + raised) / (B- + lowered))."""
-    for k in range(h.shape[0]):
-        for j in range(h.shape[1]):
-            b = projection[k, j]
-            up = max(b, 0.0) + raised[k, j]
-            down = max(-b, 0.0) + lowered[k, j]
-            # down is 0 only where nothing pulls at h: w_k is zero, or h is already
-            if down > 0.0:
-                h[k, j] *= np.sqrt(up / down)

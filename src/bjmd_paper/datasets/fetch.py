@@ -117,7 +117,7 @@ def _download(dataset, folder, unpacked):
             archive.chmod(0o644)
             return files
         except requests.HTTPError as error:
-            problems.append(f"{address}: {error.response.status_code} {error.response.reason}")
+            problems.append(f"{address}: {str(error).partition(' for url')[0]}")
         except requests.Timeout:
             problems.append(f"{address}: no answer in time")
         except requests.RequestException:

@@ -1,6 +1,4 @@
-"""The paper's synthetic data: overlapping blocks as components, Bernoulli memberships, one source
-of varying noise.
-"""
+"""The paper's synthetic data: overlapping blocks as components, Bernoulli memberships."""
 
 from dataclasses import dataclass
 
@@ -38,9 +36,9 @@ class Synthetic:
 def generate(scale, sigma3, seed, *, extra_features=0):
     """Draw the data of one scale ("small" or "large") with noise sd (1, 2.5, sigma3).
 
-    For one seed, memberships and standardised noise are the same at every sigma3, so that a sweep
-    over sigma3 changes nothing but the noise of source 3.  Extra features, which are noise alone,
-    come below the others, and those stay as they are without them.
+    For one seed, memberships and standardised noise are the same at every sigma3, so a sweep over
+    sigma3 changes only the noise of source 3.  Extra features are pure noise; they are appended
+    and leave the others unchanged.
     """
     one_of("scale", scale, SCALES)
     positive_number("sigma3", sigma3)
@@ -70,9 +68,7 @@ def generate(scale, sigma3, seed, *, extra_features=0):
 
 
 def _blocks(size):
-    """W: column k is a on L rows, shifted by L - coh from column to column; the last column is
-    zero.
-    """
+    """W: column k is `a` on L rows, shifted by L - coh at every column; the last column is zero."""
     components = np.zeros((size.n_features, size.n_components))
     for k in range(size.n_components - 1):
         first = k * (size.L - size.coh)
@@ -81,8 +77,9 @@ def _blocks(size):
 
 
 def _memberships(size, rng):
-    """H: each sample is in each of the first K-1 components with chance p, or else in the last;
-    columns sum to 1.
+    """H: a sample is in each of the first K-1 components with chance p, or else in the last one.
+
+    Its memberships are equal and sum to 1.
     """
     h = np.zeros((size.n_components, size.samples_per_source))
     h[:-1] = rng.random((size.n_components - 1, size.samples_per_source)) < size.p

@@ -69,7 +69,7 @@ def short():
 
 @pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csc_array], ids=["dense", "sparse"])
 def test_log_density_is_that_of_the_plain_model(pymc, make):
-    """Written through the sufficient statistics or as observed Normals: the same to 1e-9 relative."""
+    """By sufficient statistics or as observed normals: the same to 1e-9 relative."""
     dense = tiny()
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in dense.matrices]
     with warnings.catch_warnings(action="ignore"):

@@ -11,8 +11,8 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
 from bjmd.model import Priors
+from bjmd.numerics import nonnegative as conditionals
 from bjmd_paper.baselines import bnmf
-from bjmd_paper.baselines import factor_updates as conditionals
 
 
 @pytest.fixture

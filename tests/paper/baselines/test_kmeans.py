@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
@@ -62,7 +63,8 @@ def test_running_out_of_sweeps_is_not_convergence(make_sources):
 
 def test_fewer_distinct_samples_than_clusters():
     x = np.tile(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]), 5)
-    result = registry.fit("kmeans", Sources([x]), 3, seed=0)
+    with pytest.warns(ConvergenceWarning, match="smaller than n_clusters"):
+        result = registry.fit("kmeans", Sources([x]), 3, seed=0)
     assert result.objective == 0
     assert sorted(result.memberships[0].sum(axis=1)) == [0, 5, 5]
 
@@ -81,5 +83,6 @@ def test_a_number_of_sweeps_below_one_is_refused(make_sources):
 
 
 def test_methods_that_do_without_scikit_learn_do_not_import_it():
-    code = "from bjmd_paper.baselines import bnmf, controls, inmf, intnmf; import sys; assert 'sklearn' not in sys.modules"
+    code = "from bjmd_paper.baselines import bnmf, controls, inmf, intnmf; import sys; "
+    code += "assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -254,7 +254,7 @@ def test_sparse_equals_dense(make_sources):
 
 
 def test_the_stop_needs_two_small_changes_in_a_row():
-    """This start changes by less than tol in sweep 2, where its ELBO turns, and then by far more."""
+    """This start changes by less than tol in sweep 2, where its ELBO turns, then by far more."""
     data = synthetic.generate("small", 4.0, 4).sources
     result = registry.fit("glad", data, 5, seed=11, smoothing=0.01)
     trace = result.trace[np.isnan(result.history["undone"])]  # the others repeat a value

@@ -22,24 +22,26 @@ def literal_sweep(x, h):
     return w, out
 
 
+def sweep(x, h):
+    algorithm = semi_nmf.SemiNMF(Sources([x]), h)
+    return algorithm.sweep(algorithm.start())
+
+
 def test_a_sweep_against_the_literal_update(rng):
     x = rng.standard_normal((7, 9))
     h = rng.random((3, 9))
     w, expected = literal_sweep(x, h)
-    wt, error = semi_nmf.improve(x, (x**2).sum(), h)
-    np.testing.assert_allclose(wt.T, w, rtol=1e-10)
-    np.testing.assert_allclose(h, expected, rtol=1e-10)
+    state, error = sweep(x, h)
+    np.testing.assert_allclose(state.wt.T, w, rtol=1e-10)
+    np.testing.assert_allclose(state.h, expected, rtol=1e-10)
     np.testing.assert_allclose(error, ((x - w @ expected) ** 2).sum(), rtol=1e-10)
 
 
 def test_a_sweep_by_hand():
-    """X = [4 -1], H = [1 1]: W = 3/2, B = [6 -3/2], Q = 9/4, so H = [sqrt(6 / (9/4)), sqrt(0 / (3/2
-    + 9/4))].
-    """
-    h = np.ones((1, 2))
-    wt, error = semi_nmf.improve(np.array([[4.0, -1.0]]), 17.0, h)
-    np.testing.assert_allclose(wt, [[1.5]])
-    np.testing.assert_allclose(h, [[np.sqrt(8 / 3), 0.0]])
+    """X = [4 -1], H = [1 1]: W = 3/2, B = [6 -3/2], Q = 9/4, so H = [sqrt(6 / (9/4)), 0]."""
+    state, error = sweep(np.array([[4.0, -1.0]]), np.ones((1, 2)))
+    np.testing.assert_allclose(state.wt, [[1.5]])
+    np.testing.assert_allclose(state.h, [[np.sqrt(8 / 3), 0.0]])
     np.testing.assert_allclose(error, (4 - 1.5 * np.sqrt(8 / 3)) ** 2 + 1)
 
 
@@ -90,7 +92,7 @@ def test_equal_components_do_not_break_the_least_squares(rng):
     """HH' is singular: the pseudo-inverse shares W between the two equal components."""
     x = rng.standard_normal((5, 8))
     row = rng.random(8)
-    wt = semi_nmf.least_squares_components(x, np.array([row, row]))
+    wt = sweep(x, np.array([row, row]))[0].wt
     np.testing.assert_allclose(wt[0], x @ row / (row @ row) / 2, rtol=1e-10)
     np.testing.assert_allclose(wt[0], wt[1], rtol=1e-10)
 

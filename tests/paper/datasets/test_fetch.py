@@ -146,7 +146,7 @@ def test_success_in_the_end(get, server, content, tmp_path, plays):
     [
         ("wrong", "not a complete .zip or .tar.gz archive"),
         ("cut", "no connection"),
-        ("404", "404 Not Found"),
+        ("404", "404 Client Error: Not Found)"),
         ("500", "500"),
         ("nothing", "no answer"),
     ],

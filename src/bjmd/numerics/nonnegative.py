@@ -1,14 +1,14 @@
-"""One factor of a non-negative decomposition with the other fixed: every entry in turn, at its mode
-or drawn.
+"""One factor of a non-negative decomposition, with the other fixed.
 
-The columns of a are independent of each other, and one entry has, given the rest of its column, the
+The columns of the factor are independent.  Given the rest of its column, an entry a_k has the
 density
 
     exp(-p a^2 / 2 + q a),  a >= 0,      p = P_kk,      q = L_k - sum_{m != k} P_km a_m - rate.
 
-With P and L from least squares and rate 0, the modes max(q/p, 0) are a pass of hierarchical
-alternating least squares. Columns go in blocks of lanes, so that q is one vector operation a
-component.
+`improve_factor` moves every entry in turn to its mode max(q/p, 0), and `draw_factor` draws it.
+With P and L from least squares and rate 0, the modes are a pass of hierarchical alternating least
+squares.  Columns are processed in blocks of lanes, so that q is one vector operation per
+component.  `multiply` is the multiplicative update of semi-NMF.
 """
 
 import numpy as np
@@ -21,9 +21,7 @@ NEARLY_FLAT = 1e-300
 
 @compiled
 def improve_factor(precision, linear, rate, a, passes):
-    """Passes over the entries of a (K x n), each of which goes to its mode given the others; in
-    place.
-    """
+    """Move every entry of a (K x n) to its mode given the others, in some passes; in place."""
     size, n_columns = a.shape
     block = np.empty((size, LANES))
     b = np.empty((size, LANES))
@@ -41,7 +39,7 @@ def improve_factor(precision, linear, rate, a, passes):
 
 @compiled
 def draw_factor(precision, linear, rate, a, rng):
-    """One pass over the entries of a (K x n), each drawn given the others; in place."""
+    """Draw every entry of a (K x n) given the others; in place."""
     size, n_columns = a.shape
     block = np.empty((size, LANES))
     b = np.empty((size, LANES))
@@ -74,10 +72,10 @@ def _conditional(precision, b, rate, block, k, q):
 def rectified_gaussian(p, q, rng):
     """A draw from the density exp(-p a^2 / 2 + q a) on a >= 0, exact by rejection.
 
-    In units of the standard deviation it is a standard Gaussian above low = -q / sqrt(p), less low.
-    Up to low = 1/4 Gaussians are drawn until one is above.  Beyond, an exponential z of rate t =
-    (low + sqrt(low^2 + 4)) / 2 is accepted with chance exp(-(z + low - t)^2 / 2), where low - t =
-    -1/t (Robert 1995); at least 3 of 4 are.
+    In units of the standard deviation it is a standard Gaussian above low = -q / sqrt(p), minus
+    low.  Up to low = 1/4, Gaussians are drawn until one is above low.  Beyond, an exponential z of
+    rate t = (low + sqrt(low^2 + 4)) / 2 is accepted with probability exp(-(z + low - t)^2 / 2),
+    where low - t = -1/t (Robert 1995); at least 3 of 4 are accepted.
     """
     sd = 1.0 / np.sqrt(p)
     low = -q * sd
@@ -91,3 +89,16 @@ def rectified_gaussian(p, q, rng):
     while 2.0 * rng.standard_exponential() < (z - 1.0 / t) ** 2:
         z = rng.standard_exponential() / t
     return z * sd
+
+
+@compiled
+def multiply(projection, raised, lowered, h):
+    """h *= sqrt((B+ + raised) / (B- + lowered)) with B the projection, in place."""
+    for k in range(h.shape[0]):
+        for j in range(h.shape[1]):
+            b = projection[k, j]
+            up = max(b, 0.0) + raised[k, j]
+            down = max(-b, 0.0) + lowered[k, j]
+            # down is 0 only if w_k is zero or h is zero already
+            if down > 0.0:
+                h[k, j] *= np.sqrt(up / down)
