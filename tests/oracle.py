@@ -80,10 +80,10 @@ def column_step(g, b, G, t, alpha0, tol):
     excess = s - alpha0.sum()
     gradient = t * (b / s - b @ g / s**2 - e * (2 * G @ g + d) - Q * e1)
     gradient += polygamma(1, g) * (alpha0 - g) + polygamma(1, s) * excess
-    r = t * (e1 * (2 * G @ g + d) + b / s**2)
+    q = t * (e1 * (2 * G @ g + d) + b / s**2)
     kappa = t * (Q * e2 - 2 * b @ g / s**3) - polygamma(1, s) - excess * polygamma(2, s)
     bend = 2 * t * e * G + np.diag(polygamma(1, g) + (g - alpha0) * polygamma(2, g))
-    bend += r[:, None] + r + kappa
+    bend += q[:, None] + q + kappa
     matrix = np.outer(g, g) * bend - np.diag(g * gradient)
     if np.linalg.eigvalsh(matrix).min() <= 0:  # then the natural gradient and the data's part
         v = G @ g / s

@@ -14,7 +14,7 @@ import pytest
 from bjmd import __version__, cli, method_names
 from bjmd.analysis.associations import associations
 from bjmd.analysis.matching import similarities
-from bjmd.data import preparation
+from bjmd.data import assembly
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.files import outputs
@@ -119,8 +119,8 @@ def test_figures_come_by_default(files, run):
 def test_scales(files, run):
     run(f"{FIT} --scale rms")
     sources = Sources(files)
-    divisors = preparation.scales(sources, "rms")
-    expected = restarts.run("cavi-bjmd", preparation.divided(sources, divisors), 3, n_restarts=3)
+    divisors = assembly.scales(sources, "rms")
+    expected = restarts.run("cavi-bjmd", assembly.divided(sources, divisors), 3, n_restarts=3)
     np.testing.assert_array_equal(
         outputs.load(Path("out")).results[0].components, restarts.best(expected, 1)[0].components
     )
@@ -555,7 +555,7 @@ def test_the_help_names_every_choice(capsys):
         assert max(map(len, out.splitlines())) <= 80
         words = {
             "--help": cli.COMMANDS,
-            "fit": [*method_names(), *preparation.SCALES, "outer", "inner"],
+            "fit": [*method_names(), *assembly.SCALES, "outer", "inner"],
         }
         out = "".join(out.split())  # names may be broken at their hyphens
         assert all(word in out for word in words.get(line[0], []))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.data.alignment import align
+from bjmd.data.assembly import align
 from bjmd.errors import InputError
 
 A = np.arange(6.0).reshape(3, 2)

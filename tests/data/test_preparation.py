@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.data.preparation import divided, scales
+from bjmd.data.assembly import divided, scales
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bjmd.checks import count
-from bjmd.data import assembly, preparation
-from bjmd.data.alignment import JOINS
+from bjmd.data import assembly
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import readers
@@ -66,12 +65,12 @@ def add_sources(
         "features to use: all of them, missing in sources that lack them (outer), or only those "
         "that every source has (inner); default: %(default)s"
     )
-    add("--join", choices=JOINS, default=JOINS[0], help=text)
+    add("--join", choices=assembly.JOINS, default=assembly.JOINS[0], help=text)
     text = "split an .h5ad file into sources by this column of obs"
     add("--split-by", metavar="COLUMN", help=text)
     text = "leave the matrices of .h5ad, .h5mu and .zarr files on disk (docs/large.md)"
     add("--on-disk", action="store_true", help=text)
-    scales = preparation.SCALES
+    scales = assembly.SCALES
     text = "divide each source by its mean or its root mean square (rms); default: %(default)s"
     add("--scale", choices=scales, default=scales[0], help=text)
     return group
@@ -172,7 +171,7 @@ def read(
 
 def _hint_at_scales(sources: Sources) -> None:
     """Sources on very different scales cannot share components well; say so."""
-    sizes = dict(zip(sources.names, preparation.scales(sources, "rms"), strict=True))
+    sizes = dict(zip(sources.names, assembly.scales(sources, "rms"), strict=True))
     small = min(sizes, key=sizes.__getitem__)
     large = max(sizes, key=sizes.__getitem__)
     if sizes[large] > DIFFERENT_SCALES * sizes[small]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from bjmd.checks import count
 from bjmd.commands import common
-from bjmd.data import preparation
-from bjmd.data.assembly import RawSource, Settings, over_features
+from bjmd.data.assembly import RawSource, Settings, over_features, scales
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import readers
@@ -75,4 +74,4 @@ def _divisor(settings: Settings, raw: RawSource, number: int | None) -> float:
         return 1.0
     if number is not None:
         return settings.divisors[number]
-    return preparation.scales(Sources([raw.matrix], names=[raw.name]), settings.scale)[0]
+    return scales(Sources([raw.matrix], names=[raw.name]), settings.scale)[0]

@@ -13,8 +13,7 @@ import numpy as np
 
 from bjmd.checks import one_of
 from bjmd.commands import common
-from bjmd.data import assembly, preparation
-from bjmd.data.alignment import JOINS
+from bjmd.data import assembly
 from bjmd.errors import FitError, InputError
 from bjmd.files import readers
 from bjmd.inference import registry
@@ -43,8 +42,8 @@ def run(arguments: argparse.Namespace) -> None:
     with storage.complete(folder / "settings.json"):
         paths = arguments.files or [Path(file) for file in fit.settings.files]
         reading = {"samples_in_rows": False, "split_by": None, **fit.settings.reading}
-        join = one_of("join", reading.pop("join"), JOINS)
-        scale = one_of("scale", fit.settings.scale, preparation.SCALES)
+        join = one_of("join", reading.pop("join"), assembly.JOINS)
+        scale = one_of("scale", fit.settings.scale, assembly.SCALES)
         inspect.signature(readers.read_files).bind(paths, **reading)  # fails if a name is damaged
     missing = next((path for path in paths if not path.exists()), None)
     if missing is not None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+from threadpoolctl import threadpool_limits
 
-from bjmd.checks import count
-from bjmd.data import preparation
-from bjmd.data.alignment import Alignment, align
+from bjmd.checks import count, one_of
 from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 # two sources with a smaller share of common features look misnamed or transposed
 FEW_IN_COMMON = 0.1
+JOINS = ("outer", "inner")
+SCALES = ("none", "mean", "rms")
 
 
 @dataclass
@@ -55,6 +57,27 @@ class Settings:
     reading: Mapping[str, Any] = field(default_factory=dict)  # options of reading and joining
 
 
+@dataclass(frozen=True)
+class Alignment:
+    """What became of the features of several sources."""
+
+    feature_names: list[str]  #: the common features, in the order in which they are first met
+    n_shared: int  #: how many of all features every source has
+    n_all: int  #: how many features at least one source has
+    lacking: dict[str, int]  #: for every source, how many of all features it does not have
+    join: str
+
+    def __str__(self):
+        if self.n_shared == self.n_all:
+            return f"all {self.n_all} features are in every source"
+        lacking = ", ".join(f"{name} lacks {n}" for name, n in self.lacking.items() if n)
+        fate = "missing entries" if self.join == "outer" else "left out"
+        return (
+            f"{self.n_shared} of {self.n_all} features are in every source; "
+            f"the others are {fate} ({lacking})"
+        )
+
+
 def prepare(
     raw_sources: Sequence[RawSource],
     *,
@@ -65,10 +88,10 @@ def prepare(
 ) -> tuple[Sources, Settings]:
     """Match the features, bring the sources to one scale, and record how."""
     sources, alignment = assemble(raw_sources, names=names, join=join)
-    divisors = preparation.scales(sources, scale)
+    divisors = scales(sources, scale)
     notes = [f"{str(alignment)[0].upper()}{str(alignment)[1:]}."] if len(sources) > 1 else []
     if scale != "none":
-        sources = preparation.divided(sources, divisors)
+        sources = divided(sources, divisors)
         divisor = "root mean square" if scale == "rms" else scale
         notes.append(f"Each source was divided by its {divisor}.")
     files = list(dict.fromkeys(str(raw) for raw in raw_sources))
@@ -115,6 +138,102 @@ def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> l
     if not all(name.strip() for name in names):
         raise InputError("a source has an empty name; name every source")
     return names
+
+
+def align(matrices, feature_names, names, join="outer"):
+    """The matrices over common features, and an Alignment that says how they came about.
+
+    join="outer" takes every feature that any source has; the rows that a source lacks are missing
+    (NaN) in it.  join="inner" takes the features that every source has.
+    """
+    one_of("join", join, JOINS)
+    for x, features, name in zip(matrices, feature_names, names, strict=True):
+        if len(features) != x.shape[0]:
+            counts = f"{x.shape[0]} features but {len(features)} feature names"
+            raise InputError(f"source {name!r} has {counts}; give one each")
+        if len(set(features)) < len(features):
+            double = next(feature for feature in features if list(features).count(feature) > 1)
+            raise InputError(
+                f"source {name!r} has feature {double!r} more than once; rename or merge its rows"
+            )
+    places = [{feature: row for row, feature in enumerate(features)} for features in feature_names]
+    union = list(dict.fromkeys(feature for features in feature_names for feature in features))
+    shared = [feature for feature in union if all(feature in place for place in places)]
+    common = union if join == "outer" else shared
+    lacking = {name: len(union) - len(place) for name, place in zip(names, places, strict=True)}
+    for name, place, features in zip(names, places, feature_names, strict=True):
+        others = {feature for other in places if other is not place for feature in other}
+        if len(names) > 1 and not others & place.keys():
+            raise InputError(
+                f"source {name!r} has no feature in common with the others: it has for example "
+                f"{_examples(features)}, they have {_examples(sorted(others))}; use one kind of "
+                "names, and check that features and samples are not swapped"
+            )
+    if not union:
+        raise InputError(f"source {names[0]!r} has no features; check its file")
+    if not common:
+        raise InputError(
+            "no feature is in every source, so join='inner' leaves none; use join='outer'"
+        )
+    aligned = [
+        _rows(x, place, common, name)
+        for x, place, name in zip(matrices, places, names, strict=True)
+    ]
+    return aligned, Alignment(common, len(shared), len(union), lacking, join)
+
+
+def _rows(x, place, features, name):
+    """The rows of the wanted features, NaN for missing ones; no copy if nothing changes."""
+    rows = np.array([place.get(feature, -1) for feature in features])
+    if np.array_equal(rows, np.arange(x.shape[0])):
+        return x
+    if (rows >= 0).all():
+        return x[rows]
+    if not isinstance(x, np.ndarray):
+        kind = "sparse" if scipy.sparse.issparse(x) else "on disk"
+        raise InputError(
+            f"source {name!r} is {kind} and lacks {(rows < 0).sum()} of the features, which it "
+            "cannot mark as missing; take the common features with join='inner', add zeros if that "
+            "is what absence means, or make it dense"
+        )
+    dtype = np.float32 if x.dtype == np.float32 else float
+    out = np.full((len(features), x.shape[1]), np.nan, dtype=dtype)
+    out[rows >= 0] = x[rows[rows >= 0]]
+    return out
+
+
+def _examples(features):
+    return ", ".join(repr(str(feature)) for feature in features[:2])
+
+
+def scales(sources, way):
+    """What to divide each source by.
+
+    none    1
+    mean    the mean of its entries, as the paper does with images; for data that are not negative
+    rms     the root of the mean square of its entries
+    """
+    if one_of("scale", way, SCALES) == "none":
+        return np.ones(len(sources))
+    if way == "rms":
+        values = np.sqrt(np.divide(sources.squared_norms, sources.n_observed))
+    else:
+        with threadpool_limits(1):  # the same bits on any number of cores
+            sums = [x.sums_of_rows().sum() for x in sources.data]
+        values = np.divide(sums, sources.n_observed)
+    for value, name in zip(values, sources.names, strict=True):
+        if value <= 0:
+            raise InputError(
+                f"source {name!r} has {way} {value:.3g}, by which it cannot be divided; "
+                "use another scale"
+            )
+    return values
+
+
+def divided(sources, by):
+    """The same sources, each divided by its number."""
+    divided = [x / number for x, number in zip(sources.data, by, strict=True)]
+    return sources.replace(matrices=divided)
 
 
 def over_features(raw: RawSource, feature_names: Sequence[str]) -> tuple[Any, str]:

@@ -190,7 +190,7 @@ class Dense(InMemory):
 
     @cached_property
     def places(self):
-        return np.nonzero(self.missing)
+        return np.nonzero(np.isnan(self.array))
 
     def fillable(self):
         return Dense(np.where(self.missing, np.float64(0), self.array)) if self.n_missing else self

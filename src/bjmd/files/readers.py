@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from bjmd.data.alignment import Alignment
-from bjmd.data.assembly import RawSource, assemble, source_names
+from bjmd.data.assembly import Alignment, RawSource, assemble, source_names
 from bjmd.data.matrix import require_sound_sparse
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError

@@ -272,9 +272,7 @@ class ClosedForm:
         return replace(state, n_sweeps=state.n_sweeps + 1), self.objective(elbo)
 
     def objective(self, elbo):
-        """Minus the ELBO of the data in their own unit, where every density is 1 / unit of that
-        here.
-        """
+        """Minus the ELBO in the unit of the data, where every density is 1 / unit of that here."""
         return -elbo + sum(self.n_observed) * np.log(self.unit)
 
     def precision(self, state, c):

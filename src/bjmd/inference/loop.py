@@ -1,5 +1,4 @@
-"""The loop in which iterative methods run.  It owns the stopping rule, the trace, momentum, and
-what is watched.
+"""The loop of iterative methods: stopping rule, trace, momentum, and what is watched.
 
 A method supplies an `Algorithm`: where to start, one sweep, and what its last state says.  ADVI and
 the Gibbs sampler count draws, not sweeps, and have loops of their own.
@@ -20,17 +19,13 @@ from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import Posterior
 
 Watch = Callable[[list[np.ndarray]], Mapping[str, Any]]
-"""Called with the memberships after every recorded iteration; what it returns is kept in the
-result's history.
-"""
+"""Called with the memberships after every sweep; the result's history keeps what it returns."""
 
 ROUNDING = 1e-9
 """The relative rise of an objective that is taken for rounding."""
 
 State = TypeVar("State")
-"""What one sweep hands to the next.  With momentum it also has vector(), and at(vector), which
-gives a moved copy.
-"""
+"""What one sweep hands to the next; with momentum it has vector(), and at(vector), a moved copy."""
 
 
 @dataclass(frozen=True)
@@ -187,10 +182,9 @@ def run(
 
     found = algorithm.finish(on.best)
     final = min(on.reached, found.objective)
-    if on.trace[-1] == on.reached:
-        trace = np.array([*on.trace[:-1], final])
-    else:
-        trace = np.array(on.trace)
+    trace = np.array(on.trace)
+    if trace[-1] == on.reached:
+        trace[-1] = final
     if watch is not None:
         watched[-1] = watch(found.memberships)
     return Decomposition(

@@ -5,17 +5,17 @@ with the data: X H' for W and W'X for H, which also gives the residual.  The obj
 With the Laplace prior, sweeps are extrapolated (momentum.py), and what raised the objective is
 undone.
 
-Two forms of the prior on W:
+Two forms of the prior on W, each a ridge with weights rho for the next W:
 
-laplace       the Laplace prior itself.  |w| <= (w^2/|w_old| + |w_old|)/2 turns it into a ridge with weight
-              1/(lambda |w_old|) for the next W: a majorisation, so the objective of section 1
-              falls.
-hierarchical  the paper's: w ~ N(0, z), z ~ Exponential(mean lambda), minimised over Z too; ridge weight 1/z.  Its
-              objective is unbounded below as w and z go to 0 together, hence the floor on z.  An
-              entry that comes near 0 stays there; `hold` makes Z wait at its start, lambda^2, until
-              W has taken shape.
+laplace       the Laplace prior itself.  |w| <= (w^2/|w_old| + |w_old|)/2 gives 1/rho = lambda
+              |w_old|: a majorisation, so the objective falls.
+hierarchical  the paper's: w ~ N(0, z), z ~ Exponential(mean lambda), minimised over Z too, and
+              1/rho = z.  Its objective is unbounded below as w and z go to 0 together, hence the
+              floor on z.  An entry that comes near 0 stays there; `hold` keeps Z at its start,
+              lambda^2, until W has taken shape.
 
-Missing entries are filled in with WH before every sweep (view.py): unknowns at their best values.
+Missing entries are filled in with WH before every sweep (data/view.py): they are unknowns at their
+best values.
 """
 
 from collections.abc import Sequence
@@ -41,9 +41,7 @@ Z_FLOOR = 1e-8
 """The smallest z, as a multiple of lambda; keeps the hierarchical objective bounded below."""
 
 SWEEP_TOLERANCE = 1e-6
-"""Optimality of the columns in a sweep; warm starts make it far better in the end than it is at
-first.
-"""
+"""Optimality of the columns in a sweep; warm starts make it far better in later sweeps."""
 
 PLAIN_SWEEPS = 5
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
@@ -75,9 +73,9 @@ def fit(
     priors="data" measures the data in their own unit and from their own origin, and stops when the
     objective changes by at most `tol` nats per entry in a sweep; priors="paper" takes the paper's
     fixed priors and stops when the relative change is at most `tol`.  With momentum three such
-    changes in a row are asked for, since where it turns round two are small by chance;
-    momentum=False has plain sweeps, as the paper does, and prior="hierarchical" knows no others.
-    That prior holds Z for the first `hold` sweeps, which the paper does not.
+    changes in a row are needed, since two may be small by chance where momentum turns round;
+    momentum=False has plain sweeps, as in the paper, and so does prior="hierarchical".  That prior
+    holds Z for the first `hold` sweeps, which the paper does not.
     """
     constants = Priors.of(priors, alpha0, lambda_, a0, b0)
     if constants.learns_alpha or constants.learns_lambda:
@@ -120,22 +118,18 @@ class State:
     """The memberships with their slacks, to start the next solution from."""
     noise_variances: list[float]
     inverse_ridge: np.ndarray
-    """1 / weight of the ridge on W, K x M."""
+    """1 / rho, K x M."""
     wt: np.ndarray | None
     """W', which follows from the rest."""
     n_sweeps: int
 
     def vector(self):
-        """What momentum moves, in one vector: memberships, on which W depends, and logarithms of
-        noise and ridge.
-        """
+        """What momentum moves: memberships, and the logarithms of noise and ridge."""
         positive = logarithms([np.array(self.noise_variances), self.inverse_ridge])
         return np.concatenate([*(h.ravel() for h in self.memberships), positive])
 
     def at(self, vector):
-        """A copy elsewhere, with memberships that keep LEAST_LEFT of themselves and sum to one
-        again.
-        """
+        """A copy elsewhere, whose memberships keep LEAST_LEFT of themselves and sum to one."""
         *pieces, positive = np.split(vector, np.cumsum([h.size for h in self.memberships]))
         memberships = [
             np.maximum(x.reshape(h.shape), LEAST_LEFT * h)
@@ -220,19 +214,16 @@ class PosteriorMode:
             columns.append(solution)
             noise_variances.append(variance)
         memberships = [solution.h for solution in columns]
-        return State(
-            memberships, columns, noise_variances, inverse_ridge, wt, n_sweeps
-        ), self.in_unit(objective)
+        state = State(memberships, columns, noise_variances, inverse_ridge, wt, n_sweeps)
+        return state, self.in_unit(objective)
 
     def norm(self, c):
         """||Z||^2 with missing entries as they are filled in."""
         return self.observed_norms[c] + self.filled_norms[c]
 
     def in_unit(self, objective):
-        """The objective of the data in their own unit, in which every density is 1 / unit of that
-        here.
-        """
-        return objective if self.unit == 1 else objective + sum(self.n_entries) * np.log(self.unit)
+        """The objective in the unit of the data, where every density is 1 / unit of that here."""
+        return objective + sum(self.n_entries) * np.log(self.unit)
 
     def noise_variance(self, rss, n_entries):
         """s2_c at its mode."""
@@ -290,7 +281,7 @@ PRIORS_OF_W: dict[str, type[_Laplace] | type[_Hierarchical]] = {
 
 
 def update_components(views, memberships, noise_variances, inverse_ridge):
-    """W': w_i = (sum_c x_i H^(c)'/s2_c) (sum_c H^(c)H^(c)'/s2_c + diag(1/v_i))^-1 for every row i."""
+    """W': w_i = (P + diag rho_i)^-1 r_i, P = sum_c H H' / s2_c, r_i = sum_c H x_i / s2_c."""
     precision = sum(h @ h.T / s2 for h, s2 in zip(memberships, noise_variances, strict=True))
     linear = sum(
         view.times_memberships(h) / s2

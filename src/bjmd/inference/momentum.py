@@ -15,9 +15,7 @@ HIGHEST_SHARE = 1.0
 GROWTH = 1.05
 GROWTH_OF_CEILING = 1.01
 SHRINKAGE = 1.5
-"""By how much the share and its ceiling grow with every step, and the share shrinks after one that
-did harm.
-"""
+"""How share and ceiling grow with every step, and how the share shrinks after a harmful one."""
 LONGEST = 2.0
 """The most that momentum may change an entry beyond the sweep itself."""
 
@@ -29,9 +27,7 @@ class Momentum:
         self._ceiling = HIGHEST_SHARE
 
     def beyond(self, end):
-        """The point to start the next sweep from, given where a sweep ended; it takes the place of
-        the end before.
-        """
+        """Where to start the next sweep, given where the last one ended."""
         last = self._last
         self._last = end
         if last is None:
@@ -47,9 +43,7 @@ class Momentum:
         return last
 
     def undo(self):
-        """The end of the last sweep, to go on from there; the share that did harm becomes the
-        ceiling.
-        """
+        """The end of the last sweep; the share that did harm becomes the ceiling."""
         self._ceiling = self._used
         self._share = self._used / SHRINKAGE
         return self._last

@@ -4,9 +4,9 @@ The precision of entry ij of source c is
 
     t_c phi_i u_cj v_cij,      t_c ~ Gamma(a0, b0) as in the paper
 
-Each factor beyond t_c, with a mean of about 1, is an object of this file.  It is always there, tells a sweep what it
-contributes to the precision, takes the expected errors to update itself, and says what it adds to
-the ELBO.  docs/model.md derives the updates.
+Each factor beyond t_c has a mean of about 1 and is an object of this file.  It is always there,
+tells a sweep what it contributes to the precision, takes the expected errors to update itself, and
+says what it adds to the ELBO.  docs/model.md derives the updates.
 
 feature   phi_i ~ Gamma(a, a), one per feature, shared by the sources: `Gammas`, or `Equal` for 1
 sample    u_cj ~ Gamma(a_c, a_c), one per sample: `SampleGammas`, or `EqualSamples` for 1

@@ -3,11 +3,11 @@
 import numpy as np
 
 CONCENTRATION = 0.1
-"""Nearly one component a sample, drawn blindly.
+"""Nearly one component per sample.
 
-Spread-out memberships (a concentration of 1 or more) give K almost equal first components, the mean
-of the data, which on the large data take a third more sweeps to break apart.  MAP and
-k-means++-like starts end at the same ELBO within a few nats, so the simplest one is kept.
+Memberships that are more spread out give K almost equal first components, the mean of the data,
+which take more sweeps to break apart.  Starts from MAP or like k-means++ end at the same ELBO
+within a few nats, so the simplest one is kept.
 """
 
 

@@ -1,26 +1,15 @@
-"""The membership subproblem of the closed-form inference: the best Dirichlet for every column, as a
-batch.
+"""The membership subproblem of the closed form: the best Dirichlet for every column, as a batch.
 
 For a column x with q(h) = Dirichlet(g), s = sum g, precision t = E[1/s2], G = E[W'W], d = diag G
-and b = E[W]'x, the part of the ELBO that g enters is (docs/derivation.md, 4.4 and 4.5)
+and b = E[W]'x, the part of the ELBO that g enters is
 
     f(g) = t L(g) + sum_k (alpha0_k - g_k) (psi(g_k) - psi(s)) + ln B(g)
-    L(g) = b.g a(s) - (g'Gg + d.g) c(s),      a = 1/s,   c = 1/(2 s (s+1)),
+    L(g) = b.g / s - Q e(s),      Q = g'Gg + d.g,   e(s) = 1 / (2 s (s + 1)).
 
-the last two terms of f being the expected log prior plus the entropy.  Columns may have a precision
-each and, where entries are missing, a G each: the shared one less the column's own gap
-(moments.py).  With A = sum alpha0, u = b.g, P = g'Gg + d.g:
-
-    L'  = a b + u a' 1 - c (2Gg + d) - P c' 1
-    f'  = t L' + psi'(g) (alpha0 - g) - psi'(s) (A - s) 1
-    -f'' = 2 t c G + diag(psi'(g) + (g - alpha0) psi''(g)) + r1' + 1r' + kappa 11'
-           r = t (c' (2Gg + d) - a' b),   kappa = t (P c'' - u a'') - psi'(s) - (s - A) psi''(s).
-
-Steps are Newton's in ln g, where scaling g up or down is no longer a matter of its size.  Where f
-is not concave, the curvature is that of the natural gradient with the data's part added, F + 2 t c
-(G - 1v' - v1' + q 11') with Fisher matrix F = diag psi'(g) - psi'(s) 11', v = Gm, q = m'Gm, which
-is positive definite everywhere.  A step that does not raise f is halved, and given up when it is
-tiny, so f never falls.
+Columns may have a precision each and, where entries are missing, a G each: the shared one less the
+column's own gap (moments.py).  docs/derivation.md, 4.4 and 4.5, has the derivatives and Newton's
+step in ln g, and `column_step` in tests/oracle.py does the same for one column in plain NumPy.  A
+step that does not raise f is halved, and given up when it is tiny, so f never falls.
 """
 
 from dataclasses import dataclass
@@ -158,7 +147,7 @@ def _maximise(
     gap = np.empty((len(gaps), lanes))
     precision = np.empty((1, lanes))
     # The last row of `point` is s; functions[i] has ln Gamma and its derivatives there, state has
-    # 2Gg + d, u and P.
+    # 2Gg + d, b.g and Q.
     point = np.empty((size + 1, lanes))
     functions = np.empty((4, size + 1, lanes))
     state = np.empty((size + 2, lanes))
@@ -183,9 +172,8 @@ def _maximise(
             step[lane] = 0.0
             finished[lane] = False
         n_steps = n_halvings = 0
-        while (
-            True
-        ):  # each function is called in one place only: the compiler takes its time for every copy
+        # each function is called in one place only: the compiler takes its time for every copy
+        while True:
             _sum_up(b, trial, trial_state)
             gamma_functions(trial, trial_functions)
             _evaluate(gram, gap, precision[0], alpha0, trial, trial_functions, trial_state, f_trial)
@@ -195,9 +183,8 @@ def _maximise(
                     step[lane] *= 0.5
                     fell = True
                     if n_halvings == MAX_HALVINGS - 1:
-                        step[lane] = (
-                            0.0  # rounding is all that is left; evaluate once more where we were
-                        )
+                        # rounding is all that is left; evaluate once more where we were
+                        step[lane] = 0.0
                         finished[lane] = True
             n_halvings += 1
             if not fell:
@@ -258,30 +245,30 @@ def _maximise(
 
 @part
 def _sum_up(b, point, state):
-    """Fills s and u."""
+    """Fills s and b.g."""
     size, lanes = b.shape
     s = point[size]
-    u = state[size]
+    along = state[size]
     for lane in range(lanes):
         s[lane] = 0.0
-        u[lane] = 0.0
+        along[lane] = 0.0
     for k in range(size):
         for lane in range(lanes):
             s[lane] += point[k, lane]
-            u[lane] += b[k, lane] * point[k, lane]
+            along[lane] += b[k, lane] * point[k, lane]
 
 
 @part
 def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
-    """f in every lane; fills what is left of the state: 2Gg + d and P."""
+    """f in every lane; fills what is left of the state: 2Gg + d and Q."""
     size = len(gram)
     lanes = len(f)
     total_alpha0 = alpha0.sum()
     s = point[size]
-    big = state[size + 1]
+    quadratic = state[size + 1]
     for lane in range(lanes):
         f[lane] = (s[lane] - total_alpha0) * functions[1, size, lane] - functions[0, size, lane]
-        big[lane] = 0.0
+        quadratic[lane] = 0.0
     for k in range(size):
         for lane in range(lanes):
             state[k, lane] = 0.0
@@ -295,7 +282,7 @@ def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
                     state[k, lane] -= gap[packed(k, p), lane] * point[p, lane]
         for lane in range(lanes):
             d = _diagonal(gram, gap, k, lane)
-            big[lane] += point[k, lane] * (state[k, lane] + d)
+            quadratic[lane] += point[k, lane] * (state[k, lane] + d)
             state[k, lane] = 2.0 * state[k, lane] + d
             f[lane] += (alpha0[k] - point[k, lane]) * functions[1, k, lane] + functions[0, k, lane]
     for lane in range(lanes):
@@ -304,11 +291,11 @@ def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
 
 @part
 def _explained(point, state, lane):
-    """L(g) of one lane, from s, u and P."""
+    """L(g) of one lane, from s, b.g and Q."""
     s = point[-1, lane]
-    u = state[-2, lane]
-    big = state[-1, lane]
-    return (u - 0.5 * big / (s + 1.0)) / s
+    along = state[-2, lane]
+    quadratic = state[-1, lane]
+    return (along - 0.5 * quadratic / (s + 1.0)) / s
 
 
 @part
@@ -346,24 +333,24 @@ def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradien
     total_alpha0 = alpha0.sum()
     of_gram = np.empty(lanes)
     kappa = np.empty(lanes)
-    r = np.empty((size, lanes))
+    q = np.empty((size, lanes))
     for lane in range(lanes):
         s = point[size, lane]
-        a2 = 2.0 / (s * s * s)
-        c2 = 1.0 / (s * s * s) - 1.0 / ((s + 1.0) * (s + 1.0) * (s + 1.0))
+        a2 = 2.0 / (s * s * s)  # (1/s)''
+        e2 = 1.0 / (s * s * s) - 1.0 / ((s + 1.0) * (s + 1.0) * (s + 1.0))
         of_gram[lane] = precision[lane] / (s * (s + 1.0))
-        kappa[lane] = precision[lane] * (state[size + 1, lane] * c2 - state[size, lane] * a2)
+        kappa[lane] = precision[lane] * (state[size + 1, lane] * e2 - state[size, lane] * a2)
         kappa[lane] -= functions[2, size, lane] + (s - total_alpha0) * functions[3, size, lane]
     for k in range(size):
         for lane in range(lanes):
             s = point[size, lane]
-            c1 = -(2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
-            r[k, lane] = precision[lane] * (c1 * state[k, lane] + b[k, lane] / (s * s))
+            e1 = -(2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
+            q[k, lane] = precision[lane] * (e1 * state[k, lane] + b[k, lane] / (s * s))
     for k in range(size):
         for p in range(k + 1):
             weight = gram[k, p]
             for lane in range(lanes):
-                bend = of_gram[lane] * weight + r[k, lane] + r[p, lane] + kappa[lane]
+                bend = of_gram[lane] * weight + q[k, lane] + q[p, lane] + kappa[lane]
                 matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
             if len(gap):
                 for lane in range(lanes):
@@ -377,7 +364,7 @@ def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradien
 
 @part
 def _natural_curvature(gram, gap, precision, point, functions, state, pivots, matrix):
-    """In lanes whose pivots are too small, matrix = F + 2 t c (G - 1v' - v1' + q 11') in ln g."""
+    """In lanes whose pivots are too small, matrix = F + 2 t e (I - 1m') G (I - m1') in ln g."""
     size = gram.shape[0]
     lanes = point.shape[1]
     for lane in range(lanes):

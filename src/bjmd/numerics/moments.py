@@ -103,9 +103,8 @@ def _sums_over(starts, places, vectors):
         first = starts[i]
         last = starts[i + 1]
         whole = first + (last - first) // 8 * 8
-        for place in range(
-            first, whole, 8
-        ):  # eight at a time, so that sums are loaded and stored an eighth as often
+        # eight at a time, so that sums are loaded and stored an eighth as often
+        for place in range(first, whole, 8):
             a = vectors[places[place]]
             b = vectors[places[place + 1]]
             c = vectors[places[place + 2]]

@@ -1,22 +1,14 @@
-"""The membership subproblem of MAP-BJMD: one convex problem on the simplex for every column, solved
-as a batch.
+"""The membership subproblem of MAP: one convex problem on the simplex per column, as a batch.
 
     minimise  phi(h) = 1/2 h'Gh - b'h - sum_k alpha_k ln h_k     subject to  sum_k h_k = 1, h > 0
 
 G = W'W is shared by all columns of a source, b = W'x is the column's own, alpha_k = s2_c (alpha0_k
-- 1) >= 0; with alpha = 0 it is the plain quadratic programme on the simplex.  The optimality
-conditions, with slack s and multiplier mu for the sum (docs/derivation.md, 3.4), are
+- 1) >= 0; with alpha = 0 it is the plain quadratic programme on the simplex.  With a slack s and a
+multiplier mu for the sum, the optimality conditions are
 
     G h - b - mu 1 - s = 0,      h_k s_k = alpha_k,      1'h = 1,      h, s > 0.
 
-Newton's step on them, slack and multiplier eliminated, needs one K x K factorisation and two
-right-hand sides:
-
-    A = G + diag(s / h),    A dh = t / h - (G h - b) + mu 1,    ds = (t - s dh) / h - s,
-
-where mu makes dh restore the sum, and the target t of the products h_k s_k is alpha, approached
-from above along the central path.  For t = alpha the right-hand side is minus the gradient of phi,
-so dh is a direction of descent.
+docs/derivation.md, 3.4, derives the Newton step on them, which needs one K x K factorisation.
 """
 
 from dataclasses import dataclass
@@ -75,9 +67,8 @@ def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE, max_steps=MAX_ST
     ranges = threads.parts(n_columns, 2 * n_columns * size**3, LANES)
     steps = max(threads.each(lambda *ends: _minimise(*ends, *shared), ranges))
     stuck = np.flatnonzero(residual > tol)
-    if start is not None and len(
-        stuck
-    ):  # near a face of the simplex that another problem left it at; begin anew
+    if start is not None and len(stuck):
+        # near a face of the simplex, where another problem left it: begin anew
         again = minimise(gram, linear[:, stuck], alpha, tol=tol, max_steps=max_steps)
         h[:, stuck] = again.h
         slack[:, stuck] = again.slack
@@ -262,9 +253,8 @@ def _newton_step(h, s, target, dh, ones, ds):
             total[lane] += h[k, lane]
     for k in range(size):
         for lane in range(lanes):
-            h[k, lane] /= total[
-                lane
-            ]  # the sum is right but for cancellation in dh, which grows with b / G
+            # the sum is right up to cancellation in dh, which grows with b / G
+            h[k, lane] /= total[lane]
 
 
 @compiled

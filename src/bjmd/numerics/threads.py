@@ -30,9 +30,7 @@ _blas: tuple[int, ThreadpoolController] | None = None
 
 
 def available() -> int:
-    """The cores of this process: the variable BJMD_THREADS if it is set, else what the system or
-    cluster allows.
-    """
+    """The cores of this process: BJMD_THREADS if it is set, else what the system allows."""
     given = os.environ.get("BJMD_THREADS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)
@@ -51,9 +49,7 @@ def limited(n_threads: int) -> Iterator[None]:
 
 
 def parts(length: int, work: float, step: int = 1) -> list[tuple[int, int]]:
-    """Cut 0 ... length into equal ranges of PART_OF_WORK or more; all but the last end at a
-    multiple of `step`.
-    """
+    """Cut 0 ... length at multiples of `step` into equal ranges of PART_OF_WORK or more."""
     n_steps = -(-length // step)
     n_parts = max(1, min(MOST_PARTS, int(work / PART_OF_WORK), n_steps))
     cuts = [step * (n_steps * i // n_parts) for i in range(n_parts)] + [length]
@@ -61,32 +57,28 @@ def parts(length: int, work: float, step: int = 1) -> list[tuple[int, int]]:
 
 
 def each(function: Callable[..., Result], ranges: list[tuple[int, int]]) -> list[Result]:
-    """function(first, last) of every range, in order, computed by as many threads as the caller may
-    use.
-    """
+    """function(first, last) of every range, in order, on as many threads as the caller may use."""
     n_threads = getattr(_mine, "n_threads", None) or available()
     n_helpers = min(n_threads, len(ranges)) - 1
     if n_helpers <= 0:
         return [function(*ends) for ends in ranges]
-    found: list[Any] = [None] * len(ranges)
-    left = iter(
-        range(len(ranges))
-    )  # its next is one step of the interpreter, so no two threads get the same
+    results: list[Any] = [None] * len(ranges)
+    # the next item is one step of the interpreter, so no two threads get the same
+    left = iter(range(len(ranges)))
 
     def work():
         started = time.thread_time()
         for i in left:
-            found[i] = function(*ranges[i])
+            results[i] = function(*ranges[i])
         return time.thread_time() - started
 
     helpers = [_helpers().submit(work) for _ in range(n_helpers)]
     try:
         work()
     finally:
-        _mine.elsewhere = getattr(_mine, "elsewhere", 0.0) + sum(
-            helper.result() for helper in helpers
-        )
-    return found
+        seconds_of_helpers = sum(helper.result() for helper in helpers)
+        _mine.elsewhere = getattr(_mine, "elsewhere", 0.0) + seconds_of_helpers
+    return results
 
 
 def blas_on_one_thread() -> AbstractContextManager[object]:

@@ -8,9 +8,11 @@ panels wrap, labels are thinned out, long names are shortened, and many small sh
 image.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +23,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from bjmd.analysis.matching import similarities
-from bjmd.analysis.number_of_components import Selection
-from bjmd.analysis.summary import Summary
 from bjmd.inference import registry
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, MARKERS, styled
@@ -37,6 +37,10 @@ from bjmd.report.tables import (
     top_features,
 )
 from bjmd.results.decomposition import Decomposition
+
+if TYPE_CHECKING:
+    from bjmd.analysis.number_of_components import Selection
+    from bjmd.analysis.summary import Summary
 
 WIDTH = 7.6  # inches, of every figure
 MAX_SAMPLES = 1500  # of one source in a figure; more would have less than a pixel each
