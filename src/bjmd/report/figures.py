@@ -488,7 +488,7 @@ def consensus(table: pd.DataFrame) -> Figure:
 
 
 @styled
-def selection(selection: "Selection") -> Figure:
+def selection(selection: Selection) -> Figure:
     """Held-out density with standard errors, ELBO and stability against K.
 
     Density and ELBO are shown as distances below their best, on a scale that is linear close to it
