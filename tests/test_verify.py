@@ -1,4 +1,4 @@
-"""`bjmd verify`: what has changed since a fit was written is named, and what has not is confirmed."""
+"""`bjmd verify` names what has changed since a fit was written, and confirms the rest."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,7 @@ from bjmd.results import storage
 
 @pytest.fixture
 def verify(tmp_path, monkeypatch, capsys, make_sources):
-    """A fit of two files in out/, and a function that verifies it: exit code, and all that was
-    said.
-    """
+    """A fit of two files in out/, and a function that verifies it: exit code and output."""
     monkeypatch.chdir(tmp_path)
     for x, name in zip(make_sources().matrices, "ab", strict=True):
         frame = pd.DataFrame(
@@ -112,10 +110,7 @@ def test_moved_files_are_asked_for_and_taken(verify):
         "bjmd: a.csv is not there; say where the data are: bjmd verify out FILE ...\n"
     )
     assert verify("elsewhere/other.csv", "b.csv")[0] == 0
-    assert (
-        "the files hold 1 sources, but the fit has 2 (a, b)"
-        in verify("b.csv")[1]
-    )
+    assert "the files hold 1 sources, but the fit has 2 (a, b)" in verify("b.csv")[1]
     code, said = verify("b.csv", "elsewhere/other.csv")  # the order is that of the fit
     assert code == 1 and "memberships: different: the shapes differ" in said
 

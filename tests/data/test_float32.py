@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.data import assembly, matrix
-from bjmd.data.assembly import align
+from bjmd.data import matrix
+from bjmd.data.assembly import align, divided, scales
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd.numerics import threads
@@ -48,12 +48,12 @@ def test_fits_are_those_of_float64(method, kind, mean):
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_scaling_and_alignment_keep_float32(kind):
     sources = draw(kind, mean=3.0)
-    scales = assembly.scales(sources, "mean")
-    np.testing.assert_allclose(scales, assembly.scales(doubled(sources), "mean"), rtol=1e-13)
-    divided = assembly.divided(sources, scales).matrices
+    means = scales(sources, "mean")
+    np.testing.assert_allclose(means, scales(doubled(sources), "mean"), rtol=1e-13)
+    scaled = divided(sources, means).matrices
     halves = [np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)]
     aligned, _ = align(halves, [["a", "b"], ["b"]], ["x", "y"])
-    assert {x.dtype for x in (*divided, *aligned)} == {np.dtype(np.float32)}
+    assert {x.dtype for x in (*scaled, *aligned)} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize("kind", ["wide", "tall", "sparse"])

@@ -167,7 +167,8 @@ def test_features_in_another_order_are_matched(write, tmp_path):
 def test_a_number_that_changed_changes_the_hash(write):
     def hashed(path):
         return [
-            outputs.hash_of_source(table) for table in read_files(path, split_by="batch", on_disk=True)
+            outputs.hash_of_source(table)
+            for table in read_files(path, split_by="batch", on_disk=True)
         ]
 
     for kind, name, place in (("sparse", "X/data", 5), ("dense", "X", (5, 5))):

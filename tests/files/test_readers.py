@@ -18,9 +18,7 @@ from bjmd.results import storage
 
 @pytest.fixture
 def frames(rng):
-    """Two tables of features x samples with every digit that a float has, and a few missing cells
-    in the second.
-    """
+    """Two tables with every digit that a float has, and a few missing cells in the second."""
     features = [f"g{i}" for i in range(12)]
     one = pd.DataFrame(rng.standard_normal((12, 5)), features, [f"a{j}" for j in range(5)])
     two = pd.DataFrame(rng.standard_normal((12, 4)) * 1e-7, features, [f"b{j}" for j in range(4)])
@@ -170,7 +168,7 @@ def test_scipy_sparse_files_without_names_are_matched_by_place(tmp_path, rng):
     scipy.sparse.save_npz(tmp_path / "c.npz", x[:5])
     with pytest.raises(
         InputError,
-        match=r"no feature names and different numbers of features \(.*a.npz has 6, .*c.npz has 5\)",
+        match=r"no feature names and different numbers .* \(.*a.npz has 6, .*c.npz has 5\)",
     ):
         read_sources([tmp_path / "a.npz", tmp_path / "c.npz"])
 
@@ -478,66 +476,6 @@ def test_endings_in_capitals(tmp_path):
     assert read_sources(tmp_path / "A.TSV.GZ")[0].names == ["A"]
 
 
-@pytest.mark.parametrize("index", [1000000, 7, -5])
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
-def test_a_sparse_file_with_an_index_outside_is_refused(tmp_path, index, kind):
-    x = scipy.sparse.random_array((5, 4), density=0.6, rng=np.random.default_rng(0), format=kind)
-    scipy.sparse.save_npz(tmp_path / "a.npz", x)
-    with np.load(tmp_path / "a.npz") as file:
-        arrays = dict(file)
-    name = next(name for name in ("indices", "row", "coords") if name in arrays)
-    arrays[name].flat[0] = index
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(
-        InputError, match=r"a.npz is (a damaged sparse matrix|not an .npz file of numbers)"
-    ):
-        read_sources(tmp_path / "a.npz")
-
-
-def test_a_size_that_the_entries_do_not_bear_out_is_refused(tmp_path):
-    (tmp_path / "a.mtx").write_text(
-        "%%MatrixMarket matrix coordinate real general\n5 2147483647 1\n1 1 1\n"
-    )
-    with pytest.raises(
-        InputError,
-        match=r"a.mtx is a damaged sparse matrix \(its size is 5 x 2147483647, its entries are",
-    ):
-        read_sources(tmp_path / "a.mtx")
-    x = scipy.sparse.csr_array((np.ones(2), ([0, 4], [0, 7])), shape=(5, 2**31 - 1))
-    scipy.sparse.save_npz(tmp_path / "a.npz", x)
-    with pytest.raises(InputError, match=r"a.npz is a damaged sparse matrix"):
-        read_sources(tmp_path / "a.npz")
-
-
-def test_a_size_that_no_memory_holds_is_refused(tmp_path):
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
-    )
-    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
-        file.writestr("matrix.npy", header.getvalue() + bytes(80))
-    with pytest.raises(
-        InputError, match=r"a.npz (holds more than fits into memory|is not an .npz file)"
-    ):
-        read_sources(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize("pointers", [[0, 3, 5, 7, -9], [0, 9, -4, 2, 0]])
-def test_a_sparse_file_with_pointers_that_fall_is_refused(tmp_path, pointers):
-    """SciPy looks at the rest only if the last pointer, which is the number of entries, is
-    positive.
-    """
-    x = scipy.sparse.random_array((5, 4), density=0.6, rng=np.random.default_rng(0), format="csc")
-    scipy.sparse.save_npz(tmp_path / "a.npz", x)
-    with np.load(tmp_path / "a.npz") as file:
-        arrays = dict(file)
-    np.savez(tmp_path / "a.npz", **{**arrays, "indptr": np.array(pointers, dtype=np.int32)})
-    with pytest.raises(
-        InputError, match=r"a.npz is (a damaged sparse matrix|not an .npz file of numbers)"
-    ):
-        read_sources(tmp_path / "a.npz")
-
-
 def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "a.mtx"
@@ -556,61 +494,63 @@ def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path):
         np.testing.assert_array_equal(read_sources(path)[0].matrices[0].toarray(), expected)
 
 
-def test_parts_of_a_sparse_file_of_the_wrong_kind(tmp_path, rng):
-    """A format that is a number, and entries that are text: SciPy has an exception of its own for
-    each.
-    """
-    x = scipy.sparse.random_array((6, 4), density=0.5, rng=rng, format="csr")
+DAMAGE = {
+    "an index outside": {"indices": 7},
+    "a negative index": {"indices": -5},
+    "a last pointer below zero": {"indptr": [0, 3, 5, 7, -9]},
+    "pointers that fall": {"indptr": [0, 9, -4, 2, 0]},
+    "a format that is a number": {"format": 3.0},
+    "an impossible size": {"shape": [5, 2**31 - 1]},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_sparse_file_is_refused(tmp_path, damage):
+    x = scipy.sparse.random_array((5, 4), density=0.6, rng=np.random.default_rng(0), format="csc")
     scipy.sparse.save_npz(tmp_path / "a.npz", x)
     with np.load(tmp_path / "a.npz") as file:
-        parts = dict(file)
-    for wrong, message in (
-        ({"format": np.array(3.0)}, "a.npz is not an .npz file of numbers"),
-        ({"data": parts["data"].astype("U5")}, "source 'a' holds text"),
-    ):
-        np.savez(tmp_path / "a.npz", **{**parts, **wrong})
-        with pytest.raises(InputError, match=message):
-            read_sources(tmp_path / "a.npz")
-
-
-def test_a_cut_off_array_header_in_a_file_of_ours(tmp_path, make_sources):
-    """NumPy reads it with Python's tokenizer, which has an exception of its own."""
-    storage.save_sources(tmp_path / "a.npz", make_sources())
-    content = (tmp_path / "a.npz").read_bytes()
-    with (
-        zipfile.ZipFile(tmp_path / "b.npz", "w") as new,
-        zipfile.ZipFile(io.BytesIO(content)) as old,
-    ):
-        for name in old.namelist():
-            new.writestr(
-                name,
-                old.read(name).replace(
-                    b"(12, 9)", b"(12, 9(" if name.startswith("0/") else b"(12, 9)"
-                ),
-            )
-    with pytest.raises(InputError, match=r"b.npz is not complete, or was not written by bjmd"):
-        read_sources(tmp_path / "b.npz")
-
-
-def test_npz_files_that_cannot_be_used(tmp_path):
-    np.savez(tmp_path / "a.npz", values=np.eye(2))
-    with pytest.raises(
-        InputError, match=r"a.npz holds values; it must hold an array 'matrix' or 'X'"
-    ):
+        arrays = dict(file)
+    for name, value in DAMAGE[damage].items():
+        if name == "indices":
+            arrays[name][0] = value
+        else:
+            arrays[name] = np.array(value)
+    np.savez(tmp_path / "a.npz", **arrays)
+    expected = r"a.npz is (a damaged sparse matrix|not an .npz file of numbers)"
+    with pytest.raises(InputError, match=expected):
         read_sources(tmp_path / "a.npz")
-    np.savez(tmp_path / "b.npz", X=np.eye(2), features=np.array(["f", None], dtype=object))
-    with pytest.raises(InputError, match=r"b.npz is not an .npz file of numbers and text"):
-        read_sources(tmp_path / "b.npz")
-    np.savez(tmp_path / "c.npz", X=np.ones((2, 3)), features=["f", "g", "h"])
-    with pytest.raises(
-        InputError, match=r"c.npz has 2 rows but names for 3; check which way round it is"
-    ):
-        read_sources(tmp_path / "c.npz")
-    np.savez(tmp_path / "d.npz", X=np.ones(3))
-    with pytest.raises(
-        InputError, match=r"d.npz holds an array of 1 dimensions; it must hold a matrix"
-    ):
-        read_sources(tmp_path / "d.npz")
+
+
+def test_a_size_that_no_memory_holds_is_refused(tmp_path):
+    header = io.BytesIO()
+    description = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
+    np.lib.format.write_array_header_1_0(header, description)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.writestr("matrix.npy", header.getvalue() + bytes(80))
+    expected = r"a.npz (holds more than fits into memory|is not an .npz file)"
+    with pytest.raises(InputError, match=expected):
+        read_sources(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"values": np.eye(2)}, "a.npz holds values; it must hold an array 'matrix' or 'X'"),
+        (
+            {"X": np.eye(2), "features": np.array(["f", None], dtype=object)},
+            "a.npz is not an .npz file of numbers and text",
+        ),
+        (
+            {"X": np.ones((2, 3)), "features": ["f", "g", "h"]},
+            "a.npz has 2 rows but names for 3; check which way round it is",
+        ),
+        ({"X": np.ones(3)}, "a.npz holds an array of 1 dimensions; it must hold a matrix"),
+    ],
+)
+def test_npz_files_that_cannot_be_used(tmp_path, arrays, message):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        read_sources(tmp_path / "a.npz")
 
 
 # Mistakes between files
@@ -710,9 +650,9 @@ def test_labels_that_do_not_match(labelled, caplog):
         and "are not in the data, for example 'z9'" in caplog.text
     )
     for text, sentence in {
-        "sample,class\nz1,x\nz2,y\n": r"none of the 2 samples in .* is in the data: it has .* 'z1', they have 'a0'",
-        "sample,class,source\na0,x,three\n": r"labels.csv names the source 'three'; the sources are one, two",
-        "sample,class\na0,x\na1\n": r"has lines of 1 and 2 fields; it must have the columns sample, class and, optionally, source, separated by commas",
+        "sample,class\nz1,x\nz2,y\n": r"none of the 2 samples in .* is in the data: .* 'z1', they",
+        "sample,class,source\na0,x,three\n": r"names the source 'three'; the sources are one, two",
+        "sample,class\na0,x\na1\n": r"lines of 1 and 2 fields; .* by commas",
         "sample,class\n": r"labels.csv has no line with a sample",
     }.items():
         with pytest.raises(InputError, match=sentence):

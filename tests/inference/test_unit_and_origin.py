@@ -249,7 +249,7 @@ def test_a_view_is_the_matrix_that_it_stands_for(tmp_path, kind):
             (view.counts_of_rows(), seen.sum(axis=1)),
             (view.counts_of_rows(u), seen @ u),
             (view.counts_of_columns(), seen.sum(axis=0)),
-            (view.observed(), seen),
+            (view.counts_of_columns(phi), phi @ seen),
         ):
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 

@@ -109,8 +109,8 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     text = "prior scale of the components: a number, or learned, one for each component"
     add("--lambda", dest="lambda_", type=_number, metavar="L", help=text)
     text = (
-        "stop when the objective changes by less than T nats per entry (with --priors paper, by "
-        "less than the share T)"
+        "stop when the objective changes by less than T nats per entry (with --priors paper, when "
+        "its relative change is less than T)"
     )
     add("--tol", type=float, metavar="T", help=text)
     text = "another option of the method; may be repeated"

@@ -1,3 +1,1 @@
-"""What goes in: the sources, their products with the factors, missing entries, alignment and
-preparation.
-"""
+"""What goes in: sources, the matrices behind them, and how they are matched and scaled."""

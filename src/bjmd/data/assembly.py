@@ -1,17 +1,16 @@
 """Raw sources become `Sources`: the one way for files, for the command and for the estimator.
 
-A raw source is a matrix with its own names.  `assemble` matches the features of several, and
-`prepare` also brings them to one scale and records how.
+A raw source is a matrix with its own names.  `assemble` matches the features of several (`align`),
+and `prepare` also brings them to one scale (`scales`) and records how.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import count, one_of
@@ -21,10 +20,10 @@ from bjmd.errors import InputError
 
 log = logging.getLogger(__name__)
 
-# two sources with a smaller share of common features look misnamed or transposed
-FEW_IN_COMMON = 0.1
 JOINS = ("outer", "inner")
 SCALES = ("none", "mean", "rms")
+# two sources with a smaller share of common features look misnamed or transposed
+FEW_IN_COMMON = 0.1
 
 
 @dataclass
@@ -59,22 +58,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What became of the features of several sources."""
+    """How the features of several sources were matched."""
 
-    feature_names: list[str]  #: the common features, in the order in which they are first met
-    n_shared: int  #: how many of all features every source has
-    n_all: int  #: how many features at least one source has
-    lacking: dict[str, int]  #: for every source, how many of all features it does not have
+    feature_names: list[str]  #: the features of the aligned sources, in order of first appearance
+    n_shared: int  #: the number of features that every source has
+    n_all: int  #: the number of features that at least one source has
+    lacking: dict[str, int]  #: the number of all features that each source lacks
     join: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.n_shared == self.n_all:
             return f"all {self.n_all} features are in every source"
         lacking = ", ".join(f"{name} lacks {n}" for name, n in self.lacking.items() if n)
-        fate = "missing entries" if self.join == "outer" else "left out"
+        others = "missing entries" if self.join == "outer" else "left out"
         return (
             f"{self.n_shared} of {self.n_all} features are in every source; "
-            f"the others are {fate} ({lacking})"
+            f"the others are {others} ({lacking})"
         )
 
 
@@ -140,8 +139,13 @@ def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> l
     return names
 
 
-def align(matrices, feature_names, names, join="outer"):
-    """The matrices over common features, and an Alignment that says how they came about.
+def align(
+    matrices: Sequence[Any],
+    feature_names: Sequence[Sequence[str]],
+    names: Sequence[str],
+    join: str = "outer",
+) -> tuple[list[Any], Alignment]:
+    """The same features x samples matrices over common features, and how these were matched.
 
     join="outer" takes every feature that any source has; the rows that a source lacks are missing
     (NaN) in it.  join="inner" takes the features that every source has.
@@ -156,57 +160,54 @@ def align(matrices, feature_names, names, join="outer"):
             raise InputError(
                 f"source {name!r} has feature {double!r} more than once; rename or merge its rows"
             )
-    places = [{feature: row for row, feature in enumerate(features)} for features in feature_names]
+    row_of = [{feature: row for row, feature in enumerate(features)} for features in feature_names]
     union = list(dict.fromkeys(feature for features in feature_names for feature in features))
-    shared = [feature for feature in union if all(feature in place for place in places)]
-    common = union if join == "outer" else shared
-    lacking = {name: len(union) - len(place) for name, place in zip(names, places, strict=True)}
-    for name, place, features in zip(names, places, feature_names, strict=True):
-        others = {feature for other in places if other is not place for feature in other}
-        if len(names) > 1 and not others & place.keys():
+    shared = [feature for feature in union if all(feature in rows for rows in row_of)]
+    for name, rows, features in zip(names, row_of, feature_names, strict=True):
+        others = {feature for other in row_of if other is not rows for feature in other}
+        if len(names) > 1 and not others & rows.keys():
             raise InputError(
                 f"source {name!r} has no feature in common with the others: it has for example "
                 f"{_examples(features)}, they have {_examples(sorted(others))}; use one kind of "
                 "names, and check that features and samples are not swapped"
             )
-    if not union:
-        raise InputError(f"source {names[0]!r} has no features; check its file")
-    if not common:
+    if join == "inner" and not shared:
         raise InputError(
             "no feature is in every source, so join='inner' leaves none; use join='outer'"
         )
-    aligned = [
-        _rows(x, place, common, name)
-        for x, place, name in zip(matrices, places, names, strict=True)
-    ]
-    return aligned, Alignment(common, len(shared), len(union), lacking, join)
+    chosen = union if join == "outer" else shared
+    each = zip(matrices, row_of, names, strict=True)
+    aligned = [_over(chosen, x, rows, name) for x, rows, name in each]
+    lacking = {name: len(union) - len(rows) for name, rows in zip(names, row_of, strict=True)}
+    return aligned, Alignment(chosen, len(shared), len(union), lacking, join)
 
 
-def _rows(x, place, features, name):
-    """The rows of the wanted features, NaN for missing ones; no copy if nothing changes."""
-    rows = np.array([place.get(feature, -1) for feature in features])
+def _over(features, x, row_of, name):
+    """The rows of the given features, NaN where there is none; no copy where nothing changes."""
+    rows = np.array([row_of.get(feature, -1) for feature in features], dtype=int)
     if np.array_equal(rows, np.arange(x.shape[0])):
         return x
-    if (rows >= 0).all():
+    known = rows >= 0
+    if known.all():
         return x[rows]
     if not isinstance(x, np.ndarray):
-        kind = "sparse" if scipy.sparse.issparse(x) else "on disk"
+        kind = "sparse" if as_matrix(x, name).is_sparse else "on disk"
         raise InputError(
-            f"source {name!r} is {kind} and lacks {(rows < 0).sum()} of the features, which it "
-            "cannot mark as missing; take the common features with join='inner', add zeros if that "
-            "is what absence means, or make it dense"
+            f"source {name!r} is {kind} and lacks {(~known).sum()} of the features, which it "
+            "cannot mark as missing; take the common features with join='inner', add zeros if "
+            "that is what absence means, or make it dense"
         )
     dtype = np.float32 if x.dtype == np.float32 else float
-    out = np.full((len(features), x.shape[1]), np.nan, dtype=dtype)
-    out[rows >= 0] = x[rows[rows >= 0]]
-    return out
+    aligned = np.full((len(features), x.shape[1]), np.nan, dtype=dtype)
+    aligned[known] = x[rows[known]]
+    return aligned
 
 
 def _examples(features):
     return ", ".join(repr(str(feature)) for feature in features[:2])
 
 
-def scales(sources, way):
+def scales(sources: Sources, way: str) -> np.ndarray:
     """What to divide each source by.
 
     none    1
@@ -230,10 +231,10 @@ def scales(sources, way):
     return values
 
 
-def divided(sources, by):
+def divided(sources: Sources, divisors: Iterable[float]) -> Sources:
     """The same sources, each divided by its number."""
-    divided = [x / number for x, number in zip(sources.data, by, strict=True)]
-    return sources.replace(matrices=divided)
+    each = zip(sources.data, divisors, strict=True)
+    return sources.replace(matrices=[x / divisor for x, divisor in each])
 
 
 def over_features(raw: RawSource, feature_names: Sequence[str]) -> tuple[Any, str]:

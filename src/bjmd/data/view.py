@@ -174,17 +174,15 @@ class View:
         """sum_j q_j over the observed entries of every row."""
         if not np.ndim(weights):
             return self._data.counts_of_rows
-        if self.missing is None:
-            return np.full(self.shape[0], weights.sum())
-        return weights.sum() - self.missing @ weights
+        total = np.full(self.shape[0], weights.sum())
+        return total if self.missing is None else total - self.missing @ weights
 
-    def counts_of_columns(self):
-        """The number of observed entries of every column."""
-        return self._data.counts_of_columns
-
-    def observed(self):
-        """1 where an entry is observed, else 0, features x samples."""
-        return np.ones(self.shape) if self.missing is None else np.ones(self.shape) - self.missing
+    def counts_of_columns(self, weights=1.0):
+        """sum_i phi_i over the observed entries of every column."""
+        if not np.ndim(weights):
+            return self._data.counts_of_columns
+        total = np.full(self.shape[1], weights.sum())
+        return total if self.missing is None else total - weights @ self.missing
 
 
 def centre(sources, robust=False):

@@ -177,8 +177,7 @@ class SampleGammas(Gammas):
 
     def observed_sums(self, view, of_rows):
         """The sum of a number per feature over the observed entries of every sample."""
-        total = np.full(view.shape[1], of_rows.sum())
-        return total if view.missing is None else total - of_rows @ view.missing
+        return view.counts_of_columns(of_rows)
 
     def weighted_sum(self, gathered):
         return self.mean @ gathered

@@ -183,7 +183,8 @@ class _Columns:
             self.by_sample = _of_source(model.sample_shape, source)
         self.offset_variance = 0.0  # of every column, weighted by phi
         if model.offsets_sd is not None and source is not None:
-            self.offset_variance = (weights * model.offsets_sd[source] ** 2) @ self.view.observed()
+            variances = weights * model.offsets_sd[source] ** 2
+            self.offset_variance = self.view.counts_of_columns(variances)
         self.nu = None
         self.scale = 1.0
         self.sample = None
@@ -310,7 +311,7 @@ class _Dirichlets(_Columns):
         value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
         if np.ndim(self.phi):
-            value += 0.5 * (np.log(self.phi) @ self.view.observed())
+            value += 0.5 * self.view.counts_of_columns(np.log(self.phi))
         if self.sample is not None:
             value += self.sample.elbo_of_each()
         return value if self.nu is None else value + self.entries.elbo(self.nu)

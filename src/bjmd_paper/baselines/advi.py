@@ -91,7 +91,7 @@ def fit(
     blocks = np.split(inference.hist, range(check_every, done, check_every))
     trace = np.array([block.mean() for block in blocks])
     columns = [Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)]
-    alpha0 = np.array([priors.dirichlet(n_components)] * len(sources))
+    concentrations = np.array([priors.dirichlet(n_components)] * len(sources))
     return Decomposition(
         components=components.mean,
         memberships=memberships,
@@ -101,7 +101,7 @@ def fit(
         trace_step=check_every,
         history=loop.series(history),
         posterior=Posterior(components, columns, log_variances),
-        model=FittedModel(alpha0, np.array([a0, b0])),
+        model=FittedModel(concentrations, np.array([a0, b0])),
         **end,
     )
 

@@ -201,21 +201,21 @@ class Evidence:
         self._kept[key] = Resampled(chosen.mean(axis=0), samples, tuple(names), chosen)
         return self._kept[key]
 
-    def extreme(self, extreme, family, fits, column, sources):
-        """The least (np.min) or the most (np.max) of some fits, and the fit that has it.
+    def extreme(self, extreme, cells, column, sources):
+        """The least (np.min) or the most (np.max) of some (family, fit), and the best fit.
 
         It is chosen again in every resample, so that chance helps the others and not us.  Only the
         fits that the run has are compared for the most; for the least all are needed.
         """
         scores = {}
-        for fit in fits:
+        for family, fit in cells:
             try:
                 scores[fit] = self.restarts(family, fit, column)
             except Missing:
-                if extreme is np.min or len(fits) == 1:
+                if extreme is np.min or len(cells) == 1:
                     raise
         if not scores:
-            raise Missing(f"competitors on {family}")
+            raise Missing(f"competitors on {cells[0][0]}")
         name = max(scores, key=lambda fit: scores[fit].point.mean())
         several = [one.mean() if sources == "mean" else one for one in scores.values()]
         point = extreme([one.point for one in several], axis=0)

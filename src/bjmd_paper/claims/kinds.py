@@ -4,6 +4,8 @@ Each is a function of the evidence and of the options of an entry in claims.toml
 effects and notes, which the test of the entry judges; some return an `Outcome` themselves.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -13,7 +15,7 @@ from bjmd_paper.claims.evidence import Missing
 from bjmd_paper.claims.statistics import Effect, percent, points, times
 from bjmd_paper.claims.verdicts import Outcome, fact
 
-UNITS = {
+UNITS: dict[str, tuple[Callable, Callable[[float], str]]] = {
     "points": (np.subtract, points),
     "sd": (np.subtract, "{:+.3f}".format),
     "percent": (lambda ours, theirs: 100 * (ours / theirs - 1), percent),
@@ -40,7 +42,7 @@ SINGULAR = 1 / np.sqrt(np.finfo(float).eps)
 def collect(measure, cells):
     """The effects of all cells that the run has, and a note on what it lacks."""
     effects = []
-    lacking = {}
+    lacking: dict[str, None] = {}
     for cell in cells:
         try:
             effects += measure(*cell)
@@ -238,31 +240,21 @@ def restarts(evidence, data, pairs, column="auc", unit="points", sources="mean",
     by_source = []
 
     def measure(family, label, ours, theirs):
-        ours = [ours] if isinstance(ours, str) else ours
+        ours = [(family, fit) for fit in ([ours] if isinstance(ours, str) else ours)]
         others = [theirs] if isinstance(theirs, str) else theirs
-        other_family = before or family
+        theirs = [(before or family, fit) for fit in others]
         if len(families) > 1:
             label = f"{label} on {family}" if label else family
-
-        def both(by):
-            _, least = evidence.extreme(np.min, family, ours, column, by)
-            best, most = evidence.extreme(np.max, other_family, others, column, by)
-            return best, (least, most)
-
-        best, sides = both(sources)
+        _, worst = evidence.extreme(np.min, ours, column, sources)
+        best, most = evidence.extreme(np.max, theirs, column, sources)
         if len(others) > 1 and sources == "mean":
             label = f"{label} (best other {best})".strip()
-        printed = evidence.printed_gap(
-            combine,
-            [(family, fit) for fit in ours],
-            [(other_family, fit) for fit in others],
-            [column] * 2,
-            sources,
-        )
         if sources == "mean" and unit == "points" and not before:
-            each = restart_effects("", combine, *both("each")[1])
-            by_source.append(f"{label} {' '.join(form(effect.mean) for effect in each)}")
-        return restart_effects(label, combine, *sides, printed, form)
+            _, each = evidence.extreme(np.min, ours, column, "each")
+            _, of_theirs = evidence.extreme(np.max, theirs, column, "each")
+            by_source.append(f"{label} {' '.join(map(form, each.point - of_theirs.point))}")
+        printed = evidence.printed_gap(combine, ours, theirs, [column] * 2, sources)
+        return restart_effects(label, combine, worst, most, printed, form)
 
     cells = [(family, label, *pair) for family in families for label, pair in pairs.items()]
     effects, notes = collect(measure, cells)
@@ -508,9 +500,9 @@ def power(evidence, noise_from):
         where = "all sources" if source == 0 else f"source {source}"
         gain = (one["power"] - one["false_rate"]).set_axis(names)
         effects.append(Effect(f"{extra} noise features, {where}", gain, form="{:.3g}".format))
-    names = {0: "in all sources", -1: "in any"}
+    places = {0: "in all sources", -1: "in any"}
     passing = ", ".join(
-        f"{100 * share:.0f} % {names.get(source, f'in source {source}')}"
+        f"{100 * share:.0f} % {places.get(source, f'in source {source}')}"
         for source, share in table.groupby("source")["power"].mean().items()
     )
     return effects, [

@@ -1,8 +1,11 @@
+"""Sources are matched by their features and brought to one scale."""
+
 import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.data.assembly import align
+from bjmd.data.assembly import align, divided, scales
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 
 A = np.arange(6.0).reshape(3, 2)
@@ -50,7 +53,7 @@ def test_sparse_rows_are_sorted_and_stay_sparse():
         (
             [A, B],
             [["x", "y", "z"], ["s1", "s2"]],
-            "source 'a' has no feature in common with the others: it has for example 'x', 'y', they have 's1', 's2'",
+            "'a' has no feature in common with .* for example 'x', 'y', they have 's1', 's2'",
         ),
         ([A, B], [["x", "y", "x"], ["x", "y"]], "source 'a' has feature 'x' more than once"),
         ([A, B], [["x", "y"], ["x", "y"]], "source 'a' has 3 features but 2 feature names"),
@@ -74,3 +77,21 @@ def test_sources_may_overlap_pairwise_only():
         InputError, match="no feature is in every source, so join='inner' leaves none"
     ):
         align(matrices, features, ["a", "b", "c"], join="inner")
+
+
+def test_scales_are_those_of_the_observed_entries():
+    x = np.array([[1.0, np.nan], [3.0, 5.0]])
+    sources = Sources([x, scipy.sparse.csc_array([[0.0, 4.0], [0.0, 2.0]])])
+    np.testing.assert_allclose(scales(sources, "mean"), [3, 1.5], rtol=1e-15)
+    np.testing.assert_allclose(scales(sources, "rms"), np.sqrt([35 / 3, 5]), rtol=1e-15)
+    np.testing.assert_array_equal(scales(sources, "none"), [1, 1])
+    halves = divided(sources, [2, 4])
+    np.testing.assert_array_equal(halves.matrices[0], x / 2)
+    np.testing.assert_array_equal(halves.matrices[1].toarray(), [[0, 1], [0, 0.5]])
+
+
+def test_a_scale_that_is_not_positive_is_refused():
+    with pytest.raises(
+        InputError, match=r"source 'source 2' has mean -2.5, by which it cannot be divided"
+    ):
+        scales(Sources([B, np.array([[0.0], [-5.0]])]), "mean")
