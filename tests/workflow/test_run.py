@@ -161,7 +161,7 @@ def test_snakemakes_own_report_has_every_exhibit(finished):
     for text in (
         "What was found",
         "AUC against the noise of source 3",
-        "The paper's claims",
+        "The claims that the paper makes in its text",
     ):
         assert text in page, text
 
