@@ -5,7 +5,7 @@ and `prepare` also brings them to one scale (`scales`) and records how.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,7 @@ def scales(sources: Sources, way: str) -> np.ndarray:
     return values
 
 
-def divided(sources: Sources, divisors: Sequence[float]) -> Sources:
+def divided(sources: Sources, divisors: Iterable[float]) -> Sources:
     """The same sources, each divided by its number."""
     each = zip(sources.data, divisors, strict=True)
     return sources.replace(matrices=[x / divisor for x, divisor in each])
