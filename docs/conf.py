@@ -73,10 +73,9 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
-os.environ["PATH"] = os.pathsep.join(
-    [str(Path(sys.executable).parent), os.environ["PATH"]]
-)  # the `bjmd` of this Python
-os.environ |= {"COLUMNS": "84", "TQDM_DISABLE": "1"}  # as wide as a page
+# the `bjmd` of this Python, as wide as a page
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ |= {"COLUMNS": "84", "TQDM_DISABLE": "1"}
 
 autodoc_typehints = "none"  # types stand in the docstrings
 autodoc_member_order = "bysource"
@@ -98,7 +97,9 @@ FIRST_CELL = """
 import warnings
 from subprocess import DEVNULL, check_output
 warnings.filterwarnings("ignore", "IProgress not found")
-get_ipython().system = lambda line: print(check_output(line, shell=True, text=True, stderr=DEVNULL), end="")
+def run(line):
+    print(check_output(line, shell=True, text=True, stderr=DEVNULL), end="")
+get_ipython().system = run
 ```
 """
 BLOCK = re.compile(

@@ -1,6 +1,4 @@
-"""The pages in docs/ are true: the tutorial's code prints what it says, nothing is left out, links
-lead on.
-"""
+"""The pages in docs/: the tutorial prints what it says, nothing is left out, links lead on."""
 
 import importlib.util
 import re
@@ -26,18 +24,17 @@ def script(name):
 
 
 def same_text(printed, shown):
-    """Equal words, and numbers equal up to one unit of the last digit that is shown; lines may be
-    folded elsewhere.
-    """
-    words = [
-        NUMBER.sub("#", text).replace("[", "[ ").split() for text in (printed, shown)
-    ]  # numpy pads with spaces
-    if words[0] != words[1]:
+    """Equal words, wherever lines break, and numbers equal up to one unit of the last digit."""
+    if words(printed) != words(shown):
         return False
     return all(
-        abs(float(found) - float(number)) < 1.01 * unit_of_last_digit(number)
-        for found, number in zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
+        abs(float(actual) - float(expected)) < 1.01 * unit_of_last_digit(expected)
+        for actual, expected in zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
     )
+
+
+def words(text):
+    return NUMBER.sub("#", text).replace("[", "[ ").split()  # numpy pads with spaces
 
 
 def unit_of_last_digit(number):
@@ -132,7 +129,7 @@ def test_every_link_leads_somewhere(page):
 
 
 def test_docstrings_cite_pages_and_sections_that_exist():
-    """`docs/derivation.md, 3.4` and the like; `docs/derivation.md, 4.4 and 4.5` cites two sections."""
+    """`docs/derivation.md, 3.4` cites a section, `docs/derivation.md, 4.4 and 4.5` two of them."""
     headings = re.findall(
         r"^#+ (\d+(?:\.\d+)?)\b", (DOCS / "derivation.md").read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -1,6 +1,4 @@
-"""What the README shows is true: its Python runs, its command prints what it says, and nothing it
-names is missing.
-"""
+"""The README: its Python runs, its command prints what it says, and what it names exists."""
 
 import re
 from pathlib import Path
@@ -16,18 +14,15 @@ SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
 
 
 def test_the_example_runs(monkeypatch):
-    example, _ = re.findall(
-        r"```python\n(.*?)```", TEXT, re.DOTALL
-    )  # tests/test_tl.py runs the other
+    example, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)  # test_tl.py runs the other
     names = {}
     monkeypatch.chdir(ROOT)
     exec(example, names)
     model = names["model"]
     assert model.converged_
     assert (names["low"] < model.noise_).all() and (model.noise_ < names["high"]).all()
-    assert (
-        abs(names["new"] - model.memberships_[2]).max() < 1e-4
-    )  # known samples keep their memberships
+    # known samples keep their memberships
+    assert abs(names["new"] - model.memberships_[2]).max() < 1e-4
 
 
 def test_the_command_prints_and_writes_what_the_readme_says(tmp_path, capsys, monkeypatch):

@@ -9,7 +9,7 @@ The fits are those of analysis/fitting.py, and projection.py places new samples.
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self, SupportsFloat
 
@@ -28,7 +28,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import projection, registry
 from bjmd.model import Priors
-from bjmd.results.decomposition import ALL_VANISHED, Decomposition
+from bjmd.results.decomposition import ALL_VANISHED
 
 INFERENCES = ("cavi", "map", "advi")
 
@@ -232,15 +232,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         BJMD
             The fitted estimator itself.
         """
-        self._fit(lambda: self._sources(X))
+        self._fit(self._sources(X))
         return self
 
-    def _fit(self, read: Callable[[], Sources]) -> list[Decomposition]:
-        """Fit what `read` gives, after the options are checked; returns all starts."""
+    def _fit(self, sources: Sources) -> fitting.Fits:
+        """Fit sources and set the attributes."""
         method = registry.get(f"{one_of('inference', self.inference, INFERENCES)}-bjmd")
         whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
         options = self._options(method)
-        sources = read()
         fits = fitting.fit(
             method.name,
             sources,
@@ -270,7 +269,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
         self.noise_ = np.asarray(best.noise)
-        model = best.model
+        model: Any = best.model
         self.offsets_ = model.offsets
         self.feature_precision_ = model.feature_precision
         self.sample_precision_ = model.sample_precision
@@ -282,7 +281,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.consensus_ = fits.consensus
         self.restarts_ = np.array([result.objective for result in fits.results])
         self.source_names_ = sources.names
-        return fits.results
+        return fits
 
     def transform(
         self, X: Any, *, source: int | str | None = None, noise: float | None = None
@@ -408,7 +407,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         check_is_fitted(self)
         whole_number("n_draws", n_draws, least=1)
-        posterior = self.decomposition_.posterior
+        posterior: Any = self.decomposition_.posterior
         rng = check_random_state(random_state)
         if self.decomposition_.method != "cavi-bjmd":
             raise InputError(
@@ -424,9 +423,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if self.offsets_ is None:
             return draws
         size = (n_draws, *self.offsets_.shape)
-        return draws._replace(
-            offsets=rng.normal(self.offsets_, self.decomposition_.model.offsets_sd, size)
-        )
+        model: Any = self.decomposition_.model
+        return draws._replace(offsets=rng.normal(self.offsets_, model.offsets_sd, size))
 
     def to_arviz(
         self, n_draws: int = 1000, *, random_state: int | np.random.RandomState | None = 0
@@ -474,7 +472,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = registry.get(f"{self.inference}-bjmd").missing
+        tags.input_tags.allow_nan = self.inference != "advi"
         return tags
 
     def _options(self, method: registry.Method) -> dict[str, Any]:
@@ -494,12 +492,10 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return options
 
     def _sources(self, X: Any) -> Sources:
-        """The data of a fit, features x samples; sets n_features_in_ and, for DataFrames,
-        feature_names_in_.
-        """
+        """The data of a fit; sets n_features_in_ and, for DataFrames, feature_names_in_."""
         names, matrices = _listed(X)
         matrices = [X] if matrices is None else matrices
-        tables = []
+        raw_sources = []
         names = names or [f"source {c + 1}" for c in range(len(matrices))]
         for name, x in zip(names, matrices, strict=True):
             try:
@@ -510,9 +506,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 first_line = str(error).splitlines()[0].rstrip(":")
                 raise InputError(f"source {name!r}: {first_line}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
-            tables.append(RawSource(matrix, features, name=name))
-        sources, _ = assemble(tables, join=self.join)
-        if tables[0].feature_names is not None:
+            raw_sources.append(RawSource(matrix, features, name=name))
+        sources, _ = assemble(raw_sources, join=self.join)
+        if raw_sources[0].feature_names is not None:
             self.feature_names_in_ = np.array(sources.feature_names, dtype=object)
             self.n_features_in_ = sources.n_features
         return sources
@@ -550,9 +546,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     def _validated(self, x: Any, name: str, reset: bool) -> Any:
-        """A samples x features matrix of floats, checked as scikit-learn does; entries are checked
-        by Sources.
-        """
+        """A samples x features matrix of floats; Sources checks its entries."""
         _require_numbers(x, name)
         return validate_data(
             self,

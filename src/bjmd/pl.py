@@ -53,8 +53,9 @@ def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figur
 
 def variance_explained(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
     """The share of the variance of every source that each component explains."""
-    names, *_, found = _fit(data, mod, key)
-    return figures.variance_explained(tables.variance_explained(names, found["variance_explained"]))
+    names, *_, stored = _fit(data, mod, key)
+    explained = tables.variance_explained(names, stored["variance_explained"])
+    return figures.variance_explained(explained)
 
 
 def selection(selection: Selection) -> Figure:
@@ -64,29 +65,33 @@ def selection(selection: Selection) -> Figure:
 
 def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any, Any]:
     """Names and the fit, as the figures want them, the AnnData object, and what is in its uns."""
-    one = tl.modality(data, mod)
-    found = tl.fit_of(one, key or "bjmd")
+    adata = tl.modality(data, mod)
+    stored = tl.fit_of(adata, key or "bjmd")
     names = SimpleNamespace(
-        names=[*found["sources"]], feature_names=[*found["fit"]["features"]], labels=None
+        names=[*stored["sources"]], feature_names=[*stored["fit"]["features"]], labels=None
     )
-    return names, tl.unpacked(found), one, found
+    return names, tl.unpacked(stored), adata, stored
 
 
 def _samples(data: Any, groups: str | None, mod: str | None, key: str | None) -> tuple[Any, Any]:
     """The same with those samples that the object still has, by source."""
-    names, result, one, found = _fit(data, mod, key)
-    h = np.asarray(one.obsm[key or "X_bjmd"]).T
-    by = found["params"].get("source_key")
-    of = one.obs[by].astype(str).to_numpy() if by else np.repeat(names.names, h.shape[1])
-    names.names = [name for name in names.names if name in of]
-    names.sample_names = [one.obs_names[of == name] for name in names.names]
+    names, result, adata, stored = _fit(data, mod, key)
+    h = np.asarray(adata.obsm[key or "X_bjmd"]).T
+    by = stored["params"].get("source_key")
+    source = np.repeat(names.names, h.shape[1])
+    if by:
+        source = adata.obs[by].astype(str).to_numpy()
+    names.names = [name for name in names.names if name in source]
+    names.sample_names = [adata.obs_names[source == name] for name in names.names]
     if groups is not None:
-        if groups not in one.obs:
-            raise InputError(f"obs has no column {groups!r}; it has {', '.join(one.obs) or 'none'}")
-        classes = one.obs[groups].astype("category").cat
+        if groups not in adata.obs:
+            raise InputError(
+                f"obs has no column {groups!r}; it has {', '.join(adata.obs) or 'none'}"
+            )
+        classes = adata.obs[groups].astype("category").cat
         names.class_names = [*map(str, classes.categories)]
         names.labels = [
-            (classes.codes[of == c].to_numpy() == np.c_[: len(names.class_names)])
+            (classes.codes[source == c].to_numpy() == np.c_[: len(names.class_names)])
             for c in names.names
         ]
-    return names, replace(result, memberships=[h[:, of == name] for name in names.names])
+    return names, replace(result, memberships=[h[:, source == name] for name in names.names])

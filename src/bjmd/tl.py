@@ -1,5 +1,4 @@
-"""BJMD for those who work with AnnData: as scanpy's tools do, these write what they find into the
-object.
+"""BJMD on AnnData objects: as scanpy's tools do, these functions write results into the object.
 
     bjmd.tl.bjmd(adata, 8, source_key="batch")
     bjmd.tl.project(new, adata)
@@ -64,7 +63,7 @@ def bjmd(
     key_added : str, optional
         Name under which the result is stored, in place of "X_bjmd" (obsm) and "bjmd" (varm, uns).
     report : str or Path, optional
-        A folder for the report, the figures and the raw_sources that `bjmd fit` writes.
+        A folder for the report, the figures and the tables that `bjmd fit` writes.
     copy : bool, default=False
         Whether to return a copy with the result instead of writing into `data`.
     **options
@@ -73,57 +72,59 @@ def bjmd(
     Returns
     -------
     None, or with copy=True the copy
-        obsm["X_bjmd"] holds the memberships, varm["bjmd"] the components (NaN for features that were not used), and
-        uns["bjmd"] the sources, their noise, the variance explained, the objective, the parameters, and what `project`
-        needs.  With consensus=True, what the starts agree on is under "bjmd_consensus", its table in uns["bjmd"].
+        obsm["X_bjmd"] holds the memberships, varm["bjmd"] the components (NaN for features that
+        were not used), and uns["bjmd"] the sources, their noise, the variance explained, the
+        objective, the parameters, and what `project` needs.  With consensus=True, what the starts
+        agree on is under "bjmd_consensus", and its table in uns["bjmd"].
     """
     data = data.copy() if copy else data
-    one = modality(data, mod)
+    adata = modality(data, mod)
     if report is not None:
         outputs.require_free(report)
-    marked = "highly_variable" in one.var
-    use_highly_variable = marked if use_highly_variable is None else use_highly_variable
+    marked = "highly_variable" in adata.var
+    if use_highly_variable is None:
+        use_highly_variable = marked
     if use_highly_variable and not marked:
         raise InputError(
             'var has no column "highly_variable"; call scanpy.pp.highly_variable_genes first'
         )
-    features = np.flatnonzero(one.var["highly_variable"]) if use_highly_variable else slice(None)
+    features = np.flatnonzero(adata.var["highly_variable"]) if use_highly_variable else slice(None)
     raw_sources = anndata_files.split(
-        one, source_key, "the AnnData object", layer=layer, features=features
+        adata, source_key, "the AnnData object", layer=layer, features=features
     )
     sources = assemble(raw_sources)[0]
     model = BJMD(n_components, **options)
-    results = model._fit(lambda: sources)
-    every = [*range(len(raw_sources))]
+    fits = model._fit(sources)
+    best = fits.best
+    numbers = [*range(len(raw_sources))]
     key = key_added or "bjmd"
-    best = model.decomposition_
-    explained = variance.explained(sources, best)
-    anndata_files.annotate(one, every, raw_sources, sources, best, explained, key_added)
-    given = {
+    explained = model.variance_explained_
+    anndata_files.annotate(adata, numbers, raw_sources, sources, best, explained, key_added)
+    stored = adata.uns[key]
+    if fits.consensus:
+        agreed = fits.consensus.result
+        explained = variance.explained(sources, agreed)
+        consensus_key = f"{key}_consensus"
+        anndata_files.annotate(
+            adata, numbers, raw_sources, sources, agreed, explained, consensus_key
+        )
+        stored["consensus"] = frames.consensus(best, fits.consensus)
+    params = {
+        "n_components": n_components,
         "source_key": source_key,
         "layer": layer,
         "use_highly_variable": use_highly_variable,
         **options,
     }
-    found = one.uns[key]
-    if model.consensus_:
-        agreed = model.consensus_.result
-        explained = variance.explained(sources, agreed)
-        anndata_files.annotate(
-            one, every, raw_sources, sources, agreed, explained, f"{key}_consensus"
-        )
-        found["consensus"] = frames.consensus(model.decomposition_, model.consensus_)
-    simple = {
-        k: v if isinstance(v, str | int | float | list) else str(v)
-        for k, v in given.items()
-        if v is not None
+    stored["params"] = {
+        name: value if isinstance(value, str | int | float | list) else str(value)
+        for name, value in params.items()
+        if value is not None
     }
-    found.update(
-        params={"n_components": n_components, **simple}, fit=_packed(model.decomposition_, sources)
-    )
+    stored["fit"] = _packed(best, sources)
     if report is not None:
         metadata = [raw.metadata for raw in raw_sources]
-        summary = summarise(sources, results, metadata=metadata, consensus=model.consensus_)
+        summary = summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus)
         outputs.write(report, sources, summary, raw_sources=raw_sources)
     return data if copy else None
 
@@ -138,51 +139,60 @@ def project(
     key_added: str | None = None,
     copy: bool = False,
 ) -> Any:
-    """Compute the memberships of the new samples in `data` in the components that `bjmd` has put
-    into `reference`.
+    """Compute the memberships of new samples in the components of an earlier fit.
 
     Features are matched by name; those that `data` lacks count as missing.  Samples of a source
-    that the fit knows have its noise and offsets; the noise of any other is estimated.  By default,
-    source_key and layer are those of the fit; the rest is as for `bjmd`.  Memberships go into
-    obsm["X_bjmd"], sources and their noise into uns["bjmd"].
+    that the fit knows have its noise and offsets; the noise of any other is estimated.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        The new samples.
+    reference : AnnData or MuData
+        The object that `bjmd` has written a fit into.
+    source_key, layer : str, optional
+        As for `bjmd`; by default those of the fit.
+    mod, key_added, copy
+        As for `bjmd`.
+
+    Returns
+    -------
+    None, or with copy=True the copy
+        obsm["X_bjmd"] holds the memberships, and uns["bjmd"] the sources and their noise.
     """
     data = data.copy() if copy else data
-    one = modality(data, mod)
+    adata = modality(data, mod)
     key = key_added or "bjmd"
-    found = fit_of(modality(reference, mod), key)
-    known = unpacked(found)
-    params = found["params"]
-    by = source_key or (params["source_key"] if params.get("source_key") in one.obs else None)
+    stored = fit_of(modality(reference, mod), key)
+    result = unpacked(stored)
+    params = stored["params"]
+    if source_key is None and params.get("source_key") in adata.obs:
+        source_key = params["source_key"]
     raw_sources = anndata_files.split(
-        one, by, "the AnnData object", layer=layer or params.get("layer")
+        adata, source_key, "the AnnData object", layer=layer or params.get("layer")
     )
-    names = list(found["sources"])
-    memberships = np.empty((one.n_obs, known.n_components))
+    known_sources = list(stored["sources"])
+    memberships = np.empty((adata.n_obs, result.n_components))
     noise = []
-    for table in raw_sources:
-        matrix, _ = over_features(table, list(found["fit"]["features"]))
-        source = (
-            0
-            if len(names) == 1 and by is None
-            else names.index(table.name)
-            if table.name in names
-            else None
-        )
-        projected = projection.project(known, matrix, source=source)
-        memberships[one.obs[by].astype(str) == table.name if by else slice(None)] = (
-            projected.memberships.T
-        )
+    for raw in raw_sources:
+        matrix, _ = over_features(raw, list(stored["fit"]["features"]))
+        source = known_sources.index(raw.name) if raw.name in known_sources else None
+        samples: Any = slice(None)
+        if source_key is not None:
+            samples = adata.obs[source_key].astype(str) == raw.name
+        elif len(known_sources) == 1:
+            source = 0
+        projected = projection.project(result, matrix, source=source)
+        memberships[samples] = projected.memberships.T
         noise.append(projected.noise)
-    one.obsm[key_added or "X_bjmd"] = memberships
-    one.uns[key] = {
-        "sources": np.array([table.name for table in raw_sources]),
-        "noise": np.array(noise),
-    }
+    adata.obsm[key_added or "X_bjmd"] = memberships
+    names = np.array([raw.name for raw in raw_sources])
+    adata.uns[key] = {"sources": names, "noise": np.array(noise)}
     return data if copy else None
 
 
 def fit_of(data: Any, key: str = "bjmd") -> Any:
-    """What `bjmd` wrote into uns; refused where there is nothing of it."""
+    """What `bjmd` wrote into uns."""
     if "fit" not in data.uns.get(key, ()):
         raise InputError(
             f"uns has no fit under {key!r}; call bjmd.tl.bjmd first, or give the right key"
@@ -196,19 +206,15 @@ def modality(data: Any, mod: str | None) -> Any:
     if modalities is None and mod is None:
         return data
     if modalities is None or mod not in modalities:
-        there = (
-            "an AnnData object has none"
-            if modalities is None
-            else f"there are {', '.join(modalities)}"
-        )
+        there = "an AnnData object has none"
+        if modalities is not None:
+            there = f"there are {', '.join(modalities)}"
         raise InputError(f"mod is {mod!r}, which must name a modality of a MuData object; {there}")
     return modalities[mod]
 
 
 def _packed(result: Decomposition, sources: Sources) -> dict[str, Any]:
-    """A fit without its samples, in what an .h5ad file can hold; a slash would make a group of a
-    name.
-    """
+    """A fit without its samples, in types that an .h5ad file can hold."""
     assert result.model is not None
     posterior = result.posterior and Posterior(
         result.posterior.components, [], result.posterior.noise
@@ -218,11 +224,12 @@ def _packed(result: Decomposition, sources: Sources) -> dict[str, Any]:
         result, memberships=[], trace=np.empty(0), history={}, posterior=posterior, model=model
     )
     arrays, (run,) = storage.packed([bare])
+    # a slash in a name would make a group
     arrays = {name.replace("/", "."): array for name, array in arrays.items()}
     return {"run": json.dumps(run), "features": np.array(sources.feature_names), **arrays}
 
 
-def unpacked(found: Any) -> Decomposition:
-    """The fit that `fit_of` has found, without memberships."""
-    arrays = {name.replace(".", "/"): array for name, array in found["fit"].items()}
+def unpacked(stored: Any) -> Decomposition:
+    """The fit that `bjmd` stored, without memberships."""
+    arrays = {name.replace(".", "/"): array for name, array in stored["fit"].items()}
     return storage.unpacked(arrays, 0, json.loads(arrays["run"]))

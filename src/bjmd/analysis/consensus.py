@@ -62,9 +62,9 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
     if best.posterior is not None:
         factor = replace(best.posterior.components, mean=w)
         result = replace(result, posterior=replace(best.posterior, components=factor))
-    memberships = [_placed(result, x, c) for c, x in enumerate(sources.data)]
+    placed = [_placed(result, x, c) for c, x in enumerate(sources.data)]
     return Consensus(
-        result=replace(result, memberships=memberships),
+        result=replace(result, memberships=placed),
         share=(correlations >= ALIKE).mean(axis=0)[order],
         spread=np.sqrt(within / np.where(between > 0, between, np.inf)),
     )

@@ -76,8 +76,7 @@ def _widened(sources, result, posterior):
     second = phi[:, None, None] * (mu[:, :, None] * mu[:, None] + covariance)
     columns = [Columns(x, result, c, unit, weighted, second) for c, x in enumerate(sources.data)]
     n_samples = [len(source.t) for source in columns]
-    observed = sum(s.observed_of_rows * n for s, n in zip(columns, n_samples, strict=True))
-    observed = observed / sum(n_samples)
+    observed = np.average([s.observed_of_rows for s in columns], axis=0, weights=n_samples)
 
     factor_variance = np.diagonal(covariance, axis1=1, axis2=2)
     pull = (unit**2 * rows.ridge * mu**2 / (mu**2 + factor_variance))[:, :, None] * np.eye(size)

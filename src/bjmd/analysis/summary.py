@@ -1,17 +1,23 @@
 """What is asked of every finished fit, computed once for its report, its files and its figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from bjmd.analysis import variance
-from bjmd.analysis.consensus import Consensus
 from bjmd.analysis.residuals import residuals
 from bjmd.data.sources import Sources
 from bjmd.inference import registry, restarts
 from bjmd.results.decomposition import Decomposition
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bjmd.analysis.consensus import Consensus
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ def explained(sources: Sources, result: Decomposition) -> np.ndarray:
 def confounded(share: float) -> str:
     """What it may mean that so much of the variance of memberships lies between sources."""
     return (
-        f"{100 * share:.0f} % of the variance of the memberships lies between the sources, although "
-        "the fit has offsets: either the sources hold different kinds of samples, or the offsets "
+        f"{100 * share:.0f} % of the variance of the memberships lies between the sources, in "
+        "spite of offsets: either the sources hold different kinds of samples, or the offsets "
         "have absorbed part of what sets a kind apart; fit without offsets as well, and compare"
     )
 

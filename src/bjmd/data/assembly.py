@@ -5,7 +5,7 @@ and `prepare` also brings them to one scale (`scales`) and records how.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class RawSource:
     name: str = ""
     path: Path | None = None  # the file that it comes from
     part: str | None = None  # which of several sources in the file it is
+    on_disk: bool = False  # whether the matrix stays in the file
     labels: np.ndarray | None = None  # classes x samples
     class_names: Sequence[str] = ()
     metadata: Any = None  # a DataFrame about the samples, or None
@@ -231,7 +232,7 @@ def scales(sources: Sources, way: str) -> np.ndarray:
     return values
 
 
-def divided(sources: Sources, divisors: Sequence[float]) -> Sources:
+def divided(sources: Sources, divisors: Iterable[float]) -> Sources:
     """The same sources, each divided by its number."""
     each = zip(sources.data, divisors, strict=True)
     return sources.replace(matrices=[x / divisor for x, divisor in each])

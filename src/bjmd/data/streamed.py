@@ -16,6 +16,7 @@ import mmap
 from abc import abstractmethod
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -45,8 +46,8 @@ class Streamed(Matrix):
     """A matrix that is read piece by piece for every answer."""
 
     in_memory = False
-    gaps: Sparse | None = None
-    """What `fill` put into the missing entries, which count as 0 in the data."""
+    gaps: Any = None
+    """A `Sparse` with what `fill` put into the missing entries, which count as 0 in the data."""
 
     def __init__(self, shape, dtype):
         self.shape = shape

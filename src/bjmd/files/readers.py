@@ -179,8 +179,12 @@ def _read_matrix_market(path: Path, samples_in_rows: bool) -> list[RawSource]:
     from scipy.io import mmread
 
     is_sparse = _check_matrix_market(path)
-    with open_bytes(path) as file:
-        matrix = mmread(file, spmatrix=False).astype(float)
+    if path.suffix.lower() == ".gz":
+        with open_bytes(path) as file:
+            matrix = mmread(file, spmatrix=False).astype(float)
+    else:
+        # not the open file: SciPy's reader would end Python at some damaged ones
+        matrix = mmread(str(path), spmatrix=False).astype(float)
     if is_sparse:
         require_sound_sparse(matrix, str(path))
         matrix = matrix.tocsc()
@@ -208,6 +212,8 @@ def _check_matrix_market(path: Path) -> bool:
         n_lines = 0
         tail = b""
         while block := file.read(2**22):
+            if b"\0" in block:
+                raise InputError(f"{path} contains zero bytes, so it is damaged; get it again")
             n_lines += block.count(b"\n")
             tail = (tail + block)[-100:]
     n_lines += bool(tail) and not tail.endswith(b"\n")

@@ -108,7 +108,8 @@ class Decomposition:
         """The components whose learned scale went to zero, by number from 0."""
         if self.model is None or self.model.component_scales is None:
             return np.empty(0, dtype=int)
-        return np.flatnonzero(self.model.component_scales < VANISHED * np.min(self.noise))
+        least_noise = np.min(np.asarray(self.noise))
+        return np.flatnonzero(self.model.component_scales < VANISHED * least_noise)
 
     def is_finite(self) -> bool:
         """Whether every number that was estimated is one."""

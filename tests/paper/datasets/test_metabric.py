@@ -68,7 +68,7 @@ def test_groups_classes_and_mean_of_rows(folder, caplog):
     )
     np.testing.assert_array_equal(sources.labels[0].T, [[0, 0, 1, 0, 0], [1, 0, 0, 0, 0]])
     np.testing.assert_array_equal(sources.labels[2].T, [[0, 0, 0, 1, 0], [0, 1, 0, 0, 0]])
-    assert "left out 2 rows" in caplog.text
+    assert "2 rows lack a value" in caplog.text
 
 
 def older_release(text):

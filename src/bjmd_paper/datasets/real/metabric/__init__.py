@@ -70,6 +70,7 @@ def read_expression(path, patients):
     """Genes x patients: the mean of each gene's rows that have a value for every known patient."""
     header = pd.read_csv(path, sep="\t", nrows=0).columns
     gene_columns = [name for name in header if name.lower() in ("hugo_symbol", "entrez_gene_id")]
+    known = {name: _patient_id(name) for name in header if _patient_id(name) in patients.index}
     n_rows = 0
     pieces = []
     for piece in pd.read_csv(
@@ -77,21 +78,18 @@ def read_expression(path, patients):
         sep="\t",
         quoting=csv.QUOTE_NONE,
         chunksize=ROWS_AT_A_TIME,
+        usecols=[*gene_columns, *known],
         converters=dict.fromkeys(gene_columns, str.strip),
     ):
         # The symbol, or the Entrez number of a gene that has none.
-        genes = [
-            next(filter(None, names), "") for names in piece[gene_columns].itertuples(index=False)
-        ]
-        values = piece.set_axis(genes).rename(columns=_patient_id)
-        known = [name for name in values.columns if name in patients.index]
-        pieces.append(values[known].dropna())
+        names = piece[gene_columns].itertuples(index=False)
+        genes = [next(filter(None, row), "") for row in names]
+        values = piece.drop(columns=gene_columns).to_numpy(float)
+        pieces.append(pd.DataFrame(values, genes, known.values()).dropna())
         n_rows += len(piece)
     complete = pd.concat(pieces)
     if len(complete) < n_rows:
-        log.info(
-            "%s: left out %d rows without a value for some patient", path, n_rows - len(complete)
-        )
+        log.info("%s: %d rows lack a value for some patient", path, n_rows - len(complete))
     return complete.groupby(level=0, sort=False).mean()
 
 
