@@ -261,15 +261,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
         if len(best.vanished()) == best.n_components:
             warnings.warn(ALL_VANISHED, stacklevel=3)
-        if best.model.offsets is not None:
-            share = variance.between_sources(best.memberships)
-            if share > variance.CONFOUNDED:
-                warnings.warn(variance.confounded(share), stacklevel=3)
+        model: Any = best.model
+        share = variance.between_sources(best.memberships)
+        if model.offsets is not None and share > variance.CONFOUNDED:
+            warnings.warn(variance.confounded(share), stacklevel=3)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
         self.noise_ = np.asarray(best.noise)
-        model: Any = best.model
         self.offsets_ = model.offsets
         self.feature_precision_ = model.feature_precision
         self.sample_precision_ = model.sample_precision

@@ -143,7 +143,8 @@ class _Predictions:
 def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
     """A row for each noise model, the most probable first."""
     given = {**decomposition.options, "tol": TOL}
-    tried = {"": {}} | {f"noise={noise}": {"noise": noise} for noise in noises}
+    tried: dict[str, dict[str, Any]] = {"": {}}
+    tried |= {f"noise={noise}": {"noise": noise} for noise in noises}
     predictions = {name: _Predictions() for name in tried}
     count: Any = 0
     with restarts.progress_bar(N_REPEATS * N_STARTS * len(tried), "check") as bar:
