@@ -392,8 +392,8 @@ def finite(result):
         np.testing.assert_allclose(h.sum(axis=0), 1, rtol=1e-9)
     assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace[:-1])).all()
     for name, value in vars(result.model).items():
-        values = np.concatenate(value) if isinstance(value, list) else value
-        assert value is None or np.isfinite(values).all(), name
+        value = np.hstack(value) if isinstance(value, list) else value
+        assert value is None or np.isfinite(value).all(), name
     assert result.model.alpha0.min() >= LEAST_ALPHA
 
 

@@ -143,7 +143,7 @@ def test_the_report_is_one_file_that_begins_with_what_was_found(finished):
     ]
     assert len(fragments) == 10 and all(fragment in html for fragment in fragments)
     text = " ".join(html.split())
-    assert "the known classes of the small synthetic data (noise sd 4.0 in source 3; one" in text
+    assert "the known classes of the small synthetic data (noise sd 4 in source 3)." in text
     assert "The objective after each iteration on the small synthetic data." in text
     shown = re.sub("<script.*?</script>", "", html.split("</style>")[1], flags=re.DOTALL)
     assert not re.search(r"\{\w+\}", shown), "every field of a caption is filled in"
@@ -174,7 +174,7 @@ def test_the_report_says_what_was_left_out(finished):
         )
         finished.run("results/report.html")
         html = (finished.folder / "results/report.html").read_text()
-        assert "nor could be downloaded: metabric-489." in html
+        assert "their files were not found: metabric-489." in html
     finally:
         finished.configure(before)
         finished.run("results/report.html")

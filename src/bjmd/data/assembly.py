@@ -36,6 +36,7 @@ class RawSource:
     name: str = ""
     path: Path | None = None  # the file that it comes from
     part: str | None = None  # which of several sources in the file it is
+    on_disk: bool = False  # whether the matrix stays in the file
     labels: np.ndarray | None = None  # classes x samples
     class_names: Sequence[str] = ()
     metadata: Any = None  # a DataFrame about the samples, or None

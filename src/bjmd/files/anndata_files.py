@@ -25,6 +25,7 @@ from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files.readers import ANNDATA_ENDINGS, unique_stems
+from bjmd.files.text_files import problems_as_sentences
 from bjmd.results.decomposition import Decomposition
 
 
@@ -99,8 +100,9 @@ def write_back(
     copied = [path for path in paths if path.suffix.lower() in ANNDATA_ENDINGS]
     for path, stem in unique_stems(copied).items():
         numbers = [c for c, raw in enumerate(raw_sources) if raw.path == path]
-        on_disk = isinstance(raw_sources[numbers[0]].matrix, OnDisk)
-        data = _open_without_matrices(path)[0] if on_disk else _open(path)
+        on_disk = raw_sources[numbers[0]].on_disk
+        with problems_as_sentences(path, "the file that was fitted"):
+            data = _open_without_matrices(path)[0] if on_disk else _open(path)
         ending = path.suffix.lower()
         fit = (raw_sources, sources, result, variance_explained)
         if ending == ".h5mu":
@@ -227,6 +229,7 @@ def _source(
         [str(name) for name in obs.index],
         name=part or what,
         part=part,
+        on_disk=stored is not None,
         metadata=obs,
     )
 
