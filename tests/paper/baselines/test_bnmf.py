@@ -4,7 +4,6 @@ by quadrature.
 
 import numpy as np
 import pytest
-import scipy.sparse
 from scipy import stats
 
 from bjmd.data.sources import Sources
@@ -13,11 +12,6 @@ from bjmd.inference import registry, restarts
 from bjmd.model import Priors
 from bjmd.numerics import nonnegative as conditionals
 from bjmd_paper.baselines import bnmf
-
-
-@pytest.fixture
-def nonnegative(make_sources):
-    return Sources([np.abs(x) for x in make_sources(n_samples=(20, 15)).matrices])
 
 
 def objective(x, w, h, s2, rate_w=1.0, rate_h=1.0, a0=0.01, b0=0.01):
@@ -291,19 +285,6 @@ def test_the_bits_depend_on_the_seed_alone(nonnegative):
         np.testing.assert_array_equal(a.components, b.components)
         np.testing.assert_array_equal(a.trace, b.trace)
     assert one[0].objective != one[1].objective
-
-
-@pytest.mark.parametrize("mode", ["icm", "gibbs"])
-def test_sparse_equals_dense(nonnegative, mode):
-    """Few Gibbs sweeps, so that the last bits of the products have no time to change a decision of
-    the sampler.
-    """
-    cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
-    dense, sparse = (
-        registry.fit("bnmf", Sources([make(x) for x in cut]), 3, mode=mode, burn_in=2, n_draws=4)
-        for make in (np.asarray, scipy.sparse.csr_array)
-    )
-    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-8)
 
 
 def test_data_of_zeros():

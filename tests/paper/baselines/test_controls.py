@@ -6,7 +6,7 @@ from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source
 
 
-def test_memberships_are_on_the_simplex_and_blind_to_the_data(make_sources):
+def test_memberships_are_on_the_simplex_and_ignore_the_data(make_sources):
     sources = make_sources()
     result = registry.fit("random", sources, 3, seed=1)
     other = registry.fit("random", Sources([x**2 for x in sources.matrices]), 3, seed=1)
@@ -26,7 +26,7 @@ def test_they_are_uniform_on_the_simplex():
     np.testing.assert_allclose(h.var(axis=1), 3 / 80, rtol=0.05)
 
 
-def test_the_components_is_least_squares(make_sources):
+def test_the_components_are_least_squares(make_sources):
     sources = make_sources()
     result = registry.fit("random", sources, 3)
     x = np.hstack(sources.matrices)

@@ -1,15 +1,9 @@
 import numpy as np
 import pytest
-import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry
-
-
-@pytest.fixture
-def nonnegative(make_sources):
-    return Sources([np.abs(x) for x in make_sources(n_samples=(20, 15)).matrices])
 
 
 def squared_errors(sources, result):
@@ -72,15 +66,6 @@ def test_the_default_weights_are_one_over_the_variance(nonnegative):
         registry.fit("intnmf", nonnegative, 3, weights=weights) for weights in ("variance", by_hand)
     )
     np.testing.assert_allclose(one.components, other.components, rtol=1e-8, atol=1e-10)
-
-
-def test_sparse_equals_dense(nonnegative):
-    cut = [np.where(x > 0.5, x, 0.0) for x in nonnegative.matrices]
-    dense, sparse = (
-        registry.fit("intnmf", Sources([make(x) for x in cut]), 3)
-        for make in (np.asarray, scipy.sparse.csr_array)
-    )
-    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ differences.
 
 import numpy as np
 import pytest
-import scipy.sparse
 from scipy.optimize import minimize
 
 from bjmd.data.sources import Sources
@@ -241,16 +240,6 @@ def test_glad_is_jmd_of_one_source(make_sources):
     np.testing.assert_array_equal(glad.components, jmd.components)
     np.testing.assert_array_equal(np.hstack(glad.memberships), jmd.memberships[0])
     assert glad.noise.tolist() == jmd.noise.tolist() * 2
-
-
-def test_sparse_equals_dense(make_sources):
-    cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in make_sources().matrices]
-    dense, sparse = (
-        registry.fit("jmd", Sources([make(x) for x in cut]), 3)
-        for make in (np.asarray, scipy.sparse.csr_array)
-    )
-    np.testing.assert_allclose(dense.trace, sparse.trace, rtol=1e-10)
-    np.testing.assert_allclose(dense.components, sparse.components, atol=1e-8)
 
 
 def test_the_stop_needs_two_small_changes_in_a_row():
