@@ -50,6 +50,10 @@ TESTS = {
         "inference/test_composed.py",
         "inference/test_projection.py",
     ],
+    "bjmd/numerics/nonnegative.py": [
+        "paper/baselines/test_bnmf.py",
+        "paper/baselines/test_joint_nmf.py",
+    ],
     "bjmd/numerics/responses.py": ["analysis/test_intervals.py"],
     "bjmd/numerics/rows.py": ["inference/test_composed.py", "inference/test_cavi.py"],
     "bjmd/numerics/simplex.py": ["numerics/test_simplex.py"],
@@ -73,6 +77,7 @@ TESTS = {
     "bjmd/inference/momentum.py": ["inference/test_momentum.py"],
     "bjmd/inference/noise.py": ["inference/test_composed.py", "inference/test_cavi.py"],
     "bjmd/inference/offsets.py": ["inference/test_composed.py", "inference/test_cavi.py"],
+    "bjmd/inference/priors.py": ["inference/test_composed.py", "test_model.py"],
     "bjmd/inference/projection.py": [
         "inference/test_projection.py",
         "inference/test_projection_composed.py",

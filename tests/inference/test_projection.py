@@ -179,7 +179,7 @@ def test_blocks_change_nothing(with_holes, monkeypatch):
     result = fit("cavi-bjmd", with_holes)
     x = with_holes.matrices[1]
     whole = project(result, x), log_evidence(result, x, noise=0.5), impute(result, x, noise=0.5)
-    monkeypatch.setattr(projection, "BLOCK", 40)
+    monkeypatch.setattr(predictive, "BLOCK", 40)
     parts = project(result, x), log_evidence(result, x, noise=0.5), impute(result, x, noise=0.5)
     np.testing.assert_allclose(parts[0].memberships, whole[0].memberships, atol=ROUNDING_OF_F)
     np.testing.assert_allclose(parts[1], whole[1], rtol=1e-9)

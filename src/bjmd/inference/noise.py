@@ -245,7 +245,7 @@ class RobustEntries:
 
     x: np.ndarray
     squared_norm: float
-    nu: float = FIRST_NU
+    nu: float
     is_learned = True
 
     @property
@@ -379,7 +379,7 @@ def views_and_entries(sources, factors, unit, origin):
         standard = [(x.columns(slice(None)) - origin) / unit for x in sources.data]
         views = [View(x.copy(), constant=False) for x in standard]
         norms = [view.squares_of_rows().sum() for view in views]
-        return views, [RobustEntries(*each) for each in zip(standard, norms, strict=True)]
+        return views, [RobustEntries(x, n, FIRST_NU) for x, n in zip(standard, norms, strict=True)]
     views = [View(x, unit, origin) for x in sources.data]
     if unit == 1 and not np.any(origin) and not any(sources.n_missing):
         norms = sources.squared_norms  # known without a pass over the data
