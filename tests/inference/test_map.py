@@ -350,7 +350,7 @@ def test_before_the_first_sweep_missing_entries_are_feature_means(make_sources):
     with_holes = mode(holed)
     without = mode(filled)
     for view, x in zip(with_holes.views, filled, strict=True):
-        np.testing.assert_allclose(view.matrix, x, rtol=1e-12)
+        np.testing.assert_allclose(view.matrix.array, x, rtol=1e-12)
     np.testing.assert_allclose(
         [with_holes.norm(c) for c in (0, 1)], [without.norm(c) for c in (0, 1)], rtol=1e-12
     )
