@@ -15,7 +15,7 @@ from scipy.stats import invgamma, multivariate_normal
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import cavi, registry
-from bjmd.inference.momentum import Momentum
+from bjmd.inference.loop import Momentum
 from bjmd.model import Priors
 from bjmd.numerics import dirichlet
 from bjmd.numerics.rows import GaussianRows
