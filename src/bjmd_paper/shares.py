@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linear_sum_assignment
 
 from bjmd.inference import restarts
 from bjmd_paper import metric
@@ -62,6 +61,8 @@ def estimated(run):
 
 def matched(estimate, true):
     """For every part the number of its component, so that the mean absolute error is smallest."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
     errors = np.abs(true[:, None] - estimate[None]).mean(axis=2)
     return linear_sum_assignment(errors)[1]
 
