@@ -95,7 +95,7 @@ def changed(finished):
 
 
 def test_changing_one_option_reruns_only_what_depends_on_it(changed):
-    jobs = changed("map-catbjmd", options={"tol": 1e-3}).jobs()
+    jobs = changed("map-catbjmd", options={"priors": "paper", "tol": 1e-3}).jobs()
     assert jobs["fit"] == 2, "two chunks of one fit"
     assert jobs["draw"] == jobs["feature_draw"] == 2, "it runs on all draws"
     assert "synthetic" not in jobs
@@ -234,7 +234,7 @@ def test_real_data_run_from_the_mirror_to_the_table(fresh):
             "method": "map-bjmd",
             "label": "MAP-BJMD",
             "paper_row": "MAP-BJMD",
-            "options": {"tol": 1e-3},
+            "options": {"priors": "paper", "tol": 1e-3},
         }
     }
     fresh.configure({**fresh.config, "real": ["3sources"], "fits": fits})

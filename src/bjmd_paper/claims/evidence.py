@@ -114,7 +114,9 @@ class Evidence:
         """The names of some data; "real" means all real data of the run, filtered ones too."""
         if data == "real":
             return [name for name in self.runs if catalogue.family(name).kind != "synthetic"]
-        return [data] if isinstance(data, str) else data
+        if isinstance(data, str):
+            return [data]
+        return [name for part in data for name in self.families(part)]
 
     # draws of the synthetic data
 
