@@ -261,15 +261,6 @@ def test_own_files_whose_names_snakemake_would_read_as_patterns_are_refused(own,
         planned(own)
 
 
-def test_chunks(config):
-    config["fits"]["jnmf"] |= {"restarts": 5, "chunk": 2}
-    assert [Path(path).stem for path in planned(config).chunks("small-4.0", "jnmf")] == [
-        "0-1",
-        "2-3",
-        "4-4",
-    ]
-
-
 def test_missing_data_are_left_out_on_request(config, tmp_path):
     config |= {
         "real": ["3sources", "metabric-489"],

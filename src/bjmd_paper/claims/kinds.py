@@ -386,14 +386,6 @@ def seconds(evidence, data, fits):
 # traces of ADVI
 
 
-def _elbo_stable(trace):
-    return statistics.settles(trace["iteration"], trace["objective"])
-
-
-def _change_stable(trace):
-    return statistics.settles(trace["iteration"], _log_change(trace))
-
-
 def _log_change(trace):
     return np.log(trace["change"].clip(lower=np.finfo(float).tiny))
 
@@ -406,8 +398,8 @@ def _stopping_rule(trace):
 
 MOMENTS = {
     "first": lambda trace: trace["iteration"].iloc[0],
-    "ELBO stable": _elbo_stable,
-    "change stable": _change_stable,
+    "ELBO stable": lambda trace: statistics.settles(trace["iteration"], trace["objective"]),
+    "change stable": lambda trace: statistics.settles(trace["iteration"], _log_change(trace)),
     "stopping rule": _stopping_rule,
     "20000": lambda trace: 20_000,
     "end": lambda trace: np.inf,
