@@ -43,7 +43,7 @@ examples:
   bjmd select cohort1.tsv cohort2.csv.gz -o number   how many components?
   bjmd fit cohort1.tsv cohort2.csv.gz -k 5 -o out    fit five of them
   bjmd show out                                      what was found?
-  bjmd check out                                     is another noise model better?
+  bjmd check out                                     a better noise model?
   bjmd verify out                                    is the fit reproducible?
   bjmd transform out new.tsv --source cohort1        place new samples
 
