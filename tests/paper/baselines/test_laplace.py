@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import loop, registry, restarts
-from bjmd.inference.starts import random_memberships
+from bjmd.inference.loop import random_memberships
 from bjmd.model import Priors
 from bjmd.numerics.laplace import approximate_columns
 from bjmd.numerics.simplex import minimise
@@ -285,7 +285,7 @@ def test_data_without_noise_end_finite(rng):
     [
         ({"smoothing": 0.0}, "smoothing is 0.0; it must be a finite number greater than 0"),
         ({"smoothing": "a"}, "smoothing is 'a'; it must be a finite number greater than 0"),
-        ({"alpha0": 0.5}, "alpha0 is 0.5"),
+        ({"alpha0": 0.0}, "alpha0 is 0.0;"),
         ({"lambda_": -1.0}, "lambda_ is -1.0"),
     ],
 )
