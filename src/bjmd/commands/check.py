@@ -12,7 +12,7 @@ from bjmd.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "bjmd check FOLDER [FILE ...], or bjmd check FILE [FILE ...] -k K [options]"
+    parser.usage = "bjmd check FOLDER [FILE ...] | FILE [FILE ...] -k K [options]"
     parser.epilog = common.FORMATS
     text = "number of components (required without a folder)"
     parser.add_argument("-k", "--components", type=int, metavar="K", help=text)
