@@ -66,6 +66,7 @@ class View:
         """Set the shift, in units of z."""
         self.shift = shift
         self.base = self.origin + self.unit * shift  # in units of x
+        self.is_plain = self.unit == 1 and not self.base.any()
         if self.missing is not None:
             self.matrix.fill(self._data.places, self.base[self._data.places[0]])
 
@@ -100,15 +101,17 @@ class View:
     def times_memberships(self, h):
         """(Z H')': K x M."""
         product = self.matrix.times_memberships(h)
-        product -= np.outer(h.sum(axis=1), self.base)
-        product /= self.unit
+        if not self.is_plain:
+            product -= np.outer(h.sum(axis=1), self.base)
+            product /= self.unit
         return product
 
     def times_components(self, wt):
         """W'Z, given W' (K x M): K x N."""
         product = self.matrix.times_components(wt)
-        product -= (wt @ self.base)[:, None]
-        product /= self.unit
+        if not self.is_plain:
+            product -= (wt @ self.base)[:, None]
+            product /= self.unit
         return product
 
     def residual_sum_of_squares(self, wt, h, squared_norm, gram, projection):

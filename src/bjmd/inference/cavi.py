@@ -384,11 +384,11 @@ class ClosedForm:
             updated.append(factors)
             for term in terms:
                 elbo += term
-        columns, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
+        columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
         elbo += state.feature.elbo()
         prior, gain = state.dirichlet, 0.0
         if state.n_sweeps >= LEARNING_WAITS:
-            prior, gain = prior.updated(columns)
+            prior, gain = prior.updated(columns, log_sums)
         elbo += gain + prior.log_density()
         state = replace(
             state,
@@ -437,7 +437,7 @@ class ClosedForm:
         learned = entries.learned() if state.n_sweeps else state.entries[c]
         of_noise = noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors)
         terms = sample.elbo(), offset.elbo(), of_columns, of_noise, entries.elbo(learned)
-        return (best.g, sample, offset, rate, learned), terms
+        return (best.g, best.log_sum, sample, offset, rate, learned), terms
 
     def column_gaps(self, state, c):
         """sum_i phi_i E[w_i w_i'] over the missing entries of every column, packed, by column."""

@@ -194,7 +194,7 @@ class PosteriorMode:
         self.observed_norms = (
             sources.squared_norms if known else [v.squares_of_rows().sum() for v in self.views]
         )
-        self.filled_norms = [0.0] * len(self.views)
+        self.fill_means()
 
     def look(self, state):
         """Bring the views to the offsets of a state, and fill in missing entries at its fit."""
@@ -202,14 +202,21 @@ class PosteriorMode:
             for view, offset in zip(self.views, state.offsets, strict=True):
                 view.move(offset.mean)
             self.observed_norms = [view.squares_of_rows().sum() for view in self.views]
-        wt = state.wt
-        memberships = state.memberships
-        if not state.n_sweeps:  # nothing is fitted yet: fill in the means of the features
-            wt = _feature_means(self.views)[None]
-            memberships = [np.ones((1, view.shape[1])) for view in self.views]
+        if state.n_sweeps:
+            self.fill(state.wt, state.memberships)
+        else:
+            self.fill_means()
+
+    def fill(self, wt, memberships):
+        """Set missing entries to the fit."""
         self.filled_norms = [
             view.fill(wt, h) for view, h in zip(self.views, memberships, strict=True)
         ]
+
+    def fill_means(self):
+        """Before there is a fit, set missing entries to the mean of their feature."""
+        means = _feature_means(self.views)[None]
+        self.fill(means, [np.ones((1, view.shape[1])) for view in self.views])
 
     def start(self):
         n_components = len(self.alpha0)

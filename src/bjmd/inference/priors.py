@@ -70,8 +70,12 @@ class FixedDirichlet:
     def alpha(self, c: int) -> np.ndarray:
         return self.alpha0
 
-    def updated(self, columns: list[np.ndarray]) -> tuple[FixedDirichlet, float]:
-        """The prior, and by how much learning it raised the ELBO."""
+    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[FixedDirichlet, float]:
+        """The prior, and by how much learning it raised the ELBO.
+
+        `columns` are the parameters g of every source, and `log_sums` the sum over components of
+        E[ln h] of every column, if it is known already.
+        """
         return self, 0.0
 
     def log_density(self) -> float:
@@ -89,13 +93,15 @@ class SharedDirichlet:
     def alpha(self, c: int) -> np.ndarray:
         return np.full(self.n_components, self.concentration)
 
-    def updated(self, columns: list[np.ndarray]) -> tuple[SharedDirichlet, float]:
+    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[SharedDirichlet, float]:
         """a where psi(K a) - psi(a) + the mean of E[ln h] is 0, or at its floor."""
         size = self.n_components
         if size == 1:
             return self, 0.0  # memberships are 1 whatever it is
         n_columns = sum(g.shape[1] for g in columns)
-        mean_log = sum(g.shape[1] * dirichlet.mean_log(g).sum() for g in columns) / n_columns
+        if log_sums is None:
+            log_sums = [g.shape[1] * dirichlet.mean_log(g) for g in columns]
+        mean_log = sum(logs.sum() for logs in log_sums) / n_columns
 
         def value(a):
             return n_columns * (gammaln(size * a) - size * gammaln(a) + a * mean_log)
@@ -126,7 +132,7 @@ class DirichletBySource:
     def alpha(self, c: int) -> np.ndarray:
         return self.alphas[c]
 
-    def updated(self, columns: list[np.ndarray]) -> tuple[DirichletBySource, float]:
+    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[DirichletBySource, float]:
         alphas = []
         gain = 0.0
         for g, alpha in zip(columns, self.alphas, strict=True):

@@ -47,6 +47,8 @@ class Solution:
     value: np.ndarray
     explained: np.ndarray
     promise: np.ndarray
+    log_sum: np.ndarray
+    """sum_k E[ln h_k] of every column."""
 
 
 def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=None):
@@ -61,6 +63,7 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     value = np.empty(n_columns)
     explained = np.empty(n_columns)
     promise = np.empty(n_columns)
+    log_sum = np.empty(n_columns)
     precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (1, n_columns)))
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
     # with one component f is constant: steps would follow its rounding, and momentum would follow
@@ -76,13 +79,14 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
         value,
         explained,
         promise,
+        log_sum,
         tol,
         steps,
     )
     threads.each(lambda *ends: _maximise(*ends, *shared), column_parts(g))
     if not steps:
         promise[:] = 0.0
-    return Solution(g, value, explained, promise)
+    return Solution(g, value, explained, promise, log_sum)
 
 
 def column_parts(columns):
@@ -136,7 +140,20 @@ def log_normaliser(alpha0):
 
 @compiled
 def _maximise(
-    begin, end, gram, gaps, linear, precisions, alpha0, g, value, explained, promise, tol, max_steps
+    begin,
+    end,
+    gram,
+    gaps,
+    linear,
+    precisions,
+    alpha0,
+    g,
+    value,
+    explained,
+    promise,
+    log_sum,
+    tol,
+    max_steps,
 ):
     """Overwrites g, value, explained and promise of the columns from `begin` to `end`, block by
     block.
@@ -240,6 +257,9 @@ def _maximise(
             value[first + lane] = f[lane]
             explained[first + lane] = _explained(point, state, lane)
             promise[first + lane] = gain[lane]
+            log_sum[first + lane] = -size * functions[1, size, lane]
+            for k in range(size):
+                log_sum[first + lane] += functions[1, k, lane]
         store(point[:size], g, first)
 
 
