@@ -11,7 +11,6 @@ import pandas as pd
 
 from bjmd import __version__
 from bjmd.analysis import variance
-from bjmd.analysis.check import Check
 from bjmd.analysis.matching import ALIKE, similarities
 from bjmd.checks import count
 from bjmd.inference import registry
@@ -271,6 +270,8 @@ def about_answer(name: str, table: pd.DataFrame) -> Section:
     if name == "associations":
         table = table[table["q_value"] < 0.05][:30]
     if name == "check":
+        from bjmd.analysis.check import Check  # with all that it needs to compare fits
+
         paragraphs.insert(0, str(Check(table)))
     cells = table.astype({table.columns[0]: str}).map(
         lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}"
