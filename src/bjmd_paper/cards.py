@@ -16,6 +16,8 @@ def card(sources, family):
         "terms": dataset.terms,
         "please cite": dataset.citation,
     }
+    if dataset.note:
+        facts["note"] = dataset.note
     several = sum(int((labels.sum(axis=0) > 1).sum()) for labels in sources.labels)
     note = f" ({several} samples have more than one class)" if several else ""
     compared = comparison(family, sources).rename_axis("").reset_index()

@@ -17,6 +17,7 @@ EACH = {
     "real": lambda plan: plan.real,
     "filtered": lambda plan: plan.filtered(),
     "pictured": lambda plan: [real for real in plan.real if catalogue.get(real).draw],
+    "mixtures": lambda plan: plan.mixtures(),
     "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
     "real data": lambda plan: [None] if plan.real else [],
     "ADVI draws": lambda plan: [None] if plan.advi_draw_chunks() else [],

@@ -249,3 +249,70 @@ def features(table, sources, runs, fit, level):
     axes[0].set_ylabel("Sample variance")
     figure.suptitle(f"{int(table['kept'].sum()):,} features are kept", x=0.01, ha="left")
     return figure
+
+
+@styled
+def noise_by_amount(runs, fits):
+    """The noise sd of each source against its amount of RNA, by fit; sources are called "30 pg"."""
+    chosen = runs[runs["chosen"] & runs["fit"].isin(fits)].dropna(subset="noise")
+    chosen = chosen.assign(amount=chosen["source_name"].str.removesuffix(" pg").astype(float))
+    figure = Figure(figsize=(4.6, 3.4), layout="constrained")
+    ax = figure.subplots()
+    for i, (fit, line) in enumerate(chosen.groupby("fit", sort=False)):
+        noise_sd = line.groupby("amount")["noise"].mean()
+        ax.plot(
+            noise_sd.index,
+            noise_sd,
+            label=fits[fit]["label"],
+            color=COLOURS[i % len(COLOURS)],
+            marker=MARKERS[i % len(MARKERS)],
+            linestyle=["-", "--", ":"][i % 3],
+        )
+    amounts = sorted(chosen["amount"].unique())
+    ax.set_xscale("log")
+    ax.set_xticks(amounts, [f"{amount:g}" for amount in amounts])
+    ax.minorticks_off()
+    ax.set_xlabel("RNA in a sample (pg)")
+    ax.set_ylabel("Noise sd")
+    ax.set_ylim(bottom=0)
+    ax.legend(loc="best", handlelength=3)
+    return figure
+
+
+@styled
+def shares(shares, fits):
+    """Estimated against true shares, a panel for the best run of each fit, the best fit first."""
+    best = shares[shares["rank"] == 1]
+    errors = (best["estimate"] - best["true"]).abs().groupby(best["fit"]).mean().sort_values()
+    n_columns = min(4, len(errors))
+    n_rows = -(-len(errors) // n_columns)
+    figure = Figure(figsize=(2.5 * n_columns, 2.6 * n_rows + 0.4), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False).ravel()
+    # samples of the same share side by side, not on top of each other
+    shift = np.random.default_rng(0).uniform(-0.015, 0.015, len(best))
+    best = best.assign(place=best["true"] + shift)
+    for ax, (fit, error) in zip(axes, errors.items(), strict=False):
+        ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+        for i, (part, points) in enumerate(best[best["fit"] == fit].groupby("part")):
+            ax.plot(
+                points["place"],
+                points["estimate"],
+                linestyle="",
+                marker=MARKERS[i % len(MARKERS)],
+                markersize=2.5,
+                alpha=0.5,
+                color=COLOURS[i % len(COLOURS)],
+                label=part,
+            )
+        ax.set_title(fits[fit]["label"], loc="left", fontsize="small")
+        ax.text(0.03, 0.97, f"error {error:.3f}", transform=ax.transAxes, va="top")
+    for ax in axes[len(errors) :]:
+        ax.set_visible(False)
+    for ax in axes[::n_columns]:
+        ax.set_ylabel("Estimated share")
+    for ax in axes[max(0, len(errors) - n_columns) : len(errors)]:
+        ax.set_xlabel("True share")
+        ax.tick_params(labelbottom=True)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure

@@ -125,6 +125,10 @@ class Plan:
         """The real data sets of this run that are also run after the feature test."""
         return [name for name in self.real if catalogue.get(name).feature_test]
 
+    def mixtures(self):
+        """The real data sets of this run whose samples are mixtures of known shares."""
+        return [name for name in self.real if catalogue.get(name).shares]
+
     def family(self, dataset):
         """The family that a data set belongs to: small-4.0 is of small, yale-b of itself."""
         scale = dataset.rsplit("-", 1)[0]

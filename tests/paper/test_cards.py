@@ -61,10 +61,19 @@ def test_text(metabric):
     assert "| LumA | 33 | 130 | 180 | 343 |" in text
 
 
-def test_every_data_set_has_the_papers_numbers_and_a_picture():
+def test_data_that_the_paper_does_not_have():
+    sources = Sources([np.ones((2, 3))], names=["30 pg"], labels=[np.eye(3)])
+    facts, *_ = cards.card(sources, "mixology").shown
+    assert "H2228_prop" in facts.set_index("")["about the data"]["note"]
+    assert (cards.comparison("mixology", sources)["difference"] == "").all()
+
+
+def test_every_data_set_has_a_picture_and_those_of_the_paper_its_numbers():
     for name in catalogue.names():
         dataset = catalogue.get(name)
         assert dataset.draw is not None
+        if dataset.paper is None:
+            continue
         for rows in (dataset.paper.printed, dataset.paper.printed_filtered):
             assert all(len(row.auc) == len(dataset.paper.groups) for row in rows.values())
             assert all(len(row.noise) in (0, len(row.auc)) for row in rows.values())

@@ -50,6 +50,12 @@ def fits_of(wildcards):
     ]
 
 
+def n_best_of(wildcards):
+    """How many restarts of every fit on one data set are chosen."""
+    family = PLAN.family(wildcards.dataset)
+    return {fit: PLAN.n_best(fit, family) for fit in PLAN.fits_on(wildcards.dataset)}
+
+
 def truth_of(wildcards):
     """The truth behind a data set, where it is known."""
     return (

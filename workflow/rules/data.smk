@@ -36,6 +36,21 @@ rule prepare:
         "../scripts/prepare.py"
 
 
+rule known_shares:
+    output:
+        "results/truth/{real}.csv",
+    log:
+        "results/logs/known-shares/{real}.log",
+    retries: 0
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        mirror=config["mirror"],
+        cache=config["cache"],
+    script:
+        "../scripts/known_shares.py"
+
+
 rule feature_test:
     input:
         data="results/data/{real}.npz",

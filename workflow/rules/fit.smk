@@ -35,9 +35,23 @@ rule score:
     conda:
         "../../envs/environment.yaml"
     params:
-        best=lambda wildcards: {
-            fit: PLAN.n_best(fit, PLAN.family(wildcards.dataset))
-            for fit in PLAN.fits_on(wildcards.dataset)
-        },
+        best=n_best_of,
     script:
         "../scripts/score.py"
+
+
+rule shares:
+    input:
+        data="results/data/{dataset}.npz",
+        truth="results/truth/{dataset}.csv",
+        fits=fits_of,
+    output:
+        "results/shares/{dataset}.csv",
+    log:
+        "results/logs/shares/{dataset}.log",
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        best=n_best_of,
+    script:
+        "../scripts/shares.py"

@@ -111,9 +111,14 @@ class Evidence:
         return None if one == other else combine(*sides)  # one row of the paper against itself
 
     def families(self, data):
-        """The names of some data; "real" means all real data of the run, filtered ones too."""
+        """The names of some data; "real" means the paper's real data, filtered ones too."""
         if data == "real":
-            return [name for name in self.runs if catalogue.family(name).kind != "synthetic"]
+            entries = {name: catalogue.family(name) for name in self.runs}
+            return [
+                name
+                for name, entry in entries.items()
+                if entry.kind != "synthetic" and entry.paper is not None
+            ]
         return [data] if isinstance(data, str) else data
 
     # draws of the synthetic data

@@ -2,8 +2,10 @@
 
 A real data set is a folder in `real/`.  Its `dataset.toml` has the fields of the class `Dataset`
 below, and its `__init__.py` has a function `read(folder)` that turns the files in a folder into
-`Sources`, and perhaps a function `draw(sources, title)` that returns a matplotlib figure.  The
-command, the config, the tables, the card and the report find it through this catalogue.
+`Sources`.  Two more functions are optional: `draw(sources, title)` returns a matplotlib figure, and
+`shares(folder)` the true shares of all samples as a data frame, samples x parts, where the samples
+are mixtures of known composition.  The command, the config, the tables, the card and the report
+find a data set through this catalogue.
 """
 
 import difflib
@@ -80,9 +82,13 @@ class Dataset:
     module: str
     """The module with the functions `read` and `draw`; the catalogue fills it in."""
     addresses: tuple[str, ...] = ()
-    """Addresses of the archive, the best first; none if it must be downloaded by hand."""
+    """Addresses of the archive, the best first; without an archive, of a folder with the members.
+    None if it must be downloaded by hand.
+    """
     archive: str = ""
     """The archive's file name, a .zip or a .tar.gz."""
+    note: str = ""
+    """What everybody who uses the data must know; the card shows it."""
     nonnegative: str = "as-is"
     """How it is made non-negative for methods that need that: "clip", "shift", or "as-is"."""
     feature_test: bool = False
@@ -114,12 +120,20 @@ class Dataset:
 
     def read(self, folder):
         """The sources from a folder that holds the members."""
-        return importlib.import_module(self.module).read(folder)
+        return self._function("read")(folder)
 
     @property
     def draw(self):
         """The function that draws the prepared data, or None."""
-        return getattr(importlib.import_module(self.module), "draw", None)
+        return self._function("draw")
+
+    @property
+    def shares(self):
+        """The function that reads the true shares of the samples, or None."""
+        return self._function("shares")
+
+    def _function(self, name):
+        return getattr(importlib.import_module(self.module), name, None)
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,11 @@ RETRIES = 2
 """How often a failed download is tried again."""
 
 
-def fetch_and_read(name, folder, *, mirror=None, cache=None):
+def fetch_and_read(name, folder, *, read=None, mirror=None, cache=None):
     """A real data set as sources; an archive is unpacked for a moment within `folder`.
 
-    The mirror (default: the environment variable BJMD_DATA) is searched first, then the cache
+    `read` is another function of the folder with the files, in place of the data set's own.  The
+    mirror (default: the environment variable BJMD_DATA) is searched first, then the cache
     (default: the user's cache directory), then the addresses of the catalogue.
     """
     dataset = catalogue.get(name)
@@ -41,7 +42,8 @@ def fetch_and_read(name, folder, *, mirror=None, cache=None):
     shutil.rmtree(unpacked, ignore_errors=True)  # left behind if an earlier run was killed
     unpacked.mkdir(parents=True)
     try:
-        return dataset.read(_verified_files(dataset, unpacked, *_roots(mirror, cache)))
+        files = _verified_files(dataset, unpacked, *_roots(mirror, cache))
+        return (read or dataset.read)(files)
     finally:
         shutil.rmtree(unpacked)
 
@@ -82,39 +84,51 @@ def _verified_files(dataset, unpacked, mirror, cache):
         try:
             return _verified(found, dataset, unpacked)
         except InputError as error:
-            if not dataset.addresses or found.is_dir():
+            names = _downloaded_names(dataset)
+            by_hand = not dataset.addresses or (dataset.archive and found.is_dir())
+            if by_hand:
                 raise
             log.warning("%s; it is downloaded again", error)
-            found.unlink()
+            for path in [found] if dataset.archive else map(found.joinpath, names):
+                path.unlink()
     return _download(dataset, cache / dataset.folder, unpacked)
 
 
+def _downloaded_names(dataset):
+    """The files that are downloaded: the archive, or the members one by one."""
+    return [dataset.archive] if dataset.archive else [one.names[0] for one in dataset.members]
+
+
 def _download(dataset, folder, unpacked):
-    """Try one address after the other; only a verified archive stays in the cache."""
+    """Try one address after the other; only verified files stay in the cache."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel("WARNING")
+    names = _downloaded_names(dataset)
     problems = []
     for address in dataset.addresses:
+        urls = {name: address if dataset.archive else f"{address}/{name}" for name in names}
         registry = pooch.create(
             path=folder,
             base_url="",
-            registry={dataset.archive: None},
-            urls={dataset.archive: address},
+            registry=dict.fromkeys(names),
+            urls=urls,
             retry_if_failed=RETRIES,
         )
         downloader = pooch.HTTPDownloader(
             progressbar=sys.stderr.isatty(), chunk_size=2**16, timeout=TIMEOUT
         )
         try:
-            archive = Path(registry.fetch(dataset.archive, downloader=downloader))
+            paths = [Path(registry.fetch(name, downloader=downloader)) for name in names]
             try:
-                files = _verified(archive, dataset, unpacked)
+                files = _verified(paths[0] if dataset.archive else folder, dataset, unpacked)
             except InputError:
-                archive.unlink()
+                for path in paths:
+                    path.unlink()
                 raise
-            archive.chmod(0o644)
+            for path in paths:
+                path.chmod(0o644)
             return files
         except requests.HTTPError as error:
             problems.append(f"{address}: {str(error).partition(' for url')[0]}")
@@ -126,8 +140,8 @@ def _download(dataset, folder, unpacked):
             problems.append(f"{address}: {error}")
     if problems:
         raise InputError(
-            f"{dataset.archive} could not be downloaded ({'; '.join(problems)}); download it by "
-            f"hand from {dataset.addresses[0]} (see {dataset.page}) and put it into {folder}"
+            f"{', '.join(names)} could not be downloaded ({'; '.join(problems)}); download by hand "
+            f"from {dataset.addresses[0]} (see {dataset.page}) and put into {folder}"
         )
     raise InputError(
         f"{dataset.name} cannot be downloaded automatically; download "

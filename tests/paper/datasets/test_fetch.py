@@ -45,6 +45,9 @@ class Handler(BaseHTTPRequestHandler):
     def play_ok(self, content):
         self.answer(200, content)
 
+    def play_file(self, content):
+        self.answer(200, self.server.files[self.path])
+
     def play_cut(self, content):
         self.begin(200, len(content))
         self.wfile.write(content[: len(content) // 2])
@@ -214,6 +217,35 @@ def test_mirror_may_hold_the_files_themselves(get, content, tmp_path):
         get(mirror=tmp_path / "mirror")
 
 
+@pytest.fixture
+def one_by_one(made_up, server, content):
+    """A data set whose files are downloaded one by one."""
+    folder = server.address.removesuffix("/made-up.zip")
+    server.files = {f"/{name}": text for name, text in content.items()}
+    return made_up(folder, archive="")
+
+
+def test_files_without_an_archive_are_downloaded_one_by_one(
+    get, one_by_one, server, content, caplog, tmp_path
+):
+    assert get("file", dataset=one_by_one) == content
+    assert server.n_requests == len(content)
+    assert get("404", dataset=one_by_one) == content, "from the cache"
+    (tmp_path / "cache/made-up/small.txt").write_bytes(b"damaged")
+    assert get("file", dataset=one_by_one) == content
+    assert "downloaded again" in caplog.text
+
+
+@pytest.mark.parametrize(("play", "words"), [("wrong", "not a known version"), ("404", "404")])
+def test_a_file_without_an_archive_that_cannot_be_downloaded(
+    get, one_by_one, tmp_path, play, words
+):
+    with pytest.raises(InputError, match=words) as caught:
+        get(play, dataset=one_by_one)
+    assert "small.txt, large.txt could not be downloaded" in str(caught.value)
+    assert left_in(tmp_path) == []
+
+
 def test_data_set_that_only_a_person_can_download(get, made_up):
     with pytest.raises(
         InputError, match=r"small\.txt by hand from http://example.org/made-up and put it into"
@@ -225,7 +257,7 @@ def test_every_entry_of_the_catalogue_is_complete():
     for name in catalogue.names():
         dataset = catalogue.get(name)
         assert dataset.terms and dataset.citation and dataset.page.startswith("http")
-        assert bool(dataset.addresses) == bool(dataset.archive)
+        assert dataset.addresses or not dataset.archive
         for member in dataset.members:
             assert member.names and member.most_bytes > 0
             digests = [*member.sha256, *([member.list_sha256] if member.list_sha256 else [])]

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+from bjmd.analysis import fitting
 from bjmd.inference import restarts
 from bjmd.results import storage
-from bjmd_paper import cards
+from bjmd_paper import cards, shares
 from bjmd_paper.datasets import fetch
-from bjmd_paper.datasets.real import metabric, metabric_489, three_sources
+from bjmd_paper.datasets.real import metabric, metabric_489, mixology, three_sources
 from bjmd_paper.metric import auc_per_source
 
 
@@ -114,7 +115,21 @@ def test_metabric_study_on_excerpts_in_the_true_layout(data):
         assert np.corrcoef(scores.loc[gene], intensities.loc[gene])[0, 1] > 0.999999
 
 
-@pytest.mark.parametrize("name", ["3sources", "yale-b", "metabric-489"])
+def test_mixology(prepared, data):
+    """The errors of its README: the default is better than NMF, and the noise is found."""
+    sources = prepared("mixology")
+    assert sources.names == ["30 pg", "15 pg", "7.5 pg", "3.75 pg"]
+    assert sources.n_features == 1000 and sources.n_samples == [97, 96, 106, 41]
+    true = mixology.shares(data / "mixology")
+    assert list(true.index) == [name for block in sources.sample_names for name in block]
+    best = fitting.fit("cavi-bjmd", sources, 3, n_restarts=2, search=False).best
+    assert shares.error(best.memberships, true.to_numpy().T) < 0.07
+    np.testing.assert_allclose(best.noise, [0.23, 0.30, 0.39, 0.51], rtol=0.06)
+    (nmf,) = restarts.run("jnmf", sources, 3, n_restarts=1)
+    assert shares.error(shares.estimated(nmf), true.to_numpy().T) > 0.08
+
+
+@pytest.mark.parametrize("name", ["3sources", "yale-b", "metabric-489", "mixology"])
 def test_saved_and_drawn(prepared, name, tmp_path):
     sources = prepared(name)
     storage.save_sources(tmp_path / "data.npz", sources)
