@@ -31,6 +31,7 @@ BY_NAME = {
     expected_failed_checks=lambda _: BY_NAME,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:all components have vanished:UserWarning")  # of noise
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -431,7 +432,7 @@ def test_imputed_entries_come_with_honest_standard_deviations():
         ({}, lambda a, b: [a.T, b.T], "transpose them if features and samples are swapped"),
         ({}, lambda a, b: [a, b[:, :9]], r"numbers of features .*'source 1' has 12, .* has 9\)"),
         ({}, lambda a, b: [table(a), b], "'source 2' has no feature names but .*'source 1' has"),
-        ({}, lambda a, b: [table(a).T, table(b).T], "swapped"),
+        ({}, lambda a, b: [table(x, name=name).T for x, name in ((a, "a"), (b, "b"))], "swapped"),
         ({}, lambda a, b: [table(a, "g0"), table(b)], "has column 'g0' more than once"),
         ({}, lambda a, b: {"a": a, "b": b[:0]}, "source 'b': Found array with 0 sample"),
         ({}, lambda a, b: {}, "no source was given"),

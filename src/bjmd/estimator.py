@@ -264,11 +264,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        if len(best.vanished()) == best.n_components:
-            warnings.warn(ALL_VANISHED, stacklevel=3)
         model: Any = best.model
         share = variance.between_sources(best.memberships)
-        if model.offsets is not None and share > variance.CONFOUNDED:
+        if len(best.vanished()) == best.n_components:
+            warnings.warn(ALL_VANISHED, stacklevel=3)
+        elif model.offsets is not None and share > variance.CONFOUNDED:
             warnings.warn(variance.confounded(share), stacklevel=3)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)

@@ -199,7 +199,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     if "offsets" in extensions:
         yield _about_offsets(extensions["offsets"], np.asarray(best.noise))
         share = variance.between_sources(best.memberships)
-        if share > variance.CONFOUNDED:
+        if share > variance.CONFOUNDED and len(best.vanished()) < best.n_components:
             yield f"Warning: {variance.confounded(share)}."
     if "dirichlet" in extensions:
         alpha = extensions["dirichlet"].set_index("source").to_numpy()
