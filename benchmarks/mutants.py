@@ -74,7 +74,6 @@ TESTS = {
         "inference/test_unit_and_origin.py",
         "data/test_missing.py",
     ],
-    "bjmd/inference/momentum.py": ["inference/test_momentum.py"],
     "bjmd/inference/noise.py": ["inference/test_composed.py", "inference/test_cavi.py"],
     "bjmd/inference/offsets.py": ["inference/test_composed.py", "inference/test_cavi.py"],
     "bjmd/inference/priors.py": ["inference/test_composed.py", "test_model.py"],

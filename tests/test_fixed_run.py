@@ -37,18 +37,13 @@ RUNS = {name: (name, {}) for name in registry.method_names() if not name.startsw
     "cavi-bjmd-missing": ("cavi-bjmd", {}),
     "map-bjmd-data": ("map-bjmd", {"priors": "data"}),
     "cavi-bjmd-data": ("cavi-bjmd", {"priors": "data"}),
-    "cavi-bjmd-learned": (
+    "map-bjmd-data-missing": ("map-bjmd", {"priors": "data"}),
+    "cavi-bjmd-by-source": (
         "cavi-bjmd",
-        {"priors": "data", "alpha0": "learned", "lambda_": "learned"},
+        {"priors": "data", "alpha0": "by-source", "offsets": False},
     ),
-    "cavi-bjmd-weighted": (
-        "cavi-bjmd",
-        {"priors": "data", "noise": "feature+sample", "offsets": True},
-    ),
-    "cavi-bjmd-robust-missing": (
-        "cavi-bjmd",
-        {"priors": "data", "noise": "robust", "offsets": True},
-    ),
+    "cavi-bjmd-weighted": ("cavi-bjmd", {"priors": "data", "noise": "feature+sample"}),
+    "cavi-bjmd-robust-missing": ("cavi-bjmd", {"priors": "data", "noise": "robust"}),
 }
 
 

@@ -138,8 +138,8 @@ BAD_SOURCES = {
         r"labels of source 'source 1' have shape \(2, 3\)",
     ),
     "alpha0": (
-        lambda: Priors(alpha0=0.9),
-        "alpha0 is 0.9; every entry must be a finite number of at least 1",
+        lambda: Priors(alpha0=0.0),
+        "alpha0 is 0.0; it must be a number above 0, or one for each component, or 'learned'",
     ),
     "alpha0 vector": (lambda: Priors(alpha0=[1.0, np.nan]), "alpha0 is"),
     "alpha0 length": (
@@ -187,8 +187,12 @@ def test_bad_input_is_refused_in_one_sentence(make, message):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_learned_dirichlet_has_learned_scales_unless_there_is_a_number():
-    assert Priors.of("data", alpha0="learned").learns_lambda
-    assert not Priors.of("data", alpha0="learned", lambda_=2.0).learns_lambda
-    assert not Priors.of("paper", alpha0="learned").learns_lambda
-    assert not Priors.of("data").learns_lambda
+def test_with_priors_of_the_data_everything_is_learned_unless_it_is_given():
+    default = Priors.of("data")
+    assert (default.learns_alpha, default.learns_lambda) == ("learned", True)
+    assert default.relative == ("lambda_", "b0")
+    assert Priors.of("data", alpha0="by-source").learns_alpha == "by-source"
+    given = Priors.of("data", alpha0=0.5, lambda_=2.0)
+    assert (given.learns_alpha, given.learns_lambda) == ("", False)
+    assert (given.alpha0, given.lambda_, given.relative) == (0.5, 2.0, ("b0",))
+    assert Priors.of("paper") == Priors()

@@ -15,7 +15,7 @@ from scipy.stats import invgamma, multivariate_normal
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import cavi, registry
-from bjmd.inference.momentum import Momentum
+from bjmd.inference.loop import Momentum
 from bjmd.model import Priors
 from bjmd.numerics import dirichlet
 from bjmd.numerics.rows import GaussianRows
@@ -569,7 +569,7 @@ def test_an_extrapolated_fit_needs_two_small_changes_in_a_row(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha0": 0.5}, "alpha0 is 0.5"),
+        ({"alpha0": -0.5}, "alpha0 is -0.5"),
         ({"lambda_": -1}, "lambda_ is -1"),
         ({"tol": 0}, "tol is 0"),
         ({"max_sweeps": 0}, "max_sweeps is 0"),
@@ -585,7 +585,7 @@ def test_the_start_is_the_documented_one(make_sources):
     1, nu 10, tau 1.
     """
     sources = make_sources()
-    priors = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5, learns_alpha=True, learns_lambda=True)
+    priors = Priors([1.0, 1.1, 2.5], 0.7, 2.0, 0.5, learns_alpha="by-source", learns_lambda=True)
     factors = ("feature", "sample", "robust")
     state = cavi.ClosedForm(
         sources, 3, priors, np.random.default_rng(4), factors, offsets=True

@@ -16,9 +16,16 @@ from scipy.stats import gamma, invgamma, multivariate_normal, norm, t
 
 from bjmd.data.sources import Sources
 from bjmd.inference import cavi, noise, registry
-from bjmd.inference.offsets import LEAST_TAU
-from bjmd.inference.priors import LEAST_ALPHA, DirichletBySource, LearnedLaplace, learned_dirichlet
-from bjmd.model import Priors
+from bjmd.inference.offsets import LEAST_TAU, _best_tau
+from bjmd.inference.priors import (
+    LEAST_ALPHA,
+    LEAST_CONCENTRATION,
+    DirichletBySource,
+    LearnedLaplace,
+    SharedDirichlet,
+    learned_dirichlet,
+)
+from bjmd.model import BY_SOURCE, LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
@@ -51,8 +58,12 @@ def algorithm(
     """The closed form on data as they are, with unit 1 and no origin."""
     constants = {"lambda_": 0.7, "a0": 2.0, "b0": 0.5} | constants
     alpha0 = (ALPHA0 if n_components == 3 else 1.1) if alpha0 is None else alpha0
+    by_name = (name for name in (LEARNED, BY_SOURCE) if name in learned)
     priors = Priors(
-        alpha0, **constants, learns_alpha="alpha" in learned, learns_lambda="lambda" in learned
+        1.1 if LEARNED in learned else alpha0,
+        **constants,
+        learns_alpha=next(by_name, ""),
+        learns_lambda="lambda" in learned,
     )
     return cavi.ClosedForm(
         sources, n_components, priors, np.random.default_rng(seed), noise.parsed(name), offsets
@@ -175,7 +186,7 @@ def by_entry(sources, closed_form, state, entries):
             + ((alpha[:, None] - 1) * log_h).sum()
         )
         total += gammaln(g).sum() - gammaln(g.sum(axis=0)).sum() - ((g - 1) * log_h).sum()
-        total -= alpha.sum() if priors.learns_alpha else 0.0  # its exponential prior
+        total -= alpha.sum() if priors.learns_alpha == BY_SOURCE else 0.0  # its exponential prior
         total += (
             priors.a0 * np.log(priors.b0)
             - gammaln(priors.a0)
@@ -191,7 +202,7 @@ def by_entry(sources, closed_form, state, entries):
 @pytest.mark.parametrize("name", NOISES)
 def test_the_elbo_is_that_of_the_factors(make_sources, name, offsets, missing):
     sources = problem(make_sources, missing, shift=1.0)
-    for n_sweeps, learned in ((2, ()), (11, ("alpha", "lambda"))):
+    for n_sweeps, learned in ((2, ()), (11, (BY_SOURCE, "lambda")), (11, (LEARNED, "lambda"))):
         closed_form = algorithm(sources, name, offsets, learned)
         state, before, elbo = after(closed_form, n_sweeps)
         expected = by_entry(
@@ -206,7 +217,7 @@ def test_the_elbo_is_that_of_the_factors(make_sources, name, offsets, missing):
 def test_no_plain_sweep_lowers_the_elbo(make_sources, name, offsets, missing):
     """Without the loop, whose safeguard would hide it."""
     rng = np.random.default_rng(3)
-    for trial, learned in enumerate([(), ("alpha",), ("lambda",), ("alpha", "lambda")]):
+    for trial, learned in enumerate([(), (LEARNED,), ("lambda",), (BY_SOURCE, "lambda")]):
         sources = problem(
             make_sources,
             missing,
@@ -336,7 +347,7 @@ def test_rates_hyperparameters_and_learned_priors_are_the_best(make_sources, nam
     lambda_k.
     """
     sources, closed_form, state, before = small(
-        make_sources, name, learned=("offsets", "alpha", "lambda"), n_sweeps=12
+        make_sources, name, learned=("offsets", BY_SOURCE, "lambda"), n_sweeps=12
     )
     entries = entry_factors(sources, closed_form, before)
 
@@ -671,8 +682,82 @@ def test_an_unused_component_gets_the_least_alpha():
     np.testing.assert_allclose(alpha[0], best.x, rtol=1e-3)
 
 
+def parameters_of_columns(rng, concentration, n_components, n_samples):
+    """q(H) of columns that are known well."""
+    return [60 * rng.dirichlet(np.full(n_components, concentration), n).T + 0.3 for n in n_samples]
+
+
+@pytest.mark.parametrize("start", [0.5, 1.1, 300.0])
+@pytest.mark.parametrize("concentration", [0.1, 0.8, 4.0, 60.0])
+@pytest.mark.parametrize("n_components", [2, 5])
+def test_the_shared_concentration_is_the_best_for_all_columns(n_components, concentration, start):
+    """By brute force on the terms of the ELBO that it enters; the gain is their change."""
+    columns = parameters_of_columns(np.random.default_rng(1), concentration, n_components, (30, 50))
+    found, gain = SharedDirichlet(start, n_components).updated(columns)
+
+    def elbo(a):
+        logs = sum((psi(g) - psi(g.sum(axis=0))).sum() for g in columns)
+        return 80 * (gammaln(n_components * a) - n_components * gammaln(a)) + (a - 1) * logs
+
+    grid = np.geomspace(LEAST_CONCENTRATION, 1e3, 2000)
+    best = minimize_scalar(lambda a: -elbo(a), bounds=(0.4, 200), method="bounded")
+    np.testing.assert_allclose(found.concentration, max(best.x, LEAST_CONCENTRATION), rtol=1e-4)
+    assert elbo(found.concentration) >= elbo(grid).max() - 1e-9
+    np.testing.assert_allclose(gain, elbo(found.concentration) - elbo(start), atol=1e-8)
+    assert (found.concentration == LEAST_CONCENTRATION) == (concentration == 0.1)
+    np.testing.assert_array_equal(found.alpha(1), np.full(n_components, found.concentration))
+
+
+def test_one_component_has_no_concentration_to_learn(rng):
+    prior = SharedDirichlet(1.1, 1)
+    assert prior.updated(parameters_of_columns(rng, 1.0, 1, (5,))) == (prior, 0.0)
+
+
+def test_in_a_sweep_the_shared_concentration_is_the_best(make_sources):
+    sources, closed_form, state, _ = small(
+        make_sources, "source", learned=("offsets", LEARNED, "lambda"), n_sweeps=12
+    )
+
+    def elbo(a):
+        moved = replace(state, dirichlet=SharedDirichlet(a, 3))
+        return by_entry(sources, closed_form, moved, [None, None])
+
+    _at_the_top_or_bound(elbo, state.dirichlet.concentration, LEAST_CONCENTRATION, np.inf)
+
+
+@pytest.mark.parametrize("start", [LEAST_TAU, 1e-6, 1e-2, 1.0, 1e3])
+@pytest.mark.parametrize("width", [0.0, 0.02, 0.3, 10.0])
+def test_the_variance_of_offsets_is_a_maximum_that_no_start_misses(width, start):
+    """ln p(sums | tau) is that of offsets of some width, seen with different precision."""
+    rng = np.random.default_rng(2)
+    known = rng.uniform(20, 200, 300)
+    sums = known * (width * rng.standard_normal(300) + rng.standard_normal(300) / np.sqrt(known))
+
+    def value(tau):
+        return norm.logpdf(sums / known, scale=np.sqrt(tau + 1 / known)).sum()
+
+    found = _best_tau(sums, known, start)
+    best = max(value(tau) for tau in np.geomspace(LEAST_TAU, 1e4, 3000))
+    assert value(found) >= best - 1e-6
+
+
+def test_a_dirichlet_that_favours_corners_is_at_the_top_too(make_sources):
+    """alpha0 = 0.5: sweeps rise, and the ELBO is that of the factors."""
+    sources = problem(make_sources, 0.2, shift=1.0)
+    closed_form = algorithm(sources, offsets=True, alpha0=0.5)
+    state = closed_form.start()
+    values = []
+    for _ in range(30):
+        state, objective = closed_form.sweep(state)
+        values.append(-objective)
+    assert (np.diff(values) >= -1e-9 * np.abs(values[1:])).all()
+    np.testing.assert_allclose(
+        values[-1], by_entry(sources, closed_form, state, [None, None]), rtol=1e-10
+    )
+
+
 def test_priors_wait_for_the_memberships_before_they_are_learned(make_sources):
-    closed_form = algorithm(make_sources(), learned=("alpha", "lambda"))
+    closed_form = algorithm(make_sources(), learned=(BY_SOURCE, "lambda"))
     first = closed_form.start()
     state = after(closed_form, cavi.LEARNING_WAITS)[0]
     np.testing.assert_array_equal(state.laplace.lambda_, first.laplace.lambda_)

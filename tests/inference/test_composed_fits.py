@@ -76,7 +76,7 @@ def test_many_degrees_of_freedom_are_the_papers_noise(make_sources, monkeypatch)
 
 def test_offsets_of_no_width_are_none(make_sources, monkeypatch):
     matrices = make_sources().matrices
-    plain = fit(matrices, tol=1e-13, max_sweeps=30)
+    plain = fit(matrices, offsets=False, tol=1e-13, max_sweeps=30)
 
     def narrow(n_features):
         return offsets.Offset(np.zeros(n_features), np.zeros(n_features), offsets.LEAST_TAU)
@@ -119,7 +119,7 @@ def test_a_feature_that_a_source_lacks_leaves_its_memberships_to_the_others(make
     matrices = make_sources(n_features=30, n_samples=(40, 40), noise=(0.3, 0.3)).matrices
     lacking = matrices[0].copy()
     lacking[20:] = np.nan
-    result = fit([lacking, matrices[1]], tol=1e-10)
+    result = fit([lacking, matrices[1]], alpha0=1.1, lambda_=1.0, offsets=False, tol=1e-10)
     w = result.components[:20]
     covariance = result.posterior.components.covariance()[:20]
     gram = w.T @ w + covariance.sum(axis=0)
@@ -225,7 +225,7 @@ def test_a_private_component_gets_a_small_alpha_elsewhere():
         np.vstack([rng.dirichlet(np.full(3, 0.5), 150).T, np.zeros(150)]),
     ]
     matrices = [components @ h + 0.4 * rng.standard_normal((60, 150)) for h in private]
-    results = [fit(matrices, 4, alpha0="learned", seed=seed) for seed in range(4)]
+    results = [fit(matrices, 4, alpha0="by-source", offsets=False, seed=seed) for seed in range(4)]
     result = min(results, key=lambda r: r.objective)
     correlation = np.corrcoef(result.components.T, components.T)[:4, 4:]
     own = int(correlation[:, 3].argmax())
@@ -233,6 +233,19 @@ def test_a_private_component_gets_a_small_alpha_elsewhere():
     assert (np.delete(result.model.alpha0[1], own) > 0.25).all()
     assert (result.model.alpha0[0] > 0.25).all()
     assert result.memberships[1][own].mean() < 0.03
+
+
+def test_the_shared_concentration_and_the_scales_of_the_draws_are_found():
+    """The default finds what two sources have in common, also where one of them is shifted."""
+    for alpha, bounds in ((0.6, (0.5, 0.75)), (3.0, (2.4, 3.9))):
+        components, _, matrices = drawn(n_samples=(300, 300), noise_sd=(0.1, 0.1), alpha=alpha)
+        matrices[1] = matrices[1] + np.random.default_rng(5).standard_normal((60, 1))
+        results = [fit(matrices, seed=seed) for seed in range(3)]
+        result = min(results, key=lambda r: r.objective)
+        assert bounds[0] <= result.model.alpha0[0, 0] <= bounds[1]
+        around = components - components.mean(axis=1, keepdims=True)
+        scales = np.sort(result.model.component_scales)
+        np.testing.assert_allclose(scales, np.sort(np.abs(around).mean(axis=0)), rtol=0.3)
 
 
 def test_alpha_of_the_draws_is_found():
@@ -243,7 +256,7 @@ def test_alpha_of_the_draws_is_found():
     standard error: the noise over the spread of the components in the direction where it is least.
     """
     components, memberships, matrices = drawn(n_samples=(400, 300), noise_sd=(0.1, 0.1))
-    result = fit(matrices, alpha0="learned", tol=1e-8)
+    result = fit(matrices, alpha0="by-source", offsets=False, tol=1e-8)
     order = np.corrcoef(result.components.T, components.T)[:3, 3:].argmax(axis=0)
     around = components - components.mean(axis=1, keepdims=True)
     error = 0.1 / np.sqrt(np.linalg.eigvalsh(around.T @ around)[1])
@@ -263,7 +276,7 @@ def test_alpha_of_the_draws_is_found():
 def test_components_that_are_not_needed_vanish(seed):
     """Of five components three are the true ones; no source uses the other two."""
     components, memberships, matrices = drawn(seed)
-    result = fit(matrices, 5, lambda_="learned", alpha0="learned", tol=1e-8)
+    result = fit(matrices, 5, alpha0="by-source", offsets=False, tol=1e-8)
     used = np.max([h.mean(axis=1) for h in result.memberships], axis=0)
     order = np.argsort(used)
     assert (used[order[:2]] < 0.02).all()
@@ -283,19 +296,20 @@ def test_learned_scales_do_not_end_at_nothing(make_sources, name):
     still near 0.
     """
     matrices = make_sources(n_features=20, n_samples=(30, 25), noise=(0.3, 0.8)).matrices
-    fixed = fit(matrices, noise=name)
+    others = {"noise": name, "alpha0": 1.1, "offsets": False}
+    fixed = fit(matrices, lambda_=1.0, **others)
     for seed in range(6):
-        learned = fit(matrices, noise=name, lambda_="learned", seed=seed)
+        learned = fit(matrices, seed=seed, **others)
         assert learned.objective < fixed.objective + 5
         np.testing.assert_allclose(learned.noise, fixed.noise, rtol=0.05)
 
 
 def test_priors_are_learned_before_a_fit_may_end(make_sources):
-    result = fit(make_sources().matrices, alpha0="learned", lambda_="learned", tol=10.0)
+    result = fit(make_sources().matrices, tol=10.0)
     assert result.converged
     assert len(result.trace) > cavi.LEARNING_WAITS
-    assert len(np.unique(result.model.alpha0)) > 1
-    assert len(np.unique(result.model.component_scales)) > 1
+    assert len(np.unique(result.model.alpha0)) == 1 and result.model.alpha0[0, 0] != Priors.alpha0
+    assert len(np.unique(result.model.component_scales)) == 3
 
 
 # No data, or hardly any.
@@ -358,8 +372,9 @@ TROUBLE = [
 def test_hard_data_give_numbers(make_sources, name, shifted, trouble):
     matrices = [x.copy() for x in make_sources(n_samples=(20, 15)).matrices]
     trouble(matrices)
-    for n_components, learned in ((1, {}), (3, {"alpha0": "learned", "lambda_": "learned"})):
-        result = fit(matrices, n_components, noise=name, offsets=shifted, max_sweeps=60, **learned)
+    for n_components, alpha0 in ((1, "learned"), (3, "by-source"), (3, "learned")):
+        options = {"noise": name, "offsets": shifted, "alpha0": alpha0, "max_sweeps": 60}
+        result = fit(matrices, n_components, **options)
         finite(result)
         if result.model.feature_precision is not None:
             assert result.model.feature_precision.max() <= noise.MOST_PRECISE * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""The loop's own duties, on an algorithm whose objective is given."""
+"""The loop's own duties, on an algorithm whose objective is given, and its momentum."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,15 @@ import pytest
 
 from bjmd.errors import FitError
 from bjmd.inference import loop
+from bjmd.inference.loop import (
+    FIRST_SHARE,
+    GROWTH,
+    GROWTH_OF_CEILING,
+    HIGHEST_SHARE,
+    LONGEST,
+    SHRINKAGE,
+    Momentum,
+)
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,6 @@ def test_it_stops_when_the_change_is_small_and_not_before():
     assert result.converged and list(result.trace) == [9, 5, 4, 3.9999]
     result = loop.run(Given(9.0, 8.9999, 5.0, 4.9999, 4.9998), tol=1e-3, max_sweeps=10, patience=2)
     assert len(result.trace) == 5
-
-
-def test_it_says_when_it_did_not_converge():
     result = loop.run(Given(9.0, 5.0, 1.0), tol=1e-3, max_sweeps=3)
     assert not result.converged and result.reason == "stopped at max_sweeps = 3"
 
@@ -63,20 +69,15 @@ def test_a_plain_sweep_that_raises_the_objective_is_no_convergence(momentum_from
     bad = loop.run(Given(9.0, 5.0, 5.1), tol=0.1, max_sweeps=9, momentum_from=momentum_from)
     assert not bad.converged and "rose by 0.1 through rounding in sweep 3" in bad.reason
     assert (bad.objective, bad.memberships[0][0, 0]) == (5.0, 2.0)
-    assert list(bad.trace) == [9, 5, 5.1] and list(fine.trace) == [
-        9,
-        5,
-        5,
-    ]  # what happened, but for rounding
+    assert list(bad.trace) == [9, 5, 5.1]  # what happened
+    assert list(fine.trace) == [9, 5, 5]  # without rounding
+    assert fine.history["undone"][-1] == 5.0 + 1e-12
 
 
 def test_an_objective_that_may_rise_by_right_is_left_alone():
     result = loop.run(Given(9.0, 5.0, 6.0, 5.9999), tol=1e-3, max_sweeps=9, monotone=False)
-    assert (
-        result.converged
-        and list(result.trace) == [9, 5, 6, 5.9999]
-        and "undone" not in result.history
-    )
+    assert result.converged and "undone" not in result.history
+    assert list(result.trace) == [9, 5, 6, 5.9999]
 
 
 def test_rounding_ends_no_fit_before_changes_count():
@@ -96,12 +97,75 @@ def test_an_extrapolated_sweep_that_raises_the_objective_is_undone():
     np.testing.assert_array_equal(result.history["undone"][:5], [np.nan, np.nan, np.nan, 6, np.nan])
 
 
-def test_a_rise_by_rounding_that_ends_a_fit_is_in_the_history():
-    result = loop.run(Given(9.0, 5.0, 5.0 + 1e-12), tol=1e-9, max_sweeps=9, momentum_from=50)
-    assert result.history["undone"][-1] == 5.0 + 1e-12 > result.trace[-1]
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_an_objective_that_is_no_number_ends_the_fit(value):
     with pytest.raises(FitError, match=r"objective became .* in sweep 2"):
         loop.run(Given(1.0, value), tol=1e-3, max_sweeps=9)
+
+
+def share_of(momentum, step=1e-3):
+    """The share that the momentum takes of the next step of one number."""
+    end = momentum._last + step
+    return ((momentum.beyond(end) - end) / step).item()
+
+
+@pytest.fixture
+def momentum():
+    started = Momentum()
+    np.testing.assert_array_equal(started.beyond(np.zeros(1)), [0.0])  # the first step is plain
+    return started
+
+
+def test_the_share_grows_while_it_goes_well_and_up_to_its_ceiling(momentum):
+    shares = [share_of(momentum) for _ in range(100)]
+    np.testing.assert_allclose(shares[:3], FIRST_SHARE * GROWTH ** np.arange(3))
+    assert max(shares) <= HIGHEST_SHARE * (1 + 1e-9)
+    np.testing.assert_allclose(shares[-1], HIGHEST_SHARE)
+
+
+def test_after_harm_the_way_leads_back_and_a_low_ceiling_rises_slowly(momentum):
+    harmful = [share_of(momentum) for _ in range(10)][-1]
+    end = momentum._last.copy()
+    np.testing.assert_array_equal(momentum.undo(), end)
+    free = harmful / SHRINKAGE * GROWTH ** np.arange(25)
+    ceiling = harmful * GROWTH_OF_CEILING ** np.arange(25)
+    assert (free > ceiling).any() and ceiling[-1] < HIGHEST_SHARE  # or the test would say little
+    np.testing.assert_allclose([share_of(momentum) for _ in range(25)], np.minimum(free, ceiling))
+    np.testing.assert_allclose([share_of(momentum) for _ in range(200)][-1], HIGHEST_SHARE)
+
+
+def test_harm_twice_in_a_row_shrinks_the_share_twice(momentum):
+    first = share_of(momentum)
+    momentum.undo()
+    share_of(momentum)
+    momentum.undo()
+    np.testing.assert_allclose(share_of(momentum), first / SHRINKAGE**2)
+
+
+def test_a_slow_map_gets_quick():
+    """Steepest descent on a quadratic, undone where the distance rises."""
+    rng = np.random.default_rng(0)
+    axes = np.linalg.qr(rng.standard_normal((40, 40))).Q
+    contraction = axes @ np.diag(np.linspace(0, 0.99, 40)) @ axes.T
+    momentum = Momentum()
+    plain = x = np.full(40, 0.1)  # from the fixed point
+    best = np.inf
+    for _ in range(100):
+        plain = contraction @ plain
+        end = contraction @ x
+        if np.linalg.norm(end) > best:
+            x = momentum.undo()
+        else:
+            best = np.linalg.norm(end)
+            x = momentum.beyond(end)
+    assert best < 1e-1 * np.linalg.norm(plain)
+
+
+def test_no_entry_moves_further_than_allowed_and_a_fixed_point_is_not_left():
+    momentum = Momentum()
+    momentum.beyond(np.zeros(2))
+    end = np.array([1000.0, -1.0])
+    np.testing.assert_allclose(momentum.beyond(end) - end, [LONGEST, -FIRST_SHARE])
+    resting = Momentum()
+    for _ in range(3):
+        np.testing.assert_array_equal(resting.beyond(np.ones(2)), np.ones(2))

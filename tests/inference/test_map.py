@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import map as map_bjmd
-from bjmd.inference import registry
+from bjmd.inference import offsets, registry
 from bjmd.model import Priors
 from bjmd.numerics.rows import ridge_rows
 from bjmd_paper.datasets import synthetic
@@ -299,7 +299,6 @@ def test_the_stopping_rule_sleeps_only_while_z_is_held(make_sources):
     ("options", "message"),
     [
         ({"prior": "gauss"}, "prior is 'gauss'; it must be one of laplace, hierarchical"),
-        ({"alpha0": 0.5}, "alpha0 is 0.5"),
         ({"lambda_": -1}, "lambda_ is -1"),
         ({"tol": 0}, "tol is 0"),
         (
@@ -409,3 +408,99 @@ def test_momentum_moves_memberships_in_a_straight_line_and_leaves_some_of_each(m
     ends[: corner.size] = corner.ravel()
     kept = np.maximum(corner, map_bjmd.LEAST_LEFT * second.memberships[0])
     np.testing.assert_allclose(second.at(ends).memberships[0], kept / kept.sum(axis=0), rtol=1e-12)
+
+
+# The defaults with priors="data": learned scales and offsets.
+
+
+def shifted(make_sources, seed=0, share_missing=0.0, **data):
+    """Sources of which the second is shifted, and the shift."""
+    rng = np.random.default_rng(seed + 50)
+    first, second = make_sources(seed, **data).matrices
+    shift = rng.standard_normal((len(first), 1))
+    matrices = [first, second + shift]
+    holed = [np.where(rng.random(x.shape) < share_missing, np.nan, x) for x in matrices]
+    return holed, shift[:, 0]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "missing", "streamed"])
+def test_with_learned_scales_and_offsets_no_plain_sweep_raises_the_objective(
+    make_sources, kind, tmp_path
+):
+    """Also not where the scales begin to be learned."""
+    for seed in range(5):
+        matrices, _ = shifted(make_sources, seed, 0.3 if kind == "missing" else 0.0)
+        if kind == "sparse":
+            matrices = [scipy.sparse.csc_array(np.where(np.abs(x) > 0.5, x, 0)) for x in matrices]
+        if kind == "streamed":
+            for c, x in enumerate(matrices):
+                np.save(tmp_path / f"{c}.npy", x)
+            matrices = [np.load(tmp_path / f"{c}.npy", mmap_mode="r") for c in range(2)]
+        form = map_bjmd._LearnedLaplace(np.ones((3, 1)))
+        mode = map_bjmd.PosteriorMode(
+            Sources(matrices), 3, Priors(1.0), form, np.random.default_rng(seed), offsets=True
+        )
+        state = mode.start()
+        values = []
+        for _ in range(40):
+            state, objective = mode.sweep(state)
+            values.append(objective)
+        assert np.diff(values).max() <= 1e-9 * np.abs(values).max()
+        scales = np.maximum(np.abs(state.wt).mean(axis=1), map_bjmd.LEAST_SCALE)
+        np.testing.assert_allclose(state.form.lambda_[:, 0], scales)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_objective_with_learned_scales_and_offsets_by_entry(make_sources, missing):
+    """Minus the log joint with E over q(o), whose mean and variance are the best for the rest."""
+    matrices, _ = shifted(make_sources, share_missing=missing)
+    form = map_bjmd._LearnedLaplace(np.ones((3, 1)))
+    mode = map_bjmd.PosteriorMode(
+        Sources(matrices), 3, Priors(1.5), form, np.random.default_rng(0), offsets=True
+    )
+    state = mode.start()
+    for _ in range(3000 if missing else 12):  # with holes, the bound is tight only at the end
+        state, objective = mode.sweep(state)
+    lambda_ = state.form.lambda_
+    total = (np.abs(state.wt) / lambda_ + np.log(2 * lambda_)).sum()
+    parts = zip(matrices, state.memberships, state.offsets, state.noise_variances, strict=True)
+    for x, h, o, s2 in parts:
+        residual = x - state.wt.T @ h - o.mean[:, None]
+        error = np.nansum(residual**2 + o.variance[:, None] * ~np.isnan(x))
+        total += (0.5 * error + 0.01) / s2 + (0.5 * (~np.isnan(x)).sum() + 1.01) * np.log(s2)
+        total -= 0.5 * np.log(h).sum()
+        total -= 0.5 * (1 + np.log(o.variance / o.tau) - (o.mean**2 + o.variance) / o.tau).sum()
+    np.testing.assert_allclose(objective, total, rtol=1e-6 if missing else 1e-10)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_the_shift_of_a_source_is_found(make_sources, missing):
+    data = {"n_features": 60, "n_samples": (120, 100), "noise": (0.3, 0.6)}
+    matrices, shift = shifted(make_sources, 3, missing, **data)
+    results = [registry.fit("map-bjmd", Sources(matrices), 3, seed=seed) for seed in range(3)]
+    model = min(results, key=lambda r: r.objective).model
+    difference = model.offsets[1] - model.offsets[0]
+    assert np.corrcoef(difference, shift)[0, 1] > 0.98
+    assert np.sqrt(np.mean((difference - shift) ** 2)) < 0.25
+    assert (model.offsets_sd > 0).all()
+
+
+def test_offsets_of_no_width_are_none(make_sources, monkeypatch):
+    def narrow(n_features):
+        return offsets.Offset(np.zeros(n_features), np.zeros(n_features), offsets.LEAST_TAU)
+
+    options = {"priors": "data", "tol": 1e-13, "max_sweeps": 30}
+    plain = fit(make_sources(), offsets=False, **options)
+    monkeypatch.setattr(offsets.Offset, "start", staticmethod(narrow))
+    monkeypatch.setattr(offsets, "_best_tau", lambda sums, known, tau: tau)
+    held = fit(make_sources(), **options)
+    assert np.abs(held.model.offsets).max() < 1e-6
+    for a, b in zip(plain.memberships, held.memberships, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+    np.testing.assert_allclose(plain.model.component_scales, held.model.component_scales, rtol=1e-4)
+
+
+@pytest.mark.parametrize("alpha0", ["learned", "by-source", 0.5, [1.0, 1.0, 0.9]])
+def test_a_dirichlet_without_a_mode_is_refused(make_sources, alpha0):
+    with pytest.raises(InputError, match="MAP needs numbers of at least 1"):
+        fit(make_sources(), alpha0=alpha0)

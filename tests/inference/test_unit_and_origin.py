@@ -14,11 +14,11 @@ METHODS = ["cavi-bjmd", "map-bjmd"]
 OPTIONS = {
     "cavi-bjmd": [
         {},
-        {"noise": "feature+sample", "offsets": True},
-        {"noise": "robust", "offsets": True},
-        {"noise": "feature", "alpha0": "learned", "lambda_": "learned"},
+        {"noise": "feature+sample"},
+        {"noise": "robust"},
+        {"noise": "feature", "alpha0": "by-source", "offsets": False},
     ],
-    "map-bjmd": [{}, {"prior": "laplace", "alpha0": 1.5}],
+    "map-bjmd": [{}, {"alpha0": 1.5, "lambda_": "learned", "offsets": False}],
 }
 CASES = [(method, options) for method in METHODS for options in OPTIONS[method]]
 
@@ -52,6 +52,9 @@ def assert_equal_but_for(changed, plain, factor=1.0, shift=0.0):
         )
     if plain.model.offsets is not None:
         np.testing.assert_allclose(changed.model.offsets / factor, plain.model.offsets, atol=1e-6)
+    if plain.model.component_scales is not None:
+        scales = plain.model.component_scales
+        np.testing.assert_allclose(changed.model.component_scales / factor, scales, rtol=1e-4)
     for name in ("feature_precision", "sample_precision", "degrees_of_freedom", "alpha0"):
         value = getattr(plain.model, name)
         if value is not None:
@@ -183,10 +186,7 @@ def mapped(x, path):
     [
         ("cavi-bjmd", {}),
         ("map-bjmd", {}),
-        (
-            "cavi-bjmd",
-            {"noise": "feature", "offsets": True, "alpha0": "learned", "lambda_": "learned"},
-        ),
+        ("cavi-bjmd", {"noise": "feature", "alpha0": "by-source"}),
         ("cavi-catbjmd", {"noise": "feature"}),
     ],
 )
@@ -271,8 +271,6 @@ def test_robust_noise_refuses_sparse_data(matrices):
 def test_a_name_of_no_prior_is_refused(matrices):
     with pytest.raises(InputError, match="priors"):
         Priors.of("thesis")
-    with pytest.raises(InputError, match="MAP cannot learn"):
-        registry.fit("map-bjmd", Sources(matrices), 3, alpha0="learned")
     with pytest.raises(InputError, match="noise is 'loud'"):
         registry.fit("cavi-bjmd", Sources(matrices), 3, noise="loud")
 

@@ -22,7 +22,7 @@ for the paper: weights phi_i of features, u_j of samples and v_ij of entries mul
 entries take their terms out of P and G, and the data are seen in their own unit and from their own
 origin (data/view.py).
 
-Between sweeps the state is extrapolated (momentum.py) with a safeguard that keeps the ELBO from
+Between sweeps the state is extrapolated (loop.py) with a safeguard that keeps the ELBO from
 falling.  At the end every column is taken to its optimum for the W and the noise that are returned,
 so that a sample has the same memberships whether it was part of the fit or is added later.
 """
@@ -42,7 +42,7 @@ from bjmd.data.view import centre
 from bjmd.errors import InputError
 from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
-from bjmd.inference.momentum import exponentials, logarithms
+from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.noise import Equal, EqualSamples, Gammas, PresentFit, SampleGammas
 from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.priors import (
@@ -53,7 +53,6 @@ from bjmd.inference.priors import (
     SharedDirichlet,
 )
 from bjmd.inference.registry import Method
-from bjmd.inference.starts import random_memberships
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
 from bjmd.numerics.rows import GaussianRows

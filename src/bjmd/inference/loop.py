@@ -1,7 +1,12 @@
-"""The loop of iterative methods: stopping rule, trace, momentum, and what is watched.
+"""The loop of iterative methods: random start, stopping rule, trace, momentum, what is watched.
 
 A method supplies an `Algorithm`: where to start, one sweep, and what its last state says.  ADVI and
 the Gibbs sampler count draws, not sweeps, and have loops of their own.
+
+Momentum (docs/derivation.md, 4.8): sweeps of coordinate ascent creep along valleys when components
+overlap.  Each new sweep therefore starts not where the last one ended but beyond it, by a share of
+the way from the end of the sweep before.  The share grows while that goes well.  Where it raises
+the objective, the loop goes back, and the share and its ceiling become smaller.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ import numpy as np
 
 from bjmd.checks import positive_number, whole_number
 from bjmd.errors import FitError
-from bjmd.inference.momentum import Momentum
+from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import Posterior
 
@@ -23,6 +28,23 @@ Watch = Callable[[list[np.ndarray]], Mapping[str, Any]]
 
 ROUNDING = 1e-9
 """The relative rise of an objective that is taken for rounding."""
+
+FIRST_SHARE = 0.5
+HIGHEST_SHARE = 1.0
+GROWTH = 1.05
+GROWTH_OF_CEILING = 1.01
+SHRINKAGE = 1.5
+"""How share and ceiling grow with every step, and how the share shrinks after a harmful one."""
+LONGEST = 2.0
+"""The most that momentum may change an entry beyond the sweep itself."""
+
+CONCENTRATION = 0.1
+"""Nearly one component per sample.
+
+Memberships that are more spread out give K almost equal first components, the mean of the data,
+which take more sweeps to break apart.  Starts from MAP or like k-means++ end at the same ELBO
+within a few nats, so the simplest one is kept.
+"""
 
 State = TypeVar("State")
 """What one sweep hands to the next; with momentum it has vector(), and at(vector), a moved copy."""
@@ -52,6 +74,35 @@ class Algorithm(Protocol[State]):
     def memberships(self, state: State) -> list[np.ndarray]: ...
 
     def finish(self, state: State) -> Found: ...
+
+
+class Momentum:
+    def __init__(self):
+        self._last = None
+        self._share = self._used = FIRST_SHARE
+        self._ceiling = HIGHEST_SHARE
+
+    def beyond(self, end):
+        """Where to start the next sweep, given where the last one ended."""
+        last = self._last
+        self._last = end
+        if last is None:
+            return end
+        self._used = self._share
+        self._ceiling = min(HIGHEST_SHARE, GROWTH_OF_CEILING * self._ceiling)
+        self._share = min(self._ceiling, GROWTH * self._share)
+
+        def part(a, b):
+            last[a:b] = end[a:b] + np.clip(self._used * (end[a:b] - last[a:b]), -LONGEST, LONGEST)
+
+        threads.each(part, _parts(end))
+        return last
+
+    def undo(self):
+        """The end of the last sweep; the share that did harm becomes the ceiling."""
+        self._ceiling = self._used
+        self._share = self._used / SHRINKAGE
+        return self._last
 
 
 @dataclass
@@ -134,7 +185,7 @@ def run(
     The change is relative to the objective, or to the number of entries `per_entry`, which does not
     depend on the unit.  Changes count after the first `wait` sweeps.
 
-    From sweep `momentum_from` on, each sweep starts beyond the end of the last (momentum.py), and
+    From sweep `momentum_from` on, each sweep starts beyond the end of the last (`Momentum`), and
     at least two small changes in a row are needed.  What is `monotone` never rises: an extrapolated
     sweep that raised it is undone, and the trace repeats the value before it; the history has the
     value that was undone under "undone", NaN elsewhere.  A plain sweep that raises it, which only
@@ -204,3 +255,27 @@ def run(
 def series(seen: list[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     """What was watched, a series by name."""
     return {name: np.array([entry[name] for entry in seen]) for name in (seen[0] if seen else ())}
+
+
+def random_memberships(n_components, n_samples, rng):
+    """K x N random columns on the simplex: the whole randomness of a MAP or closed-form fit."""
+    return np.ascontiguousarray(rng.dirichlet(np.full(n_components, CONCENTRATION), n_samples).T)
+
+
+def logarithms(arrays):
+    """Positive numbers as logarithms in one vector."""
+    vector = np.maximum(np.concatenate([array.ravel() for array in arrays]), np.finfo(float).tiny)
+    threads.each(lambda a, b: np.log(vector[a:b], out=vector[a:b]), _parts(vector))
+    return vector
+
+
+def exponentials(vector, shapes):
+    """The arrays of such shapes whose logarithms are in the vector."""
+    numbers = np.empty_like(vector)
+    threads.each(lambda a, b: np.exp(vector[a:b], out=numbers[a:b]), _parts(vector))
+    pieces = np.split(numbers, np.cumsum([np.prod(shape) for shape in shapes])[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+def _parts(vector):
+    return threads.parts(len(vector), 32 * len(vector))  # about what a logarithm costs

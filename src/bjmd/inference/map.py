@@ -2,7 +2,7 @@
 
 One sweep updates W, every H^(c), and every s2_c, each with the others fixed, and costs two products
 with the data: X H' for W and W'X for H, which also gives the residual.  The objective never rises.
-With the Laplace prior, sweeps are extrapolated (momentum.py), and what raised the objective is
+With the Laplace prior, sweeps are extrapolated (loop.py), and what raised the objective is
 undone.
 
 Two forms of the prior on W, each a ridge with weights rho for the next W:
@@ -29,10 +29,9 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError
 from bjmd.inference import loop
-from bjmd.inference.momentum import exponentials, logarithms
+from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.registry import Method
-from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
 from bjmd.numerics import simplex
 from bjmd.numerics.rows import ridge_rows
@@ -194,29 +193,26 @@ class PosteriorMode:
         self.observed_norms = (
             sources.squared_norms if known else [v.squares_of_rows().sum() for v in self.views]
         )
-        self.fill_means()
-
-    def look(self, state):
-        """Bring the views to the offsets of a state, and fill in missing entries at its fit."""
-        if self.with_offsets:
-            for view, offset in zip(self.views, state.offsets, strict=True):
-                view.move(offset.mean)
-            self.observed_norms = [view.squares_of_rows().sum() for view in self.views]
-        if state.n_sweeps:
-            self.fill(state.wt, state.memberships)
-        else:
-            self.fill_means()
+        self.filled_norms = [0.0] * len(self.views)
+        if any(sources.n_missing):  # before anything is fitted, with the means of the features
+            ones = [np.ones((1, view.shape[1])) for view in self.views]
+            self.fill(_feature_means(self.views)[None], ones)
 
     def fill(self, wt, memberships):
-        """Set missing entries to the fit."""
+        """Set the missing entries to the fit."""
         self.filled_norms = [
             view.fill(wt, h) for view, h in zip(self.views, memberships, strict=True)
         ]
 
-    def fill_means(self):
-        """Before there is a fit, set missing entries to the mean of their feature."""
-        means = _feature_means(self.views)[None]
-        self.fill(means, [np.ones((1, view.shape[1])) for view in self.views])
+    def prepare(self, state):
+        """Move the views to the offsets of a state, and fill in missing entries at its fit."""
+        if state.wt is None:
+            return  # nothing is fitted yet
+        if self.with_offsets:
+            for view, offset in zip(self.views, state.offsets, strict=True):
+                view.move(offset.mean)
+            self.observed_norms = [view.squares_of_rows().sum() for view in self.views]
+        self.fill(state.wt, state.memberships)
 
     def start(self):
         n_components = len(self.alpha0)
@@ -239,7 +235,7 @@ class PosteriorMode:
 
     def sweep(self, state):
         n_sweeps = state.n_sweeps + 1
-        self.look(state)
+        self.prepare(state)
         wt = update_components(
             self.views, state.memberships, state.noise_variances, state.inverse_ridge
         )

@@ -268,7 +268,10 @@ def _by_component(
     ax: Axes, values: pd.DataFrame, height: float, label: Callable[[float], str]
 ) -> AxesImage:
     """A heat map with a column for each component, its cells labelled."""
-    image = ax.imshow(values, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
+    most = max(float(np.max(values)), 1e-9)  # shares of nothing are 0 up to rounding
+    image = ax.imshow(
+        values, cmap="Blues", vmin=0, vmax=most, aspect="auto", interpolation="nearest"
+    )
     _label_rows(ax, short(values.index, 30), height)
     label_columns(ax, values.columns, 14)
     for (row, k), value in np.ndenumerate(values):

@@ -10,7 +10,7 @@ between sweeps, and it hardly changes where it turns.  The stopping rule therefo
 changes in a row.
 
 Sweeps converge slowly, so they have momentum in ln h as long as the objective falls
-(bjmd/inference/momentum.py).  When a plain sweep raises the objective, or momentum gains little,
+(bjmd/inference/loop.py).  When a plain sweep raises the objective, or momentum gains little,
 plain sweeps continue until the stopping rule holds for them.
 """
 
@@ -25,9 +25,8 @@ from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.inference import loop
-from bjmd.inference.momentum import exponentials, logarithms
+from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.registry import Method
-from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
 from bjmd.numerics import laplace, simplex
 from bjmd.results.decomposition import Decomposition

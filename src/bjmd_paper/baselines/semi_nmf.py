@@ -9,7 +9,7 @@ One sweep, with A+ = (|A| + A)/2 and A- = (|A| - A)/2 the positive and negative 
 
 Neither update raises the error.  The start is also theirs: the 0/1 memberships of K-means, plus 0.2
 so that no entry is stuck at zero.  The updates converge slowly, so from sweep 10 on they have
-momentum in ln H (momentum.py).
+momentum in ln H (loop.py).
 """
 
 from dataclasses import dataclass, replace

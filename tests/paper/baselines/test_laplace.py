@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import loop, registry, restarts
-from bjmd.inference.starts import random_memberships
+from bjmd.inference.loop import random_memberships
 from bjmd.model import Priors
 from bjmd.numerics.laplace import approximate_columns
 from bjmd.numerics.simplex import minimise
