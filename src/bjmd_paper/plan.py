@@ -58,7 +58,7 @@ class Plan:
         self.config = config
         self.scales = config["synthetic"]["scales"]
         self.table_sigma3 = float(config["synthetic"]["table_sigma3"])
-        # A config that is laid over another puts its fits first, and null leaves a fit out.
+        # A config that overrides another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
         self.real = list(config["real"])

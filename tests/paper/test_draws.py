@@ -12,7 +12,7 @@ from bjmd_paper.datasets import synthetic
 JOBS = {
     "map-bjmd": {
         "method": "map-bjmd",
-        "options": {"tol": 1e-4},
+        "options": {"priors": "paper", "tol": 1e-4},
         "n_components": 5,
         "nonnegative": None,
     },
@@ -28,7 +28,7 @@ def drawn():
 
 def test_a_draw_is_the_mean_of_its_best_runs_by_objective(drawn):
     sources = synthetic.generate("small", 4.0, 7 + 1000 + 1).sources
-    runs = restarts.run("map-bjmd", sources, 5, n_restarts=3, seed=7, tol=1e-4)
+    runs = restarts.run("map-bjmd", sources, 5, n_restarts=3, seed=7, **JOBS["map-bjmd"]["options"])
     best = restarts.best(runs, 2)
     found = drawn[(drawn["fit"] == "map-bjmd") & (drawn["sigma3"] == 4)]
     auc = np.mean(

@@ -25,12 +25,14 @@ def planned(config):
     return plan
 
 
-def overlaid(base, top):
-    """As Snakemake lays one config over another: mappings are merged, all else is replaced."""
+def overridden(base, top):
+    """The base with another config on top, as Snakemake merges them."""
     return {
         **base,
         **{
-            k: overlaid(base[k], v) if isinstance(v, dict) and isinstance(base.get(k), dict) else v
+            k: overridden(base[k], v)
+            if isinstance(v, dict) and isinstance(base.get(k), dict)
+            else v
             for k, v in top.items()
         },
     }
@@ -43,7 +45,7 @@ def test_the_default_config_needs_no_download_and_has_every_method(config):
 
 
 def test_the_paper_config_has_all_data_and_twenty_restarts(config):
-    paper = overlaid(config, yaml.safe_load((ROOT / "config/paper.yaml").read_text()))
+    paper = overridden(config, yaml.safe_load((ROOT / "config/paper.yaml").read_text()))
     plan = planned(paper)
     assert plan.families()[2:] == [
         "3sources",
@@ -85,7 +87,7 @@ def test_kinds_stand_for_all_data_of_a_kind(config):
 
 
 def test_a_config_can_leave_out_a_fit_of_the_one_below(config):
-    plan = planned(overlaid(config, {"fits": {"jmd": None}}))
+    plan = planned(overridden(config, {"fits": {"jmd": None}}))
     assert set(config["fits"]) - set(plan.fits) == {"jmd"}
     assert "jmd" not in plan.fits_on("small-4.0")
 
@@ -93,13 +95,25 @@ def test_a_config_can_leave_out_a_fit_of_the_one_below(config):
 @pytest.mark.parametrize("name", ["config", "reference", "paper"])
 def test_any_run_can_leave_out_advi(config, name):
     for file in (name, "without-advi"):
-        config = overlaid(config, yaml.safe_load((ROOT / f"config/{file}.yaml").read_text()))
+        config = overridden(config, yaml.safe_load((ROOT / f"config/{file}.yaml").read_text()))
     plan = planned(config)
     assert not plan.advi_draw_chunks() and not any(
         "advi" in fit["method"] for fit in plan.fits.values()
     )
     assert len(plan.fits) == len(config["fits"]) - 2
     assert not any("advi" in path for exhibit in exhibits.of(plan) for path in exhibit.files())
+
+
+@pytest.mark.parametrize(
+    "name", ["config/config", "config/paper", "config/reference", ".test/config/config"]
+)
+def test_fits_of_the_papers_model_have_the_papers_priors(config, name):
+    """The defaults for people's own data must not change a row of the paper."""
+    top = yaml.safe_load((ROOT / f"{name}.yaml").read_text())
+    fits = overridden(config, top)["fits"].values()
+    ours = [fit for fit in fits if fit["method"].startswith(("map-", "cavi-"))]
+    assert len(ours) >= 8
+    assert {fit["options"].get("priors") for fit in ours} == {"paper"}
 
 
 def test_families_and_what_is_shown_of_them(config):
@@ -123,7 +137,7 @@ PAIRS = (
 @pytest.mark.parametrize("scale", ["small", "large"])
 def test_both_of_every_pair_run_on_enough_draws_with_the_same_restarts(config, name, scale):
     top = yaml.safe_load((ROOT / f"config/{name}.yaml").read_text())
-    plan = planned(overlaid(config, top))
+    plan = planned(overridden(config, top))
     assert set(plan.fits_on_draws(scale)) >= set.union(*PAIRS)
     assert int(plan.draw_chunks(scale)[-1].split("-")[1]) + 1 >= {"small": 40, "large": 10}[scale]
     job = plan.draw_job(scale)
@@ -247,15 +261,6 @@ def test_own_files_whose_names_snakemake_would_read_as_patterns_are_refused(own,
         planned(own)
 
 
-def test_chunks(config):
-    config["fits"]["jnmf"] |= {"restarts": 5, "chunk": 2}
-    assert [Path(path).stem for path in planned(config).chunks("small-4.0", "jnmf")] == [
-        "0-1",
-        "2-3",
-        "4-4",
-    ]
-
-
 def test_missing_data_are_left_out_on_request(config, tmp_path):
     config |= {
         "real": ["3sources", "metabric-489"],
@@ -280,7 +285,7 @@ def test_the_feature_test_needs_its_fit(config):
 @pytest.fixture
 def own(config, monkeypatch):
     monkeypatch.chdir(ROOT)
-    return overlaid(config, yaml.safe_load((ROOT / "config/own.yaml").read_text()))
+    return overridden(config, yaml.safe_load((ROOT / "config/own.yaml").read_text()))
 
 
 def test_own_data_are_the_whole_run(own):

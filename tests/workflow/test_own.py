@@ -16,7 +16,7 @@ OWN = ("--configfile", "config/own.yaml", "--config", "restarts=3", "chunk=2")
 
 @pytest.fixture(scope="module")
 def own(new_workflow):
-    """A finished run, laid over a config of the paper's data that must not run."""
+    """A finished run; the config below it asks for the paper's data, which must not run."""
     workflow = new_workflow("own")
     shutil.copy(ROOT / "config/own.yaml", workflow.folder / "config")
     shutil.copytree(ROOT / "config/example", workflow.folder / "config/example")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from bjmd.errors import InputError
 from bjmd_paper import tables
 from bjmd_paper.claims import verdicts
 from bjmd_paper.claims.evidence import Evidence, Missing
@@ -111,10 +112,25 @@ def _parts(keys):
     parts = {}
     for part in keys.pop("parts", [{}]):
         merged = _with_groups({**keys, **part})
-        if isinstance(merged.get("pairs"), list) and isinstance(merged["pairs"][0], str):
-            merged["pairs"] = {name: _text()["pairs"][name] for name in merged["pairs"]}
+        if "pairs" in merged:
+            merged["pairs"] = _pairs(merged["pairs"])
         parts[merged.pop("label", "")] = merged
     return parts
+
+
+def _pairs(given):
+    """The pairs by label, from a list of names or from {label: pair}."""
+    known = _text()["pairs"]
+    if isinstance(given, list) and all(isinstance(name, str) and name in known for name in given):
+        return {name: known[name] for name in given}
+    if isinstance(given, dict) and all(
+        isinstance(pair, list) and len(pair) == 2 for pair in given.values()
+    ):
+        return given
+    raise InputError(
+        f"pairs = {given!r} in claims.toml must be a list of names under [pairs], or "
+        "{label = [one fit, the other]}"
+    )
 
 
 def _with_groups(value):

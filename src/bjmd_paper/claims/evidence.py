@@ -2,7 +2,7 @@
 
 import zlib
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ class Resampled:
         return Resampled(self.point.mean(keepdims=True), samples, ("",), self.chosen)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """Everything that a run measured, the paper's row of every fit, and the printed numbers."""
 
@@ -54,8 +54,6 @@ class Evidence:
     features: pd.DataFrame = field(default_factory=pd.DataFrame)
     feature_auc: pd.DataFrame = field(default_factory=pd.DataFrame)
     printed: pd.DataFrame = field(default_factory=tables.printed)
-    _kept: dict = field(default_factory=dict, init=False, repr=False)
-    """What many claims ask for, computed once."""
 
     # the paper's numbers
 
@@ -119,7 +117,9 @@ class Evidence:
                 for name, entry in entries.items()
                 if entry.kind != "synthetic" and entry.paper is not None
             ]
-        return [data] if isinstance(data, str) else data
+        if isinstance(data, str):
+            return [data]
+        return [name for part in data for name in self.families(part)]
 
     # draws of the synthetic data
 
@@ -127,14 +127,9 @@ class Evidence:
     def _draws(self):
         return dict(list(self.draws.groupby(["scale", "fit"]))) if len(self.draws) else {}
 
+    @cache  # noqa: B019, many claims ask for the same
     def drawn(self, scale, fit, column="auc"):
         """A row for each draw, a column for each sigma3 and source."""
-        key = "draws", scale, fit, column
-        if key not in self._kept:
-            self._kept[key] = self._pivoted(scale, fit, column)
-        return self._kept[key]
-
-    def _pivoted(self, scale, fit, column):
         if (scale, fit) not in self._draws:
             raise Missing(f"draws of {fit} on the {scale} data")
         table = self._draws[scale, fit]
@@ -190,10 +185,8 @@ class Evidence:
             return scaled if scaled.point.mean() > raw.point.mean() else raw
         return self._resampled(family, fit, column)
 
+    @cache  # noqa: B019, many claims ask for the same
     def _resampled(self, family, fit, column):
-        key = family, fit, column
-        if key in self._kept:
-            return self._kept[key]
         table = self.fit_runs(family, fit)
         wide = table.pivot(index="seed", columns="source", values=column)
         if len(wide) < FEWEST_RESTARTS:
@@ -203,8 +196,7 @@ class Evidence:
         chosen = wide[first["chosen"].astype(bool)].to_numpy()
         samples = statistics.resample_best(first["objective"], wide, len(chosen), seed)
         names = table.drop_duplicates("source").sort_values("source")["source_name"].astype(str)
-        self._kept[key] = Resampled(chosen.mean(axis=0), samples, tuple(names), chosen)
-        return self._kept[key]
+        return Resampled(chosen.mean(axis=0), samples, tuple(names), chosen)
 
     def extreme(self, extreme, cells, column, sources):
         """The least (np.min) or the most (np.max) of some (family, fit), and the best fit.

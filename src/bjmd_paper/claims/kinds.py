@@ -314,15 +314,16 @@ def source_over_source(evidence, data, fits, sources, column):
 def faster(evidence, data, pairs):
     """The slower fit's time over the faster one's, by draw, or by restart where it has no draws."""
 
-    def measure(family, slow, fast):
-        pair = {f"{slow} / {fast} on {family}": (slow, fast)}
+    def measure(family, label, slow, fast):
+        pair = {f"{label} on {family}": (slow, fast)}
         try:
             return draws(evidence, family, pair, ("seconds", "seconds"), "times", "mean")[0]
         except Missing:
             return restarts(evidence, family, pair, "seconds", "times")[0]
 
-    families = [name for part in data for name in evidence.families(part)]
-    effects, notes = collect(measure, [(family, *pair) for family in families for pair in pairs])
+    families = evidence.families(data)
+    cells = [(family, label, *pair) for family in families for label, pair in pairs.items()]
+    effects, notes = collect(measure, cells)
     comparable = times(evidence.margins["comparable time"])
     return effects, [f"up to {comparable} is what the paper calls comparable", *notes]
 
@@ -385,14 +386,6 @@ def seconds(evidence, data, fits):
 # traces of ADVI
 
 
-def _elbo_stable(trace):
-    return statistics.settles(trace["iteration"], trace["objective"])
-
-
-def _change_stable(trace):
-    return statistics.settles(trace["iteration"], _log_change(trace))
-
-
 def _log_change(trace):
     return np.log(trace["change"].clip(lower=np.finfo(float).tiny))
 
@@ -405,8 +398,8 @@ def _stopping_rule(trace):
 
 MOMENTS = {
     "first": lambda trace: trace["iteration"].iloc[0],
-    "ELBO stable": _elbo_stable,
-    "change stable": _change_stable,
+    "ELBO stable": lambda trace: statistics.settles(trace["iteration"], trace["objective"]),
+    "change stable": lambda trace: statistics.settles(trace["iteration"], _log_change(trace)),
     "stopping rule": _stopping_rule,
     "20000": lambda trace: 20_000,
     "end": lambda trace: np.inf,

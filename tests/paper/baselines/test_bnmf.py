@@ -191,30 +191,6 @@ def test_the_draw_of_the_scales_leaves_their_conditional_as_it_is(power, a, b):
         assert stats.kstest(s, truth.cdf).pvalue > 1e-3
 
 
-def test_chains_with_and_without_the_draw_of_the_scales_agree(rng, monkeypatch):
-    """Noise, product and W of one component, within four standard errors of the difference."""
-    x = np.abs(
-        np.outer(rng.exponential(size=6), rng.exponential(size=9))
-        + 0.3 * rng.standard_normal((6, 9))
-    )
-
-    def batches(n_draws):
-        chain = bnmf.Chain(Sources([x]), 1, np.random.default_rng(2), Priors(), 1.0, 1.0)
-        draws = []
-        for _ in range(n_draws):
-            chain.sweep(draw=True)
-            draws.append([chain.s2, chain.wt[0, 0] * chain.h[0, 0], chain.wt.sum()])
-        return np.array(draws[200:]).reshape(40, -1, 3).mean(axis=1)
-
-    moved = batches(8_200)
-    monkeypatch.setattr(bnmf, "draw_scales", lambda a, b, power, rng: np.ones(1))
-    plain = batches(40_200)
-    errors = [values.std(axis=0, ddof=1) / np.sqrt(40) for values in (moved, plain)]
-    assert (errors[0] < 0.05 * moved.mean(axis=0)).all()
-    assert (np.abs(moved.mean(axis=0) - plain.mean(axis=0)) < 4 * np.hypot(*errors)).all()
-    assert errors[0][2] < errors[1][2]  # five times fewer draws say more about the scale of W
-
-
 def test_gibbs_starts_at_joint_nmf(nonnegative, monkeypatch):
     seen = []
     monkeypatch.setattr(

@@ -41,15 +41,6 @@ def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
         assert slope[factor == 0].min(initial=0) >= -1e-4
 
 
-def test_a_heavier_source_is_fitted_better(nonnegative):
-    light, heavy = (
-        squared_errors(nonnegative, registry.fit("intnmf", nonnegative, 2, weights=[1, theta]))
-        for theta in (0.01, 100)
-    )
-    assert heavy[1] < light[1]
-    assert heavy[0] > light[0]
-
-
 def test_the_weight_undoes_a_change_of_units(nonnegative):
     """A source in other units with its weight 1/variance gives the same W."""
     scaled = Sources([nonnegative.matrices[0], 1000 * nonnegative.matrices[1]])

@@ -47,9 +47,3 @@ def test_the_solution_is_stationary(nonnegative):
     for factor, slope in ((w, (w @ h - x) @ h.T), (h, w.T @ (w @ h - x))):
         assert np.abs(slope[factor > 0]).max() <= 1e-5
         assert slope[factor == 0].min(initial=0) >= -1e-5
-
-
-def test_rank_one_data_are_found_exactly(rng):
-    x = np.outer(rng.random(8), rng.random(11))
-    result = registry.fit("jnmf", Sources([x]), 1, tol=1e-12)
-    np.testing.assert_allclose(result.components @ result.memberships[0], x, rtol=1e-6)

@@ -285,7 +285,7 @@ def test_data_without_noise_end_finite(rng):
     [
         ({"smoothing": 0.0}, "smoothing is 0.0; it must be a finite number greater than 0"),
         ({"smoothing": "a"}, "smoothing is 'a'; it must be a finite number greater than 0"),
-        ({"alpha0": 0.5}, "alpha0 is 0.5"),
+        ({"alpha0": 0.0}, "alpha0 is 0.0;"),
         ({"lambda_": -1.0}, "lambda_ is -1.0"),
     ],
 )

