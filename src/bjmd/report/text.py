@@ -199,7 +199,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     if "offsets" in extensions:
         yield _about_offsets(extensions["offsets"], np.asarray(best.noise))
         share = variance.between_sources(best.memberships)
-        if share > variance.CONFOUNDED:
+        if share > variance.CONFOUNDED and len(best.vanished()) < best.n_components:
             yield f"Warning: {variance.confounded(share)}."
     if "dirichlet" in extensions:
         alpha = extensions["dirichlet"].set_index("source").to_numpy()
@@ -273,7 +273,7 @@ def about_answer(name: str, table: pd.DataFrame) -> Section:
     if name == "associations":
         table = table[table["q_value"] < 0.05][:30]
     if name == "check":
-        from bjmd.analysis.check import Check
+        from bjmd.analysis.check import Check  # with all that it needs to compare fits
 
         paragraphs.insert(0, str(Check(table)))
     return Section(title, paragraphs, tables.answer_as_text(name, table), (name,))
