@@ -31,7 +31,7 @@ import os
 import tempfile
 import time
 import warnings
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -414,8 +414,17 @@ def scores(memberships, labels, true):
     }
 
 
+@cache
+def compile_updates(method, sparse):
+    """A small fit, so that nothing is compiled in the time that counts."""
+    rng = np.random.default_rng(0)
+    toy = [np.exp(rng.standard_normal((30, 40))) for _ in range(2)]
+    METHODS[method][1](Sources([scipy.sparse.csc_array(x) if sparse else x for x in toy]), 3, 1, "")
+
+
 def measured(data, sources, true, k, method, n_starts):
     """One row of the table."""
+    compile_updates(method, any(sources.is_sparse))
     started = time.process_time()
     memberships, note = METHODS[method][1](sources, k, n_starts, data)
     taken = time.process_time() - started

@@ -64,6 +64,16 @@ def test_the_paper_config_has_all_data_and_twenty_restarts(config):
     assert plan.job("metabric-489-filtered", "map-bjmd")["nonnegative"] is None
 
 
+def test_the_config_of_mixtures_has_both_kinds_of_priors_and_the_exhibits_of_shares(config):
+    mixtures = overridden(config, yaml.safe_load((ROOT / "config/mixology.yaml").read_text()))
+    plan = planned(mixtures)
+    assert plan.families() == plan.mixtures() == ["mixology"]
+    assert {"default", "cavi-bjmd", "jnmf", "inmf"} <= set(plan.fits_on("mixology"))
+    names = [exhibit.name for exhibit in exhibits.of(plan)]
+    assert names.count("shares-mixology") == 2 and "noise-by-amount-mixology" in names
+    assert "shares-mixology" not in [exhibit.name for exhibit in exhibits.of(planned(config))]
+
+
 def test_kinds_stand_for_all_data_of_a_kind(config):
     plan = planned(config | {"real": ["3sources", "metabric-489"]})
     on = {
