@@ -29,7 +29,7 @@ def model():
         )
         for name, n, sd in (("Oslo", 30, 0.2), ("Rome", 20, 0.5))
     }
-    return bjmd.BJMD(3, n_init=2, offsets=True).fit(tables)
+    return bjmd.BJMD(3, n_init=2).fit(tables)
 
 
 def test_draws_have_names_and_the_moments_of_the_posterior(model):
@@ -50,7 +50,9 @@ def test_draws_have_names_and_the_moments_of_the_posterior(model):
     mean = posterior.components.mean[3, 1]
     sd = posterior.components.sd[3, 1]
     assert abs(one.mean() - mean) < 4 * sd / 20 and float(one.std()) == pytest.approx(sd, rel=0.2)
-    of_rome = draws["memberships"][..., draws["source_of_sample"] == "Rome", :].mean(("chain", "draw"))
+    of_rome = draws["memberships"][..., draws["source_of_sample"] == "Rome", :].mean(
+        ("chain", "draw")
+    )
     np.testing.assert_allclose(of_rome, model.memberships_[1], atol=0.03)
     np.testing.assert_allclose(draws["noise"].sel(source="Rome").mean(), model.noise_[1], rtol=0.02)
     np.testing.assert_allclose(draws["offsets"].mean(("chain", "draw")), model.offsets_, atol=0.1)

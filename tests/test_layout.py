@@ -8,7 +8,7 @@ from pathlib import Path
 import bjmd
 
 ROOT = Path(bjmd.__file__).parent
-MOST_MODULES = 43
+MOST_MODULES = 41
 
 
 def module_name(path):
@@ -141,7 +141,8 @@ def test_a_report_is_drawn_and_written_without_scipy_stats_and_scikit_learn(tmp_
     fit = ["fit", str(data), "-k", "2", "--restarts", "2", "-o", str(tmp_path / "out")]
     modules = loaded_after(f"from bjmd import cli; cli.main({fit!r})")
     assert {"matplotlib", "pandas"} <= modules
-    assert not {"scipy.stats", "scipy.optimize", "sklearn", "joblib", "matplotlib.pyplot"} & modules
+    # the learned concentration is a root that scipy.optimize finds
+    assert not {"scipy.stats", "sklearn", "joblib", "matplotlib.pyplot"} & modules
 
 
 def test_jobs_of_the_workflow_import_no_more_than_they_need():

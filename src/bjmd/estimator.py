@@ -3,6 +3,7 @@
     model = BJMD(n_components=5).fit([X1, X2, X3])
     model.components_, model.memberships_, model.noise_
     model.transform(new, source=0)
+    print(model.check([X1, X2, X3]))
 
 The fits are those of analysis/fitting.py, and projection.py places new samples.
 """
@@ -23,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import fitting, variance
 from bjmd.analysis.check import Check, check
 from bjmd.checks import one_of, whole_number
-from bjmd.data.assembly import RawSource, assemble
+from bjmd.data.assembly import RawSource, assemble, normalized
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import projection, registry
@@ -81,10 +82,10 @@ class _FitTransform:
 class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Bayesian joint matrix decomposition of one or several sources over the same features.
 
-    Every source is X = H W + noise.  All sources share the components W.  Each has memberships H of
-    its own, whose rows are non-negative and sum to 1, and a noise level of its own.  The unit and
-    the origin of the data do not matter, but all sources must be measured in the same.
-    docs/model.md has the whole model.
+    Every source is X = H W + offsets + noise.  All sources share the components W.  Each has its
+    own memberships H, whose rows are non-negative and sum to 1, its own noise level and, if there
+    are two or more sources, its own offsets.  The unit and the origin of the data do not matter,
+    but all sources must use the same.  docs/model.md has the whole model.
 
     Parameters
     ----------
@@ -100,21 +101,25 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         which mostly reaches a lower objective in half the time.  False runs all starts to `tol`, as
         do consensus=True, which compares them, priors="paper" and inference="advi".
     priors : {"data", "paper"}, default="data"
-        Priors scaled and centred to the data, or the paper's fixed ones, which suit entries of
-        about unit size; inference="advi" always uses the latter.
+        "data" scales and centres the priors to the data and learns their widths, as described
+        below.  "paper" uses the paper's fixed priors and no offsets, and suits entries of about
+        unit size; inference="advi" always does.
     noise : str, default="source"
         How the noise varies: by "source" alone, or also by "feature" or "sample", or "robust" to
-        outliers; several are joined by +, as in "feature+robust".
+        outliers; several are joined by +, as in "feature+robust".  `check` says whether one of them
+        is worth trying.  inference="map" has "source" only.
     offsets : bool, optional
-        Whether every source has an offset of its own for each feature, for sources that are shifted
-        against each other; by default, if there are two or more sources.
+        Whether every source has its own offset for each feature, which absorbs shifts between
+        sources.  By default it has one if there are two or more sources.  Use False where the
+        sources hold different kinds of samples, because offsets absorb part of that difference.
     alpha0 : float, sequence of n_components floats, "learned" or "by-source", optional
-        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures.  By default
-        one concentration for all sources and components is learned.  "by-source" learns a Dirichlet
-        for each source, so that a source may lack a component.  inference="map" takes numbers of at
-        least 1, by default 1.
+        Dirichlet prior of the memberships: 1 is flat, larger values favour mixtures, and smaller
+        values favour samples of one component.  "learned", the default, learns one value for all
+        sources and components.  "by-source" learns a Dirichlet for each source, so that a source
+        may lack a component.  inference="map" needs numbers of at least 1, and has 1 by default.
     lambda_ : float or "learned", optional
-        Scale of the Laplace prior of the components.  By default one is learned for each component.
+        Scale of the Laplace prior of the components.  "learned", the default, learns a scale for
+        each component.
     a0, b0 : float, default=0.01 and by the unit of the data
         Shape and rate of the inverse gamma prior of the noise variances.
     tol : float, optional
@@ -127,6 +132,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     join : {"outer", "inner"}, default="outer"
         For DataFrames whose columns differ: use every feature, counting those that a source lacks
         as missing, or only the features that all have.
+    normalize : bool, default=False
+        For counts: scale each sample to a total of 10,000 and take log(1 + x), as scanpy does, in
+        `fit` and in whatever gets new samples.
     n_jobs : int, optional
         Number of threads; -1 for all processors.  Starts run side by side; with more threads than
         starts, a fit uses several.  The result does not depend on it.
@@ -143,7 +151,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Standard deviation of the noise of every source; with robust noise, the scale of Student's
         t.
     offsets_ : ndarray of shape (n_sources, n_features) or None
-        The offsets of every source.
+        The offsets of every source; None in a fit without them.
     feature_precision_ : ndarray of shape (n_features,) or None
         With noise by feature: the precision of every feature over that of its source, so that its
         noise sd is that of the source times feature_precision_ ** -0.5.
@@ -195,6 +203,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         max_iter: int | None = None,
         consensus: bool = False,
         join: str = "outer",
+        normalize: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ):
@@ -213,6 +222,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.max_iter = max_iter
         self.consensus = consensus
         self.join = join
+        self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -259,11 +269,11 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        if len(best.vanished()) == best.n_components:
-            warnings.warn(ALL_VANISHED, stacklevel=3)
         model: Any = best.model
         share = variance.between_sources(best.memberships)
-        if model.offsets is not None and share > variance.CONFOUNDED:
+        if len(best.vanished()) == best.n_components:
+            warnings.warn(ALL_VANISHED, stacklevel=3)
+        elif model.offsets is not None and share > variance.CONFOUNDED:
             warnings.warn(variance.confounded(share), stacklevel=3)
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
@@ -363,17 +373,29 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return (mean.T, sd.T) if return_std else mean.T
 
     def check(self, X: Any) -> Check:
-        """Compare the options of the fit with others, by how they predict hidden entries.
+        """Find out whether another noise model is worth trying on these data.
+
+        Every noise model that the data allow is compared with that of the fit: a tenth of the
+        entries is hidden, twice, and each model predicts them.  One is recommended only if it
+        predicts them better in squared error as well as in density, and moves the memberships.
+        This takes at most 16 fits from single starts.
 
         Parameters
         ----------
         X : the data that the model was fitted to, as for `fit`
+            They must be in memory.
 
         Returns
         -------
         Check
-            Its `recommended` is a dict with the option that is worth trying, or empty; its `table`
-            has a row for each option; as text, it is the recommendation in a sentence.
+            Its `recommended` is a dict of parameters, {"noise": "robust"} for example, or an empty
+            one.  Its `table` is a DataFrame with a row for each noise model.  Printed, it is the
+            recommendation in a sentence.
+
+        Examples
+        --------
+        >>> checked = model.check(data)  # doctest: +SKIP
+        >>> other = BJMD(5, **checked.recommended).fit(data)  # doctest: +SKIP
         """
         check_is_fitted(self)
         sources = clone(self)._sources(X)  # which would set attributes of this one
@@ -505,7 +527,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 first_line = str(error).splitlines()[0].rstrip(":")
                 raise InputError(f"source {name!r}: {first_line}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
-            raw_sources.append(RawSource(matrix, features, name=name))
+            raw = RawSource(matrix, features, name=name)
+            raw_sources.append(normalized(raw) if self.normalize else raw)
         sources, _ = assemble(raw_sources, join=self.join)
         if raw_sources[0].feature_names is not None:
             self.feature_names_in_ = np.array(sources.feature_names, dtype=object)
@@ -532,7 +555,10 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         given = getattr(X, "columns", None)
         if given is not None and given.is_unique and given.isin(known).any():
             X = X.reindex(columns=known)
-        return self._validated(X, "X", reset=False).T, {"source": source, "noise": noise}
+        matrix = self._validated(X, "X", reset=False).T
+        if self.normalize:
+            matrix = normalized(RawSource(matrix, None, name="X")).matrix
+        return matrix, {"source": source, "noise": noise}
 
     def _source_number(self, source: int | str) -> int:
         if isinstance(source, Integral) and 0 <= source < len(self.source_names_):

@@ -38,7 +38,7 @@ def test_the_same_components_in_any_order_are_their_own_consensus(sources, best)
 
 
 def test_what_most_restarts_have_wins_even_over_the_best(sources, best):
-    """The best and another run have some third component of their own; three runs agree on another."""
+    """Two runs, the best among them, have a third component of their own; three runs agree."""
     rng = np.random.default_rng(0)
 
     def odd(order, objective):

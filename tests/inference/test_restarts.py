@@ -49,8 +49,3 @@ def test_log_lines_where_there_is_no_terminal(make_sources, caplog):
 def test_a_failing_restart_fails_the_run(make_sources):
     with pytest.raises(InputError, match="alpha0"):
         restarts.run("map-bjmd", make_sources(), 2, n_restarts=3, alpha0=0.5)
-
-
-def test_more_restarts_than_anyone_means_are_refused_at_once(make_sources):
-    with pytest.raises(InputError, match="10,000 restarts are the most that can be asked for"):
-        restarts.run("cavi-bjmd", make_sources(), 2, n_restarts=10**400)

@@ -100,7 +100,7 @@ def test_noise_of_few_entries(shape):
 
 @pytest.mark.parametrize("shape", [50.0, 1e3, 1e6])
 def test_wider_noise_has_the_same_precision_and_a_wider_logarithm(shape):
-    """E[1/s2] = shape / rate, and Var[ln s2] = psi'(shape), which is 1 / shape where that is large."""
+    """E[1/s2] = shape / rate; Var[ln s2] = psi'(shape), about 1 / shape."""
     plain, wider = (
         InverseGamma(np.array([shape]), np.array([4 * shape]), widening=w)
         for w in (None, np.array([1.5]))
@@ -163,16 +163,14 @@ def test_a_cat_variant_has_marginals_of_every_source(make_sources, method):
     assert method == "glad" or fitted.posterior.noise.sd.shape == (2,)
 
 
-def test_log_normal_noise_is_repeated_for_every_source():
-    noise = LogNormal(np.array([0.3]), np.array([0.2])).repeated(3)
-    np.testing.assert_array_equal(noise.mean, LogNormal(np.full(3, 0.3), np.full(3, 0.2)).mean)
-
-
-def test_a_point_estimate_has_no_posterior(make_sources):
-    assert registry.fit("map-bjmd", make_sources(), 3).posterior is None
-
-
 @pytest.mark.parametrize("level", [0, 1, -0.5, 90])
 def test_a_level_that_is_no_probability(result, level):
     with pytest.raises(InputError, match="must be between 0 and 1"):
         result.posterior.noise.interval(level)
+
+
+@pytest.mark.parametrize("widening", [None, np.ones((1, 2))])
+def test_the_only_component_has_all_of_every_sample(widening):
+    columns = DirichletColumns(np.array([[3.0, 0.5]]), widening=widening)
+    np.testing.assert_array_equal(columns.interval(), np.ones((2, 1, 2)))
+    np.testing.assert_array_equal(columns.sd, np.zeros((1, 2)))

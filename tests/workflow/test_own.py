@@ -39,7 +39,7 @@ def test_the_folder_is_that_of_bjmd_fit_to_the_bit(own, monkeypatch):
         "-o",
         "out",
     ]
-    assert cli.main([*command, "--no-figures"]) == 0
+    assert cli.main([*command, "--no-search", "--no-figures"]) == 0
     ours = own.folder / "results/own/example"
     theirs = own.folder / "out"
     for path in theirs.glob("*.tsv"):

@@ -30,7 +30,6 @@ import pandas as pd
 
 from bjmd.analysis import held_out_entries
 from bjmd.analysis.matching import match
-from bjmd.analysis.residuals import blocks
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
@@ -178,7 +177,7 @@ def _add(prediction, result, plain, sources, visible, hidden):
         seen = visible.data[c]
         means = seen.sums_of_rows() / np.maximum(seen.counts_of_rows, 1)
         variance = np.asarray(plain.noise)[c] ** 2
-        for part in blocks(x.shape):
+        for part in predictive.blocks(x.shape[1], x.shape[0]):
             places = where[:, part].toarray()
             entries = x.columns(part)
             errors = np.where(places, entries - predictive.mean(result, c, part), 0.0)

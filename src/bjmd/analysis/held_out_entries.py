@@ -11,7 +11,7 @@ from bjmd.errors import InputError
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 
-BLOCK = 2**22  # numbers in the largest temporary array of draws or predictions
+BLOCK = 2**22  # numbers in the largest temporary array of draws
 LEAST_SAMPLES = 64  # to draw from at once, for one entry of every feature among them stays
 
 
@@ -70,9 +70,7 @@ def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) ->
     sums = []
     with threadpool_limits(1):  # the same bits whatever else the machine does
         for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
-            step = max(1, BLOCK // x.shape[0])
-            for first in range(0, x.shape[1], step):
-                part = slice(first, first + step)
+            for part in predictive.blocks(x.shape[1], x.shape[0]):
                 densities = predictive.log_density(result, c, part, x.columns(part))
                 sums.append(np.where(where[:, part].toarray(), densities, 0).sum(axis=0))
     return np.concatenate(sums)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bjmd.analysis import variance
-from bjmd.analysis.residuals import residuals
 from bjmd.data.sources import Sources
 from bjmd.inference import registry, restarts
 from bjmd.results.decomposition import Decomposition
@@ -54,7 +53,7 @@ def summarise(
     return Summary(
         ranked,
         variance_explained=variance.explained(sources, best),
-        residuals=residuals(sources, best),
+        residuals=variance.residuals(sources, best),
         associations=associated if associated is not None and len(associated) else None,
         consensus=consensus,
     )

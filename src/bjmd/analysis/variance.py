@@ -1,6 +1,7 @@
-"""How much of the variance of every source each component explains (docs/model.md, section 11).
+"""What a fit explains of every source, and what it leaves (docs/model.md, section 11).
 
-Seen from the means of its source, d_ij = x_ij - mean_i, and the fit is a sum over components,
+The variance explained is shared between the components.  Seen from the means of its source,
+d_ij = x_ij - mean_i, and the fit is a sum over components,
 
     g_ij = w_i'h_j + o_i - mean_i = sum_k h_kj v_ik,      v_ik = w_ik + o_i - mean_i,
 
@@ -14,6 +15,7 @@ sparse, or on disk.
 """
 
 import numpy as np
+import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
@@ -25,6 +27,8 @@ CONFOUNDED = 0.1
 real data it was 0.01 to 0.09 where offsets did no harm, and 0.11 to 0.31 where source and class are
 confounded.
 """
+
+FAR = 5.0  #: noise standard deviations beyond which residuals are counted
 
 
 def explained(sources: Sources, result: Decomposition) -> np.ndarray:
@@ -64,3 +68,50 @@ def between_sources(memberships: list[np.ndarray]) -> float:
         h.shape[1] * ((h.mean(axis=1, keepdims=True) - mean) ** 2).sum() for h in memberships
     )
     return float(between / total) if total > 0 else 0.0
+
+
+def residuals(sources: Sources, result: Decomposition) -> pd.DataFrame:
+    """How large the residuals are, a row for each source, in noise sds of the source.
+
+    The columns are source; features_from and features_to, the root mean square residuals between
+    which nine in ten features lie; samples_from and samples_to, the same of samples; n_far, the
+    number of residuals above FAR; largest, the largest residual, and the feature and sample where
+    it is.
+    """
+    rows = []
+    for c, x in enumerate(sources.data):
+        sd = np.asarray(result.noise)[c]
+        of_features = np.zeros(x.shape[0])
+        of_samples = []
+        n_far = 0
+        largest = 0.0
+        place = (0, 0)
+        for part in predictive.blocks(x.shape[1], x.shape[0]):
+            z = (x.columns(part) - predictive.mean(result, c, part)) / sd
+            z = np.abs(np.nan_to_num(z))  # missing entries have no residual
+            of_features += (z**2).sum(axis=1)
+            of_samples.append((z**2).sum(axis=0))
+            n_far += int((z > FAR).sum())
+            if z.max() > largest:
+                largest = z.max()
+                i, j = np.unravel_index(z.argmax(), z.shape)
+                place = (int(i), part.start + int(j))
+        features = np.sqrt(of_features / np.maximum(x.counts_of_rows, 1))
+        samples = np.sqrt(np.concatenate(of_samples) / x.counts_of_columns)
+        rows.append(
+            {
+                "source": sources.names[c],
+                **_nine_in_ten("features", features[x.counts_of_rows > 0]),
+                **_nine_in_ten("samples", samples),
+                "n_far": n_far,
+                "largest": largest,
+                "feature": sources.feature_names[place[0]],
+                "sample": sources.sample_names[c][place[1]],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _nine_in_ten(what: str, sizes: np.ndarray) -> dict[str, float]:
+    low, high = np.quantile(sizes, [0.05, 0.95])
+    return {f"{what}_from": low, f"{what}_to": high}

@@ -13,7 +13,7 @@ from bjmd.results.posterior import Posterior
 VANISHED = 0.01
 ALL_VANISHED = (
     "all components have vanished, so the memberships mean nothing: the data are too few or too "
-    "noisy for learned scales; give lambda_ a number, or leave it and alpha0 at their defaults"
+    "noisy for learned scales; give lambda_ a number, or fit fewer components"
 )
 
 

@@ -126,7 +126,8 @@ class DirichletColumns(Factor):
 
     def quantile(self, q: float) -> np.ndarray:
         marginal = self._marginal()
-        return betaincinv(marginal, marginal.sum(axis=0) - marginal, q)
+        rest = marginal.sum(axis=0) - marginal
+        return np.where(rest > 0, betaincinv(marginal, rest, q), 1.0)  # 1 for sure where K is 1
 
     def sample(self, n_draws: int, rng) -> np.ndarray:
         """draws x K x samples."""
