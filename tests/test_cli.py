@@ -14,12 +14,13 @@ import pytest
 from bjmd import __version__, cli, method_names
 from bjmd.analysis.associations import associations
 from bjmd.analysis.matching import similarities
+from bjmd.analysis.summary import summarise
 from bjmd.data import assembly
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.files import outputs
 from bjmd.files.readers import read_sources
-from bjmd.inference import projection, restarts
+from bjmd.inference import projection, registry, restarts
 from bjmd.results import storage
 
 
@@ -125,6 +126,24 @@ def test_a_hint_at_different_scales(files, run):
     assert "hint" not in run(f"{FIT} --force --scale rms")[1]
 
 
+def test_counts_get_a_hint_and_are_normalised_on_request(files, run):
+    counts = pd.read_csv("a.csv", index_col=0).abs().mul(9).round()
+    counts.to_csv("a.csv")
+    fit = "fit a.csv -k 2 -o out --restarts 1 --no-figures"
+    assert "hint: the entries of a.csv are whole numbers; if these are counts" in run(fit)[1]
+    assert "hint" not in run(f"{fit} --force --normalize")[1]
+    logs = np.log1p(1e4 * counts / counts.sum())
+    expected = registry.fit("cavi-bjmd", Sources([logs]), 2)
+    best = outputs.load(Path("out")).results[0]
+    np.testing.assert_allclose(best.components, expected.components, rtol=1e-9)
+    assert "scaled to a total of 10,000, and log(1 + x)" in Path("out/summary.md").read_text()
+    # new samples are normalised as well
+    memberships = pd.read_csv("out/memberships_a.tsv", sep="\t", index_col=0)
+    run("transform out a.csv --source a -o back.tsv")
+    back = pd.read_csv("back.tsv", sep="\t", index_col=0)
+    np.testing.assert_allclose(back, memberships, atol=1e-4)
+
+
 # Data as people have them
 
 
@@ -152,14 +171,14 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
             pd.DataFrame(x, [f"g{i}" for i in range(60)], names).to_csv(f"{kind}{c}.csv")
         files = " ".join(f"{kind}{c}.csv" for c in range(3))
         options = "-k 3 --restarts 5 --no-figures"
-        remedy = "--noise robust --offsets" if kind == "raw" else ""
+        remedy = "--noise robust" if kind == "raw" else ""
         run(f"fit {files} -o {kind} {options} {remedy}")
         found[kind] = outputs.load(Path(kind)).results[0]
     alike = similarities([found["clean"], found["raw"]])
     assert alike.min() > 0.99
-    # without them the same table gives nothing of the kind, and the check says why
+    # without robust noise the same table gives nothing of the kind, and the check says so
     out, _ = run(f"check {files} -k 3 --restarts 2")
-    assert 'noise="robust" would help' in " ".join(out.split())
+    assert "noise=robust is worth trying" in " ".join(out.split())
     plain = restarts.run(
         "cavi-bjmd", read_sources([f"raw{c}.csv" for c in range(3)])[0], 3, n_restarts=2
     )
@@ -173,28 +192,37 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
     np.testing.assert_allclose(back, memberships, atol=1e-4)
 
 
-def test_the_check_of_a_fit_is_kept_with_it(files, run):
-    run(f"{FIT} --noise feature --offsets --alpha0 learned --lambda learned")
-    options = outputs.load(Path("out")).results[0].options
-    assert options == {
-        "noise": "feature",
-        "offsets": True,
-        "alpha0": "learned",
-        "lambda_": "learned",
-    }
-    out = " ".join(run("check out")[0].split())
-    for finding in outputs.load(Path("out")).findings:
-        assert finding.sentence in out
-    assert "give the number of components with -k" in run("check a.csv", code=2)[1]
-    for line in ("check out a.csv", "check out -k 3"):
-        assert "out is the folder of a fit; give it alone, and without -k" in run(line, code=2)[1]
-    assert run("check nowhere", code=2)[1].startswith("bjmd: nowhere does not exist;")
-    out, err = run("check a.csv -k 2 --method kmeans", code=2)
-    assert (
-        err.startswith("bjmd: method 'kmeans' has no noise model to check;") and not out
-    )  # before it reads or fits
+def test_a_check_is_kept_with_its_fit(files, run):
+    out, _ = run(FIT)
+    assert "bjmd check out" in out
+    out = run("check out")[0]
+    assert "This was added to out/report.html" in out and "CHECK OF THE NOISE MODEL" in out
+    table = pd.read_csv("out/check.tsv", sep="\t")
+    assert set(table["option"]) == {"noise=feature", "noise=sample", "noise=robust"}
+    table = out[out.index("Option") : out.index("This was")]
+    assert table in run("show out")[0]
+
+
+CHECKS = {
+    "check nowhere": "bjmd: nowhere does not exist; give the folder of a fit, or data files\n",
+    "check out -k 3": "bjmd: out is the folder of a fit; leave out -k and other options\n",
+    "check out --noise feature": "bjmd: out is the folder of a fit; leave out -k and other",
+    "check a.csv": "bjmd: files are fitted before they are checked; give the number of components",
+    "check a.csv -k 2 --method kmeans": "bjmd: method 'kmeans' has no noise models to compare; ",
+    "check means": "bjmd: method 'kmeans' has no noise models to compare; use cavi-bjmd\n",
+    "check python": "bjmd: the fit in python was written from Python, so its data are not known ",
+    "check out a.csv": "bjmd: the files hold 1 sources, but the fit has 2 (a, b); give the files",
+}
+
+
+def test_what_cannot_be_checked_gets_its_sentence(files, run):
+    run(FIT)
     run("fit a.csv -k 2 -o means --method kmeans --restarts 1 --no-figures")
-    assert "was not checked" in run("check means", code=2)[1]
+    sources = Sources(files)
+    outputs.write("python", sources, summarise(sources, [registry.fit("cavi-bjmd", sources, 2)]))
+    for line, sentence in CHECKS.items():
+        out, err = run(line, code=2)
+        assert sentence in err and not out
 
 
 # New samples
@@ -410,7 +438,8 @@ MISTAKES = {
     "--noise auto": "bjmd: noise='auto' was removed because it made results worse on real data; ",
     "--offsets auto": "bjmd: offsets='auto' was removed because it made results worse on ",
     "--offsets maybe": "bjmd: --offsets is 'maybe'; it must be yes or no\n",
-    "--alpha0 0.5": "bjmd: alpha0 is 0.5; every entry must be",
+    "--alpha0 0": "bjmd: alpha0 is 0",
+    "--normalize": "bjmd: a.csv has negative entries, so they are no counts; leave out",
     "--lambda 1e300": "bjmd: lambda_ is 1e+300; it must be between 1e-150 and 1e+150\n",
     "--lambda 1e-300": "bjmd: lambda_ is 1e-300; it must be between 1e-150 and 1e+150\n",
     "--option a0=1e160": "bjmd: a0 is 1e+160; it must be between 1e-150 and 1e+150\n",
@@ -532,7 +561,6 @@ def test_the_help_names_every_choice(capsys):
             "--help": cli.COMMANDS,
             "fit": [*method_names(), *assembly.SCALES, "outer", "inner"],
         }
-        out = "".join(out.split())  # names may be broken at their hyphens
         assert all(word in out for word in words.get(line[0], []))
 
 

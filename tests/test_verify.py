@@ -28,8 +28,8 @@ def verify(tmp_path, monkeypatch, capsys, make_sources):
     assert cli.main(line.split()) == 0
     capsys.readouterr()
 
-    def verify(*files, folder="out"):
-        code = cli.main(["verify", folder, *files])
+    def verify(*files, folder="out", command="verify"):
+        code = cli.main([command, folder, *files])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return code, out + err
@@ -48,13 +48,39 @@ def test_what_has_not_changed_is_confirmed_to_the_bit(verify):
         assert f"{what}: identical" in said
 
 
+def test_a_fit_that_was_checked_is_confirmed_and_a_changed_check_is_found(verify):
+    before = verify()
+    assert verify(command="check")[0] == 0
+    assert verify() == before
+    path = Path("out/check.tsv")
+    path.write_text(path.read_text().replace("no gain", "worth trying; compare"))
+    assert "out/check.tsv has changed since it was written." in verify()[1]
+    Path("a.csv").rename("moved.csv")
+    assert "a.csv is not there; say where the data are: bjmd check" in verify(command="check")[1]
+    assert verify("moved.csv", "b.csv", command="check")[0] == 0
+    assert verify("moved.csv", "b.csv")[0] == 0
+
+
+def test_normalised_counts_are_confirmed(verify, make_sources):
+    for x, name in zip(make_sources().matrices, "ab", strict=True):
+        features = [f"g{i}" for i in range(12)]
+        pd.DataFrame(np.round(9 * np.abs(x)), features).to_csv(f"{name}.csv")
+    line = "fit a.csv b.csv -k 2 -o counts --restarts 1 --normalize"
+    assert cli.main(line.split()) == 0
+    assert verify(folder="counts")[0] == 0
+    settings = Path("counts/settings.json")
+    settings.write_text(settings.read_text().replace('"normalize": true', '"normalize": false'))
+    code, said = verify(folder="counts")
+    assert code == 1 and "The stored settings are not those of the fit." in said
+
+
 def test_the_best_run_of_a_search_is_computed_again(verify):
     line = "fit a.csv b.csv -k 2 -o found --restarts 20 --no-figures"
     assert cli.main(line.split()) == 0
     code, said = verify(folder="found")
     assert code == 0 and "components: identical" in said
     table = pd.read_csv("found/restarts.tsv", sep="\t")
-    assert len(table) == 8 and "tol = 1e-08" in table["reason"][0]
+    assert len(table) == 8 and "below 1e-08" in table["reason"][0]
     assert cli.main([*line.replace("found", "plain").split(), "--no-search"]) == 0
     assert len(pd.read_csv("plain/restarts.tsv", sep="\t")) == 20
 

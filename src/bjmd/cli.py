@@ -11,6 +11,7 @@ import inspect
 import logging
 import os
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ COMMANDS = {
     "fit": "decompose data sources into shared components",
     "select": "find out how many components the data support",
     "show": "summarise a fit",
-    "check": "report where the data contradict the model",
+    "check": "compare noise models, and say if another is worth trying",
     "verify": "recompute a fit and compare",
     "transform": "compute the memberships of new samples",
     "datasets": "list the paper's data sets, or fetch one",
@@ -42,7 +43,7 @@ examples:
   bjmd select cohort1.tsv cohort2.csv.gz -o number   how many components?
   bjmd fit cohort1.tsv cohort2.csv.gz -k 5 -o out    fit five of them
   bjmd show out                                      what was found?
-  bjmd check out                                     do data and model agree?
+  bjmd check out                                     a better noise model?
   bjmd verify out                                    is the fit reproducible?
   bjmd transform out new.tsv --source cohort1        place new samples
 
@@ -82,8 +83,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message[:1000]}; see {self.prog} --help\n")
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose lines do not break the names of methods at their hyphens."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    style: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    style: dict[str, Any] = {"formatter_class": _Help}
     parser = _Parser(
         "bjmd", usage="bjmd COMMAND ...", description=_DESCRIPTION, epilog=_EXAMPLES, **style
     )

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import fitting, variance
 from bjmd.analysis.check import Check, check
 from bjmd.checks import one_of, whole_number
-from bjmd.data.assembly import RawSource, assemble
+from bjmd.data.assembly import RawSource, assemble, normalized
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import projection, registry
@@ -132,6 +132,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     join : {"outer", "inner"}, default="outer"
         For DataFrames whose columns differ: use every feature, counting those that a source lacks
         as missing, or only the features that all have.
+    normalize : bool, default=False
+        For counts: scale each sample to a total of 10,000 and take log(1 + x), as scanpy does, in
+        `fit` and in whatever gets new samples.
     n_jobs : int, optional
         Number of threads; -1 for all processors.  Starts run side by side; with more threads than
         starts, a fit uses several.  The result does not depend on it.
@@ -200,6 +203,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         max_iter: int | None = None,
         consensus: bool = False,
         join: str = "outer",
+        normalize: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ):
@@ -218,6 +222,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.max_iter = max_iter
         self.consensus = consensus
         self.join = join
+        self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -522,7 +527,8 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 first_line = str(error).splitlines()[0].rstrip(":")
                 raise InputError(f"source {name!r}: {first_line}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
-            raw_sources.append(RawSource(matrix, features, name=name))
+            raw = RawSource(matrix, features, name=name)
+            raw_sources.append(normalized(raw) if self.normalize else raw)
         sources, _ = assemble(raw_sources, join=self.join)
         if raw_sources[0].feature_names is not None:
             self.feature_names_in_ = np.array(sources.feature_names, dtype=object)
@@ -549,7 +555,10 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         given = getattr(X, "columns", None)
         if given is not None and given.is_unique and given.isin(known).any():
             X = X.reindex(columns=known)
-        return self._validated(X, "X", reset=False).T, {"source": source, "noise": noise}
+        matrix = self._validated(X, "X", reset=False).T
+        if self.normalize:
+            matrix = normalized(RawSource(matrix, None, name="X")).matrix
+        return matrix, {"source": source, "noise": noise}
 
     def _source_number(self, source: int | str) -> int:
         if isinstance(source, Integral) and 0 <= source < len(self.source_names_):

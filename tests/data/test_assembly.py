@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.data.assembly import align, divided, scales
+from bjmd.data.assembly import (
+    RawSource,
+    align,
+    divided,
+    looks_like_counts,
+    normalized,
+    prepare,
+    scales,
+)
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 
@@ -95,3 +103,39 @@ def test_a_scale_that_is_not_positive_is_refused():
         InputError, match=r"source 'source 2' has mean -2.5, by which it cannot be divided"
     ):
         scales(Sources([B, np.array([[0.0], [-5.0]])]), "mean")
+
+
+COUNTS = np.array([[1.0, 0, 30], [3, 0, 10]])
+
+
+def test_counts_are_normalised_as_scanpy_does():
+    expected = np.log1p(1e4 * np.array([[0.25, 0, 0.75], [0.75, 0, 0.25]]))
+    np.testing.assert_allclose(normalized(RawSource(COUNTS, None)).matrix, expected, rtol=1e-15)
+    sparse = normalized(RawSource(scipy.sparse.csr_array(COUNTS), None)).matrix
+    assert scipy.sparse.issparse(sparse) and sparse.nnz == 4
+    np.testing.assert_allclose(sparse.toarray(), expected, rtol=1e-15)
+    single = normalized(RawSource(COUNTS.astype(np.float32), None)).matrix
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, rtol=1e-6)
+    missing = np.vstack([COUNTS, [np.nan] * 3])
+    np.testing.assert_allclose(normalized(RawSource(missing, None)).matrix[:2], expected)
+    with pytest.raises(InputError, match="source 'a' has negative entries"):
+        normalized(RawSource(-COUNTS, None, name="a"))
+    with pytest.raises(InputError, match="infinite"):
+        prepare([RawSource(np.where(COUNTS == 30, np.inf, COUNTS), None, name="a")], normalize=True)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "sentence"),
+    [
+        (COUNTS, "the entries of source 'a' are whole numbers"),
+        (scipy.sparse.csc_array(COUNTS), "the entries of source 'a' are whole numbers"),
+        (0.5 + 40 * COUNTS, "the totals of samples in source 'a' differ 1,601-fold"),
+        (np.array([[0.5, 4.0], [0.5, np.nan]]), None),
+        (-COUNTS, None),
+        (np.log1p(1e4 * COUNTS), None),
+    ],
+)
+def test_counts_are_recognised(matrix, sentence):
+    hint = looks_like_counts([RawSource(matrix, None, name="a")])
+    assert hint is None if sentence is None else hint.startswith(sentence)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bjmd.analysis.check import check
 from bjmd.analysis.summary import summarise
 from bjmd.data.sources import Sources
 from bjmd.files import outputs
@@ -100,7 +101,7 @@ def answer(page, script, folder, *flags):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A fit of three sources whose check raises alarms, with long names and some classes."""
+    """A fit of three sources and its check, with long names and some classes."""
     rng = np.random.default_rng(1)
     components = 3 * rng.laplace(size=(40, 3))
     memberships = [rng.dirichlet(np.ones(3), n).T for n in (40, 30, 30)]
@@ -120,13 +121,13 @@ def folder(tmp_path_factory):
     results = restarts.run("cavi-bjmd", sources, 3, n_restarts=2, tol=1e-4)
     path = tmp_path_factory.mktemp("browser") / "out"
     outputs.write(path, sources, summarise(sources, results))
+    outputs.add_check(path, check(sources, restarts.best(results, 1)[0]).table)
     return path
 
 
 def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
-    alarms = sum(finding.alarm for finding in outputs.load(folder).findings)
     pictures = (folder / "report.html").read_text().count("<img alt=")
-    assert alarms >= 2 and pictures > alarms + 5
+    assert pictures == 9
     found, console = look_at(folder)
     assert console == []
     for width in map(str, WIDTHS):

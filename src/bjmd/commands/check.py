@@ -12,7 +12,7 @@ from bjmd.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "bjmd check FOLDER [FILE ...], or bjmd check FILE [FILE ...] -k K [options]"
+    parser.usage = "bjmd check FOLDER [FILE ...] | FILE [FILE ...] -k K [options]"
     parser.epilog = common.FORMATS
     text = "number of components (required without a folder)"
     parser.add_argument("-k", "--components", type=int, metavar="K", help=text)
@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(f"{first} does not exist; give the folder of a fit, or data files")
     is_folder = (first / "names.json").exists()
     if is_folder:
-        if arguments.components is not None:
-            raise InputError(f"{first} is the folder of a fit; leave out -k")
+        if arguments.components is not None or common.method_options(arguments):
+            raise InputError(f"{first} is the folder of a fit; leave out -k and other options")
         fit = outputs.load(first)
         best = fit.results[0]
         require_checkable(best.method)
@@ -57,3 +57,5 @@ def run(arguments: argparse.Namespace) -> None:
     print(text.plain([text.about_answer("check", checked.table)], common.width()))
     if is_folder:
         print(f"This was added to {first / 'report.html'}")
+        for name, value in checked.recommended.items():
+            print(f"To try it, repeat `bjmd fit` with --{name} {value} and another folder")

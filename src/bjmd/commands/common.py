@@ -72,6 +72,8 @@ def add_sources(
     add("--split-by", metavar="COLUMN", help=text)
     text = "leave the matrices of .h5ad, .h5mu and .zarr files on disk (docs/large.md)"
     add("--on-disk", action="store_true", help=text)
+    text = "for counts: scale each sample to a total of 10,000 and take log(1 + x), as scanpy does"
+    add("--normalize", action="store_true", help=text)
     scales = assembly.SCALES
     text = "divide each source by its mean or its root mean square (rms); default: %(default)s"
     add("--scale", choices=scales, default=scales[0], help=text)
@@ -162,11 +164,19 @@ def read(
     if labels is not None:
         readers.attach_labels(raw_sources, labels, names)
     sources, settings = assembly.prepare(
-        raw_sources, names=names, join=arguments.join, scale=arguments.scale, reading=reading
+        raw_sources,
+        names=names,
+        join=arguments.join,
+        normalize=arguments.normalize,
+        scale=arguments.scale,
+        reading=reading,
     )
     each = zip(sources.n_samples, sources.names, strict=True)
     sizes = ", ".join(f"{count(n, 'sample')} from {name}" for n, name in each)
     log.info("%s; %s", count(sources.n_features, "feature"), sizes)
+    hint = None if arguments.normalize else assembly.looks_like_counts(raw_sources)
+    if hint is not None:
+        log.info("hint: %s", hint)
     if arguments.scale == "none" and all(sources.squared_norms):
         _hint_at_scales(sources)
     for note in settings.notes:
@@ -181,6 +191,7 @@ def read_again(
     with storage.complete(folder / "settings.json"):
         paths = files or [Path(file) for file in fit.settings.files]
         reading = {"samples_in_rows": False, "split_by": None, **fit.settings.reading}
+        normalize = bool(reading.pop("normalize", False))
         join = one_of("join", reading.pop("join"), assembly.JOINS)
         scale = one_of("scale", fit.settings.scale, assembly.SCALES)
         inspect.signature(readers.read_files).bind(paths, **reading)  # fails if a name is damaged
@@ -195,7 +206,9 @@ def read_again(
             f"the files hold {len(raw_sources)} sources, but the fit has {len(fit.names)} "
             f"({', '.join(fit.names)}); give the files of the fit, in their order"
         )
-    sources, _ = assembly.prepare(raw_sources, names=fit.names, join=join, scale=scale)
+    sources, _ = assembly.prepare(
+        raw_sources, names=fit.names, join=join, normalize=normalize, scale=scale
+    )
     return raw_sources, sources
 
 

@@ -14,8 +14,8 @@ from bjmd.inference import registry
 EXAMPLES = """
 examples:
   bjmd fit a.tsv b.tsv -k 5 -o out --names Oslo,Paris --labels classes.tsv
-  bjmd fit all.h5ad --split-by cohort -k 8 -o out --scale rms
-  bjmd fit a.tsv b.tsv -k 5 -o out --noise robust --offsets
+  bjmd fit counts.h5ad --split-by cohort -k 8 -o out --normalize
+  bjmd fit a.tsv b.tsv -k 5 -o out --noise robust --scale rms
   bjmd fit a.tsv b.tsv -k 5 -o out --method map-bjmd --option max_sweeps=500
 
 """
@@ -86,3 +86,5 @@ def run(arguments: argparse.Namespace) -> None:
     print(text.plain([part for part in report if part.brief], common.width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")
+    if "noise" in registry.get(arguments.method).options():
+        print(f"Is another noise model worth trying? Ask with: bjmd check {folder}")

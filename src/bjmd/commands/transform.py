@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bjmd.checks import count
 from bjmd.commands import common
-from bjmd.data.assembly import RawSource, Settings, over_features, scales
+from bjmd.data.assembly import RawSource, Settings, normalized, over_features, scales
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import readers
@@ -50,6 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
     if len(raw_sources) > 1:
         raise InputError(f"{arguments.file} holds {len(raw_sources)} sources; give a file with one")
     raw = raw_sources[0]
+    if fit.settings.reading.get("normalize"):
+        raw = normalized(raw)
     raw.matrix = raw.matrix / _divisor(fit.settings, raw, number)
     matrix, report = over_features(raw, fit.feature_names)
     common.log.info(report)

@@ -1,12 +1,13 @@
 """Raw sources become `Sources`: the one way for files, for the command and for the estimator.
 
 A raw source is a matrix with its own names.  `assemble` matches the features of several (`align`),
-and `prepare` also brings them to one scale (`scales`) and records how.
+and `prepare` also normalises counts (`normalized`), brings sources to one scale (`scales`), and
+records how.
 """
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 JOINS = ("outer", "inner")
 SCALES = ("none", "mean", "rms")
+TOTAL = 1e4  # of the entries of a sample after normalisation, as in scanpy
+UNEQUAL = 10  # samples whose totals differ by this factor look as if they were not normalised
 # two sources with a smaller share of common features look misnamed or transposed
 FEW_IN_COMMON = 0.1
 
@@ -83,19 +86,24 @@ def prepare(
     *,
     names: list[str] | None = None,
     join: str = "outer",
+    normalize: bool = False,
     scale: str = "none",
     reading: Mapping[str, Any] | None = None,
 ) -> tuple[Sources, Settings]:
     """Match the features, bring the sources to one scale, and record how."""
+    files = list(dict.fromkeys(str(raw) for raw in raw_sources))
+    if normalize:
+        raw_sources = [normalized(raw) for raw in raw_sources]
     sources, alignment = assemble(raw_sources, names=names, join=join)
     divisors = scales(sources, scale)
     notes = [f"{str(alignment)[0].upper()}{str(alignment)[1:]}."] if len(sources) > 1 else []
+    if normalize:
+        notes.append(f"Each sample was scaled to a total of {TOTAL:,.0f}, and log(1 + x) taken.")
     if scale != "none":
         sources = divided(sources, divisors)
         divisor = "root mean square" if scale == "rms" else scale
         notes.append(f"Each source was divided by its {divisor}.")
-    files = list(dict.fromkeys(str(raw) for raw in raw_sources))
-    reading = {**(reading or {}), "join": join}
+    reading = {**(reading or {}), "join": join, "normalize": normalize}
     return sources, Settings(files, notes, scale, divisors.tolist(), reading)
 
 
@@ -206,6 +214,44 @@ def _over(features, x, row_of, name):
 
 def _examples(features):
     return ", ".join(repr(str(feature)) for feature in features[:2])
+
+
+def normalized(raw: RawSource) -> RawSource:
+    """The same source with log(1 + x) of samples scaled to one total, as scanpy does with counts.
+
+    Samples without any counts stay zero, and so does every other zero.
+    """
+    x = as_matrix(raw.matrix, raw.name)
+    if not x.in_memory:
+        raise InputError(
+            f"{raw} stays on disk, where it cannot be normalised; normalise it before, or read it "
+            "into memory"
+        )
+    if (x.values < 0).any():
+        raise InputError(
+            f"{raw} has negative entries, so they are no counts; leave out the normalisation"
+        )
+    totals = x.sums_of_columns()
+    usable = (totals > 0) & np.isfinite(totals)  # infinite entries are refused later
+    factors = np.where(usable, TOTAL / np.where(usable, totals, 1.0), 1.0)
+    return replace(raw, matrix=x.logarithms(factors).raw)
+
+
+def looks_like_counts(raw_sources: Iterable[RawSource]) -> str | None:
+    """A sentence if a source seems to need normalisation; None if none does."""
+    for raw in raw_sources:
+        x = as_matrix(raw.matrix, raw.name)
+        if not x.in_memory or (x.values < 0).any():
+            continue
+        means = x.sums_of_columns() / np.maximum(x.counts_of_columns, 1)
+        means = means[means > 0]
+        advice = "if these are counts, normalise totals and take log(1 + x), as --normalize does"
+        if not (x.values % 1).any():
+            return f"the entries of {raw} are whole numbers; {advice}"
+        if len(means) and means.max() > UNEQUAL * means.min():
+            ratio = means.max() / means.min()
+            return f"the totals of samples in {raw} differ {ratio:,.0f}-fold; {advice}"
+    return None
 
 
 def scales(sources: Sources, way: str) -> np.ndarray:

@@ -168,6 +168,14 @@ class InMemory(Matrix):
     def __truediv__(self, number: float) -> InMemory:
         return type(self)((self.array / number).astype(self.dtype, copy=False))
 
+    def sums_of_columns(self) -> np.ndarray:
+        """sum_i x_ij of every sample."""
+        return np.asarray(self.fillable().array.sum(axis=0, dtype=float))
+
+    @abstractmethod
+    def logarithms(self, factors: np.ndarray) -> InMemory:
+        """log(1 + factor x) with a factor for each sample, so that zeros stay zeros."""
+
     @abstractmethod
     def without(self, hidden: scipy.sparse.csc_array) -> InMemory:
         """A copy in which some entries, given as a boolean CSC matrix, are missing."""
@@ -230,6 +238,9 @@ class Dense(InMemory):
 
     def where(self, test):
         return scipy.sparse.csc_array(test(self.array))
+
+    def logarithms(self, factors):
+        return Dense(np.log1p(self.array * factors).astype(self.dtype, copy=False))
 
     def without(self, hidden):
         array = self.array.copy()
@@ -320,6 +331,12 @@ class Sparse(InMemory):
         passed = scipy.sparse.csc_array((test(x.data), x.indices, x.indptr), x.shape, copy=True)
         passed.eliminate_zeros()
         return passed
+
+    def logarithms(self, factors):
+        x = self.array
+        data = np.log1p(x.data * np.repeat(factors, np.diff(x.indptr)))
+        parts = (data.astype(self.dtype, copy=False), x.indices, x.indptr)
+        return Sparse(scipy.sparse.csc_array(parts, shape=x.shape))
 
     def without(self, hidden):
         unknown = np.full(hidden.nnz, np.nan, dtype=self.dtype), hidden.indices, hidden.indptr

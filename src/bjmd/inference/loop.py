@@ -222,9 +222,8 @@ def run(
     if on.end:
         converged, reason = on.end[0], f"the {objective} {on.end[1]}"
     elif on.is_settled(tol):
-        change_of = f"change of the {objective}"
-        kind = f"{change_of} per entry" if per_entry else f"relative {change_of}"
-        converged, reason = True, f"{kind} at most tol = {tol:g} in sweep {len(on.trace)}"
+        kind = "change per entry" if per_entry else "relative change"
+        converged, reason = True, f"converged in sweep {len(on.trace)} ({kind} below {tol:g})"
     else:
         converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
     if course is None:  # free the memory: nobody continues from here

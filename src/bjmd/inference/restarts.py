@@ -88,13 +88,13 @@ def search(
     tol = options.get("tol", method.options()["tol"])
     courses = {seed + i: Course() for i in range(round(ROUNDS[0][0] * n_restarts))}
     results: dict[int, Decomposition] = {}
-    for share, factor in ROUNDS:
+    for number, (share, factor) in enumerate(ROUNDS, start=1):
         ranked = sorted(courses, key=lambda s: results[s].objective if results else s)
         kept = sorted(ranked[: round(share * n_restarts)])
         courses = {s: courses[s] for s in kept}  # the others need no memory any more
         fit = partial(registry.fit, name, sources, n_components, **{**options, "tol": factor * tol})
         fits = [partial(fit, seed=s, course=course) for s, course in courses.items()]
-        for result in _reported(name, fits, jobs):
+        for result in _reported(f"{name}, round {number}", fits, jobs):
             if result.seed in results:
                 result.seconds += results[result.seed].seconds
             results[result.seed] = _judged(result, tol, sum(sources.n_observed))

@@ -268,7 +268,7 @@ def _by_component(
     ax: Axes, values: pd.DataFrame, height: float, label: Callable[[float], str]
 ) -> AxesImage:
     """A heat map with a column for each component, its cells labelled."""
-    most = max(float(np.max(values)), 1e-9)  # shares of nothing are 0 up to rounding
+    most = max(float(np.max(values)), 1e-3)  # shares of nothing are 0 up to rounding
     image = ax.imshow(
         values, cmap="Blues", vmin=0, vmax=most, aspect="auto", interpolation="nearest"
     )

@@ -217,6 +217,60 @@ def components_as_text(data: Named, best: Decomposition, n_features: int = 8) ->
     return pd.DataFrame(rows, columns=["Component", "Share", "Features"])
 
 
+def answer_as_text(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """A table of `of_summary`, or of a check, in text cells under headings in words."""
+
+    def cells(column: str, form: str) -> list[str]:
+        return [format(value, form) for value in table[column]]
+
+    def ranges(what: str) -> list[str]:
+        ends = zip(cells(f"{what}_from", ".2f"), cells(f"{what}_to", ".2f"), strict=True)
+        return [f"{low} to {high}" for low, high in ends]
+
+    match name:
+        case "variance_explained":
+            columns = {"Source": table["source"], "Total": cells("total", ".1%")}
+            columns |= {component: cells(component, ".1%") for component in table.columns[2:]}
+        case "residuals":
+            columns = {
+                "Source": table["source"],
+                "Features, 90 % between": ranges("features"),
+                "Samples, 90 % between": ranges("samples"),
+                "Beyond 5 sd": cells("n_far", ","),
+                "Largest": cells("largest", ".1f"),
+                "Where": [f"{row.feature}, {row.sample}" for row in table.itertuples()],
+            }
+        case "associations":
+            columns = {
+                "Component": table["component"],
+                "Metadata": table["column"],
+                "Samples": cells("n", ","),
+                "Strength": cells("strength", ".2f"),
+                "Highest at": table["highest_at"],
+                "p": cells("p_value", ".2g"),
+                "q": cells("q_value", ".2g"),
+            }
+        case "consensus":
+            columns = {
+                "Component": table["component"],
+                "Restarts with it": cells("share", ".0%"),
+                "Spread": cells("spread", ".2f"),
+                "Correlation with best": cells("correlation_with_best", ".2f"),
+            }
+        case _:  # a check
+            gains = zip(cells("density_gain", "+.4f"), cells("standard_error", ".4f"), strict=True)
+            columns = {
+                "Option": table["option"],
+                "Memberships move": cells("moved", ".2f"),
+                "Density gain": [f"{gain} ± {error}" for gain, error in gains],
+                "t": cells("t", ".1f"),
+                "R²": cells("r2", ".2f"),
+                "Verdict": table["verdict"],
+            }
+    text = pd.DataFrame(columns).astype(str)
+    return text.map(lambda cell: cell.replace("%", " %") if cell.endswith("%") else cell)
+
+
 def markdown(table: pd.DataFrame) -> str:
     """A table of text cells in Markdown."""
     lines = [table.columns, ["---"] * table.shape[1], *table.to_numpy().tolist()]

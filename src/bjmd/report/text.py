@@ -208,7 +208,9 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         consequence = f": {', '.join(rare)}" if rare else ""
         yield f"The Dirichlet prior of the memberships was learned for each source{consequence}."
     elif best.model is not None and best.posterior is not None:
-        yield f"The concentration of the memberships is {best.model.alpha0[0][0]:.2g}."
+        alpha0 = best.model.alpha0[0][0]
+        tendency = "most samples are mixtures" if alpha0 > 1 else "one component is often dominant"
+        yield f"The concentration of the memberships is {alpha0:.2g}: {tendency}."
     vanished = best.vanished()
     if len(vanished) == best.n_components:
         yield f"Warning: {ALL_VANISHED}."
@@ -265,7 +267,8 @@ def _about_components(best: Decomposition) -> list[str]:
 
 
 def about_answer(name: str, table: pd.DataFrame) -> Section:
-    """A table of numbers with the figure of its name."""
+    """A table, what it says, and the figure of its name."""
+    title = _ABOUT[name].get("title", name.replace("_", " ").capitalize())
     paragraphs = [_ABOUT[name]["text"]]
     if name == "associations":
         table = table[table["q_value"] < 0.05][:30]
@@ -273,11 +276,7 @@ def about_answer(name: str, table: pd.DataFrame) -> Section:
         from bjmd.analysis.check import Check  # with all that it needs to compare fits
 
         paragraphs.insert(0, str(Check(table)))
-    cells = table.astype({table.columns[0]: str}).map(
-        lambda cell: cell if isinstance(cell, str) else f"{cell:.3g}"
-    )
-    cells = cells.rename(columns=lambda column: str(column).replace("_", " "))
-    return Section(name.replace("_", " ").capitalize(), paragraphs, cells, (name,))
+    return Section(title, paragraphs, tables.answer_as_text(name, table), (name,))
 
 
 def _about_memberships(best: Decomposition) -> list[str]:
