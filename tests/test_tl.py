@@ -175,6 +175,8 @@ def test_pictures_show_what_the_object_still_has(adata):
 
 
 def test_mistakes_are_named(adata):
+    with pytest.raises(InputError, match=r"call scanpy\.pp\.normalize_total and"):
+        bjmd.tl.bjmd(adata, 3, normalize=True)
     with pytest.raises(InputError, match=r"has no column 'bach' in obs; it has batch, kind"):
         bjmd.tl.bjmd(adata, 3, source_key="bach")
     with pytest.raises(InputError, match=r"has no layer 'counts'; it has none"):

@@ -77,6 +77,11 @@ def bjmd(
         objective, the parameters, and what `project` needs.  With consensus=True, what the starts
         agree on is under "bjmd_consensus", and its table in uns["bjmd"].
     """
+    if options.get("normalize"):
+        raise InputError(
+            "normalize is an option of bjmd.BJMD only; call scanpy.pp.normalize_total and "
+            "scanpy.pp.log1p first"
+        )
     data = data.copy() if copy else data
     adata = modality(data, mod)
     if report is not None:
