@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from bjmd.analysis.residuals import residuals
 
 from bjmd.analysis import variance
-from bjmd.analysis.residuals import residuals
 from bjmd.analysis.summary import summarise
 from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
