@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from bjmd.analysis.residuals import residuals
 
 from bjmd.analysis import variance
 from bjmd.analysis.summary import summarise
+from bjmd.analysis.variance import residuals
 from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
@@ -169,7 +169,7 @@ def test_a_check_is_added_to_a_folder_and_its_report(folder, compared, tmp_path)
         assert summary.count("## Check of the noise model") == 1
         assert "| noise=robust | 0.42 | +0.3216 ± 0.0357 | 5.3 | 0.04 | worth trying;" in summary
         page = Page((out / "report.html").read_text())
-        assert "Check of the noise model" in page.words and len(page.images) == 9
+        assert "Check of the noise model" in page.words and len(page.images) == 8
     changed = [path.name for path, content in contents(out).items() if before.get(path) != content]
     assert sorted(changed) == ["check.tsv", "names.json", "report.html", "summary.md"]
     outputs.require_free(out, overwrite=True)  # no file of it is foreign
@@ -267,7 +267,7 @@ def test_the_report_is_given_back(fitted, tmp_path):
 
 def test_every_figure_of_the_summary_exists(folder):
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
-    assert len(pictures) == 9
+    assert len(pictures) == 8
     for picture in pictures:
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
@@ -305,7 +305,7 @@ def test_the_report_is_one_page_with_the_figures_inside(folder):
     assert all(link.startswith(("data:image/png;base64,", "#")) for link in page.links), (
         "nothing is loaded from elsewhere"
     )
-    assert len(page.images) == 9
+    assert len(page.images) == 8
     assert all(image["alt"] for image in page.images)
     shown = {base64.b64decode(image["src"].split(",")[1]) for image in page.images}
     assert shown == {path.read_bytes() for path in folder.glob("figures/*.png")}

@@ -64,7 +64,7 @@ def of_summary(
         drawn["noise"] = noise(data, best)
     if "feature_noise" in extensions:
         drawn["feature_noise"] = feature_noise(extensions["feature_noise"])
-    if "offsets" in extensions:
+    if tables.is_shifted(best):
         drawn["offsets"] = offsets(data, extensions["offsets"])
     if best.n_components > 1:
         drawn["simplex"] = simplex(data, best)

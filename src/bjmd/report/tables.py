@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.9
 """Of all credible intervals in figures and tables."""
+NO_SHIFT = 0.01
+"""Offsets of less than this share of the noise sd are not worth showing."""
 INTERVAL = f"{100 * LEVEL:.0f} % credible interval"
 
 
@@ -73,6 +75,14 @@ def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
     """The mean of every feature over the other components; 0 if there is no other."""
     others = np.delete(components, component, axis=1)
     return others.mean(axis=1) if others.shape[1] else np.zeros(len(components))
+
+
+def is_shifted(best: Decomposition) -> bool:
+    """Whether any source has offsets that are worth showing."""
+    if best.model is None or best.model.offsets is None:
+        return False
+    sizes = np.sqrt((best.model.offsets**2).mean(axis=1))
+    return bool((sizes >= NO_SHIFT * np.asarray(best.noise)).any())
 
 
 def of_fit(data: Named, results: list[Decomposition]) -> dict[str, pd.DataFrame]:

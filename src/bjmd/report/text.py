@@ -19,7 +19,6 @@ from bjmd.report.tables import Named
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition
 
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
-NO_SHIFT = 0.01  # offsets of less than this share of the noise sd are not worth showing
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
 _ABOUT = tomllib.loads(pages.ours("captions.toml"))
@@ -197,7 +196,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         effect = "outliers are down-weighted" if is_robust else "it is practically normal"
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in extensions:
-        yield _about_offsets(extensions["offsets"], np.asarray(best.noise))
+        yield _about_offsets(extensions["offsets"], best)
         share = variance.between_sources(best.memberships)
         if share > variance.CONFOUNDED and len(best.vanished()) < best.n_components:
             yield f"Warning: {variance.confounded(share)}."
@@ -231,10 +230,10 @@ def _about_uneven_noise(table: pd.DataFrame, what: str) -> str:
     )
 
 
-def _about_offsets(table: pd.DataFrame, noise: np.ndarray) -> str:
-    mean_squares = (table["offset"] ** 2).groupby(table["source"], sort=False).mean()
-    if (np.sqrt(mean_squares) < NO_SHIFT * noise).all():
+def _about_offsets(table: pd.DataFrame, best: Decomposition) -> str:
+    if not tables.is_shifted(best):
         return "No source is shifted against the others: the offsets are practically zero."
+    mean_squares = (table["offset"] ** 2).groupby(table["source"], sort=False).mean()
     sizes = ", ".join(f"{square**0.5:.2g} in {name}" for name, square in mean_squares.items())
     top = table.loc[table["offset"].abs().nlargest(5).index]
     largest = ", ".join(
