@@ -52,8 +52,10 @@ FLAT = 1.0
 LEARNING_WAITS = 8
 """Sweeps before the scales of the components are learned: early ones would keep them near zero."""
 
-LEAST_SCALE = 0.01
-"""The smallest of them, in the unit of the data."""
+LEAST_SCALE = 0.2
+"""The smallest of them, in the unit of the data: below it, single cells lose half of their
+components.
+"""
 
 LEAST_LEFT = 0.36
 """The share of a membership that extrapolation leaves at least."""
