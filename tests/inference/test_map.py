@@ -9,6 +9,7 @@ from oracle import negative_log_joint
 from scipy.optimize import minimize_scalar
 
 from bjmd.data.sources import Sources
+from bjmd.data.view import centre
 from bjmd.errors import InputError
 from bjmd.inference import map as map_bjmd
 from bjmd.inference import offsets, registry
@@ -384,8 +385,10 @@ def test_a_fit_that_calls_itself_converged_hardly_moves_any_more():
     from its end.
     """
     sources = Sources([np.random.default_rng(0).integers(0, 9, (5, 21)).astype(float)])
+    fixed = {"alpha0": 1.1, "lambda_": 1.5 * centre(sources)[0]}
     results = [
-        registry.fit("map-bjmd", sources, 4, **tol) for tol in ({"tol": 1e-5}, {}, {"tol": 1e-8})
+        registry.fit("map-bjmd", sources, 4, **fixed, **tol)
+        for tol in ({"tol": 1e-5}, {}, {"tol": 1e-8})
     ]
     assert all(result.converged for result in results)
     early, default, late = (result.memberships[0] for result in results)
