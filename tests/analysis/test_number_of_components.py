@@ -211,7 +211,7 @@ def test_one_component_is_found_where_there_is_one(rng):
     selection = select(Sources([x]), [1, 2, 3], **QUICK)
     assert selection.recommended == 1
     assert str(selection).startswith("Recommended: 1 component, ")
-    assert "smallest" not in str(selection), "fewer than one there are none"
+    assert "try smaller ones" not in str(selection), "fewer than one there are none"
 
 
 def test_the_same_bits_whatever_the_number_of_threads(sources):
@@ -401,7 +401,10 @@ def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys)
     ]
     assert "select: 6 fits of repeat 2 of 2 are done" in err
     assert cli.main(line.split()) == 2
-    assert "holds an earlier selection; give another folder, or --force" in capsys.readouterr().err
+    assert (
+        "holds an earlier selection; give another folder, or replace it with --force"
+        in capsys.readouterr().err
+    )
     assert cli.main(f"{line} -k 2,3 --force".split()) == 0
     assert pd.read_csv("out/selection.tsv", sep="\t")["k"].tolist() == [2, 3]
 
