@@ -10,7 +10,6 @@ large values first; `scaled` memberships correct for that.
 import warnings
 
 import numpy as np
-from scipy.stats import rankdata
 
 from bjmd.errors import InputError
 
@@ -32,11 +31,20 @@ def auc_table(h, labels):
         )
     inside = labels.sum(axis=1, keepdims=True)
     outside = labels.shape[1] - inside
-    ranks = rankdata(h, axis=1)
+    ranks = np.array([_ranks(row) for row in h]).reshape(h.shape)
     wins = labels @ ranks.T - inside * (inside + 1) / 2
     pairs = (inside * outside).astype(float)
     pairs[pairs == 0] = np.nan
     return wins / pairs
+
+
+def _ranks(values):
+    """The rank of each value, from 1; equal values share their mean rank.
+
+    scipy.stats has it, but takes a second to load in every job of the workflow.
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]
 
 
 def auc_per_class(h, labels):

@@ -64,7 +64,7 @@ KINDS = {
 }
 """Kind -> how many of a hundred cases."""
 EXTREME = [np.nan, np.inf, 1e308, -1e308, 5e-324]
-STORED = ("fit.npz", "names.json", "settings.json", "check.tsv")
+STORED = ("fit.npz", "names.json", "settings.json", "residuals.tsv")
 
 
 @functools.cache

@@ -16,7 +16,7 @@ N_DRAWS = 200_000
 
 @pytest.fixture
 def result(make_sources):
-    return registry.fit("cavi-bjmd", make_sources(), 3)
+    return registry.fit("cavi-bjmd", make_sources(), 3, priors="paper")
 
 
 def check(marginals, draws):
