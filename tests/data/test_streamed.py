@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from bjmd.analysis import intervals, residuals, variance
+from bjmd.analysis import intervals, variance
 from bjmd.data import streamed
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
@@ -256,7 +256,7 @@ def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped,
     result = registry.fit("cavi-bjmd", in_memory, 3, seed=1)
     wider = intervals.widened(in_memory, result)
     shares = variance.explained(in_memory, result)
-    sizes = residuals.residuals(in_memory, result)
+    sizes = variance.residuals(in_memory, result)
     for matrices in (
         [mapped(x1), in_chunks(x2)],
         [scipy.sparse.csc_array(x1), in_sparse_chunks(x2)],
@@ -264,7 +264,7 @@ def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped,
         sources = Sources(matrices)
         np.testing.assert_allclose(variance.explained(sources, result), shares, rtol=1e-10)
         assert_same(intervals.widened(sources, result), wider)
-        pd.testing.assert_frame_equal(residuals.residuals(sources, result), sizes, rtol=1e-9)
+        pd.testing.assert_frame_equal(variance.residuals(sources, result), sizes, rtol=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["r+", "c"])
@@ -275,7 +275,7 @@ def test_missing_entries_of_a_map_that_may_be_written_stay_missing(
     x = mapped(with_holes(make_sources(), rng)[0], order=order, mode=mode)
     before = np.array(x)
     sources = Sources([x])
-    residuals.residuals(sources, registry.fit("cavi-bjmd", sources, 3, max_sweeps=3, offsets=True))
+    variance.residuals(sources, registry.fit("cavi-bjmd", sources, 3, max_sweeps=3, offsets=True))
     np.testing.assert_array_equal(np.array(x), before)
 
 
