@@ -62,7 +62,7 @@ prove: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakefmt --check workflow
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/codespell
@@ -72,7 +72,7 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt Snakefile workflow
+	$(BIN)/snakefmt workflow
 
 # warnings are errors, and every example in the pages is run again
 docs: $(DOCS_READY)

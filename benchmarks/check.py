@@ -21,6 +21,7 @@ from bjmd import Sources
 from bjmd.analysis.check import check
 
 DRAWS = size(int(os.environ.get("BJMD_DRAWS", 200)), 1)
+FEWER = max(1, DRAWS // 10)
 RECOMMENDED = ("none", "feature", "sample", "robust")
 
 
@@ -81,12 +82,12 @@ def shifted(data, rng):
 
 
 CLEAN = {
-    "the model": (clean, 5, 4.0),
-    "sigma3 = 1.5": (clean, 5, 1.5),
-    "one component too many": (clean, 6, 4.0),
-    "a fifth missing": (a_fifth_missing, 5, 4.0),
-    "source 2 another mix": (another_mix, 5, 4.0),
-    "source 2 shifted by sd 1": (shifted, 5, 4.0),
+    "the model": (clean, 5, 4.0, DRAWS),
+    "source 2 shifted by sd 1": (shifted, 5, 4.0, DRAWS),
+    "sigma3 = 1.5": (clean, 5, 1.5, FEWER),
+    "one component too many": (clean, 6, 4.0, FEWER),
+    "a fifth missing": (a_fifth_missing, 5, 4.0, FEWER),
+    "source 2 another mix": (another_mix, 5, 4.0, FEWER),
 }
 BROKEN = {
     "one entry in 1000 times 100": (outliers, "robust"),
@@ -98,10 +99,20 @@ BROKEN = {
 
 
 def other_generator(
-    seed, n_features=150, n_samples=(100, 60, 40), noise=(0.5, 1.0, 0.8), alpha=0.5, n_components=4
+    seed,
+    n_features=150,
+    n_samples=(100, 60, 40),
+    noise=(0.5, 1.0, 0.8),
+    alpha=0.5,
+    n_components=4,
+    levels=0.0,
+    zeros=0.0,
 ):
+    """Laplace components around levels of the features, a share of them zero."""
     rng = np.random.default_rng(5000 + seed)
     components = rng.laplace(size=(n_features, n_components))
+    components[rng.random(components.shape) < zeros] = 0.0
+    components += levels * rng.standard_normal((n_features, 1))
     memberships = [rng.dirichlet(np.full(n_components, alpha), n).T for n in n_samples]
     noises = [
         sd * rng.standard_normal((n_features, n)) for sd, n in zip(noise, n_samples, strict=True)
@@ -124,19 +135,21 @@ def counts(seed):
 
 
 OTHER_GENERATOR = {
-    "other generator, the model": (other_generator, 4),
-    "other generator, one component too few": (other_generator, 3),
-    "other generator, one component too many": (other_generator, 5),
-    "other generator, all mixed, Dirichlet(3)": (partial(other_generator, alpha=3.0), 4),
-    "other generator, 40 features, 25 and 30 samples": (
-        partial(other_generator, n_features=40, n_samples=(25, 30), noise=(0.5, 1)),
+    "features at different levels, 20 and 20 samples": (
+        partial(other_generator, n_samples=(20, 20), noise=(0.2, 0.4), levels=5.0),
         4,
+        DRAWS,
     ),
+    "nine tenths of the components zero": (partial(other_generator, zeros=0.9), 4, DRAWS),
+    "logarithms of sparse counts": (counts, 4, DRAWS),
+    "other generator, one component too few": (other_generator, 3, FEWER),
+    "other generator, one component too many": (other_generator, 5, FEWER),
+    "other generator, all mixed, Dirichlet(3)": (partial(other_generator, alpha=3.0), 4, FEWER),
     "other generator, 600 features, 30 and 300 samples": (
         partial(other_generator, n_features=600, n_samples=(30, 300), noise=(1, 2)),
         4,
+        FEWER,
     ),
-    "other generator, logarithms of sparse counts": (counts, 4),
 }
 
 
@@ -149,12 +162,12 @@ def drawn(change, sigma3=4.0):
 
 def cases():
     """Name, draw(seed), number of components, the right recommendation, and number of draws."""
-    for name, (change, k, sigma3) in CLEAN.items():
-        yield name, drawn(change, sigma3), k, "none", DRAWS
-    for name, (draw, k) in OTHER_GENERATOR.items():
-        yield name, draw, k, "none", max(1, DRAWS // 2)
+    for name, (change, k, sigma3, n_draws) in CLEAN.items():
+        yield name, drawn(change, sigma3), k, "none", n_draws
+    for name, (draw, k, n_draws) in OTHER_GENERATOR.items():
+        yield name, draw, k, "none", n_draws
     for name, (change, right) in BROKEN.items():
-        yield name, drawn(change), 5, right, max(1, DRAWS // 5)
+        yield name, drawn(change), 5, right, FEWER
 
 
 def main(part_of_name=""):

@@ -1,12 +1,12 @@
 """How do time and memory grow with the number of samples, for bjmd and its peers?
 
-    python benchmarks/growth.py --folder FOLDER [--samples 1000000 ...] [--components 20 ...]
+    python benchmarks/growth.py --folder FOLDER [--samples 1000000 ...]
         [--only bjmd NMF ...] [--peers-python PYTHON]
 
 Writes .h5ad files of 1,000 to 1,000,000 samples x 2,000 features, 5 % not zero, with 20 components
-to be found (0.8 GB for a million).  Fits them with every method's default tolerance, by default
-with K = 20, each in a process of its own: bjmd (cavi-bjmd, one start) from disk, scikit-learn's NMF
-and MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data. PYTHON
+to be found (0.8 GB for a million).  Fits them with every method's default tolerance and K = 20,
+each in a process of its own: bjmd (cavi-bjmd, one start) from disk, scikit-learn's NMF and
+MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data.  PYTHON
 may be the interpreter of another environment, with the peers and anndata.  A peer that needs more
 than CAP seconds of processor time is stopped and gets no larger data.  FOLDER keeps the files of
 data and growth.csv, so that a run that was broken off goes on; FOLDER/growth.png shows it.
@@ -54,42 +54,27 @@ def true_components():
     return w / w.sum(axis=1, keepdims=True)
 
 
+def drawn(rng, upper, n):
+    """n samples: counts of features from their components, as ln(1 + count)."""
+    counts = rng.multinomial(COUNTS_A_SAMPLE, rng.dirichlet(np.full(N_TRUE, 0.1), n))
+    component = np.repeat(np.tile(np.arange(N_TRUE), n), counts.ravel())
+    feature = np.searchsorted(upper, component + rng.random(len(component))) % N_FEATURES
+    sample = np.repeat(np.arange(n), COUNTS_A_SAMPLE)
+    ones = np.ones(len(sample), np.float32)
+    return scipy.sparse.coo_array((ones, (sample, feature)), (n, N_FEATURES)).tocsr().log1p()
+
+
 def generate(path, n_samples):
-    """Every sample is a number of counts from its components; its values are ln(1 + count)."""
     import anndata
-    import h5py
 
     rng = np.random.default_rng(0)
     upper = (np.cumsum(true_components(), axis=1) + np.arange(N_TRUE)[:, None]).ravel()
-    with h5py.File(path, "w") as file:
-        write = anndata.io.write_elem
-        write(file, "obs", pd.DataFrame(index=[f"s{j}" for j in range(n_samples)]))
-        write(file, "var", pd.DataFrame(index=[f"g{i}" for i in range(N_FEATURES)]))
-        for name in ("obsm", "varm", "uns", "layers"):
-            write(file, name, {})
-        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
-        x = file.create_group("X")
-        x.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0"})
-        x.attrs["shape"] = [n_samples, N_FEATURES]
-        for name, dtype in (("data", np.float32), ("indices", np.int32)):
-            x.create_dataset(name, (0,), dtype, maxshape=(None,), chunks=(2**18,))
-        starts = [np.zeros(1, int)]
-        for first in range(0, n_samples, BLOCK):
-            n = min(BLOCK, n_samples - first)
-            counts = rng.multinomial(COUNTS_A_SAMPLE, rng.dirichlet(np.full(N_TRUE, 0.1), n))
-            component = np.repeat(np.tile(np.arange(N_TRUE), n), counts.ravel())
-            feature = np.searchsorted(upper, component + rng.random(len(component))) % N_FEATURES
-            sample = np.repeat(np.arange(n), COUNTS_A_SAMPLE)
-            ones = np.ones(len(sample), np.float32)
-            block = scipy.sparse.coo_array((ones, (sample, feature)), (n, N_FEATURES)).tocsr()
-            for name, part in (("data", np.log1p(block.data)), ("indices", block.indices)):
-                x[name].resize(x[name].shape[0] + block.nnz, axis=0)
-                x[name][-block.nnz :] = part
-            starts.append(starts[-1][-1] + block.indptr[1:].astype(int))
-        x["indptr"] = np.concatenate(starts)
+    sizes = [min(BLOCK, n_samples - first) for first in range(0, n_samples, BLOCK)]
+    x = scipy.sparse.vstack([drawn(rng, upper, n) for n in sizes], format="csr")
+    anndata.AnnData(scipy.sparse.csr_matrix(x)).write_h5ad(path)
 
 
-def fit_bjmd(path, k):
+def fit_bjmd(path):
     """A function that fits the file from disk and returns sweeps and correlation."""
     import bjmd
     from bjmd.files.readers import read_sources
@@ -98,11 +83,11 @@ def fit_bjmd(path, k):
         small = Path(folder, "small.h5ad")
         generate(small, 100)
         sources, _ = read_sources(small, on_disk=True)
-        bjmd.fit("cavi-bjmd", sources, k, max_sweeps=12)  # compiles
+        bjmd.fit("cavi-bjmd", sources, N_TRUE, max_sweeps=12)  # compiles
 
     def fit():
         sources, _ = read_sources(path, on_disk=True)
-        result = bjmd.fit("cavi-bjmd", sources, k)
+        result = bjmd.fit("cavi-bjmd", sources, N_TRUE)
         correlation = np.corrcoef(true_components(), result.components.T)
         between = correlation[:N_TRUE, N_TRUE:]
         return len(result.trace), float(between.max(axis=1).mean())
@@ -110,26 +95,26 @@ def fit_bjmd(path, k):
     return fit
 
 
-def fit_sklearn(name, path, k):
+def fit_sklearn(name, path):
     import anndata
     import sklearn.decomposition
 
     def fit():
-        model = getattr(sklearn.decomposition, name)(k, random_state=0)
+        model = getattr(sklearn.decomposition, name)(N_TRUE, random_state=0)
         model.fit_transform(anndata.read_h5ad(path).X)
         return model.n_iter_, np.nan
 
     return fit
 
 
-def fit_mofa(path, k):
+def fit_mofa(path):
     import anndata
     from mofapy2.run.entry_point import entry_point
 
     def fit():
         model = entry_point()
         model.set_data_matrix([[anndata.read_h5ad(path).X.toarray()]])
-        model.set_model_options(factors=k)
+        model.set_model_options(factors=N_TRUE)
         model.set_train_options(seed=0, quiet=True)
         model.build()
         model.run()
@@ -138,14 +123,14 @@ def fit_mofa(path, k):
     return fit
 
 
-def fit_one(name, path, k):
+def fit_one(name, path):
     """In a process of its own: what is measured, as JSON."""
     from threadpoolctl import threadpool_limits
 
     if name == "bjmd":
-        fit = fit_bjmd(path, k)
+        fit = fit_bjmd(path)
     else:
-        fit = fit_mofa(path, k) if name == "mofapy2" else fit_sklearn(name, path, k)
+        fit = fit_mofa(path) if name == "mofapy2" else fit_sklearn(name, path)
         cap = CAP + int(time.process_time())
         resource.setrlimit(resource.RLIMIT_CPU, (cap, resource.RLIM_INFINITY))
     # BLAS threads that wait for each other take processor time too
@@ -160,10 +145,10 @@ def fit_one(name, path, k):
     print(json.dumps(measured | {"found": correlation}))
 
 
-def measured(name, path, k, python):
+def measured(name, path, python):
     """What one fit takes; NaN where it was stopped, None where the peer is not installed."""
     python = sys.executable if name == "bjmd" else python
-    command = [python, __file__, "--one", name, path, str(k)]
+    command = [python, __file__, "--one", name, path]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode == -signal.SIGXCPU:
         return dict.fromkeys(("wall", "cpu", "peak", "sweeps", "found"), np.nan)
@@ -184,8 +169,7 @@ def draw(table, path):
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
         for name, colour, marker in zip(("bjmd", *PEERS), COLOURS, MARKERS, strict=False):
-            rows = table[(table["method"] == name) & (table["components"] == N_TRUE)]
-            rows = rows.sort_values("samples")
+            rows = table[table["method"] == name].sort_values("samples")
             for axis, column, unit in zip(axes, ("cpu", "peak"), (1, 1e9), strict=True):
                 values = rows[column] / unit
                 axis.loglog(rows["samples"], values, marker=marker, color=colour, label=name)
@@ -197,20 +181,20 @@ def draw(table, path):
         figure.savefig(path)
 
 
-def main(folder, sizes, ks, methods, peers_python):
+def main(folder, sizes, methods, peers_python):
     folder.mkdir(parents=True, exist_ok=True)
     csv = folder / "growth.csv"
     rows = pd.read_csv(csv).to_dict("records") if csv.exists() else []
-    for n, k, name in itertools.product(sizes, ks, methods):
+    for n, name in itertools.product(sizes, methods):
         path = folder / f"samples_{n}.h5ad"
-        case = {"method": name, "samples": n, "components": k}
+        case = {"method": name, "samples": n}
         known = any(one.items() >= case.items() for one in rows)
         stopped = any(one["method"] == name and np.isnan(one["cpu"]) for one in rows)
         if known or stopped:
             continue
         if not path.exists():
             generate(path, n)
-        taken = measured(name, path, k, peers_python)
+        taken = measured(name, path, peers_python)
         if taken is None:
             continue
         rows.append(case | taken)
@@ -221,15 +205,14 @@ def main(folder, sizes, ks, methods, peers_python):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        fit_one(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+        fit_one(*sys.argv[2:])
     else:
         parser = argparse.ArgumentParser(
             description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         parser.add_argument("--folder", type=Path, required=True)
         parser.add_argument("--samples", type=int, nargs="+", default=SIZES)
-        parser.add_argument("--components", type=int, nargs="+", default=[N_TRUE])
         parser.add_argument("--only", nargs="+", choices=["bjmd", *PEERS], default=["bjmd", *PEERS])
         parser.add_argument("--peers-python", default=sys.executable)
         given = parser.parse_args()
-        main(given.folder, given.samples, given.components, given.only, given.peers_python)
+        main(given.folder, given.samples, given.only, given.peers_python)

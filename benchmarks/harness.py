@@ -37,7 +37,7 @@ def paper_data(scale="small", sigma3=4.0, seed=4):
 
 
 def real_data(name):
-    """A data set of the paper as `bjmd datasets NAME` writes it, or None if it cannot be had."""
+    """A data set of the paper as `bjmd datasets NAME` writes it, or None if it is not available."""
     from bjmd.results import storage
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,32 +1,34 @@
 """A panel of labelled data that every change of a default has to pass, beside other tools.
 
-    python benchmarks/panel.py [--data bladder pbmc ...] [--methods default nmf ...] [--starts 3]
+    python benchmarks/panel.py [--data bladder pbmc ...] [--methods default nmf ...] [--sets 2]
 
 BJMD_DATA names a folder with the data of docs/data.md, the files of sc_mixology in mixology/ and,
 in cohorts/, bladderbatch.npz, enterotype.npz, khan-srbct.npz and pbmc-interferon-counts.npz.  Data
-that are not there are left out, and so are MOFA+ and cNMF without their packages (pip install
-mofapy2 cnmf).  Every data set is fitted with several numbers of components by every method from
-the same number of random starts, of which the method's own objective chooses one.  Rows go to
-build/panel.tsv as they come; those that are there already are not run again.
+that are not there are left out, and so are MOFA+, cNMF and Harmony without their packages (pip
+install mofapy2 cnmf harmonypy).  Every data set is fitted with several numbers of components by
+every method from the same number of random starts, of which the method's own objective chooses one.
+Rows go to build/panel.tsv as they come; those that are there already are not run again.
 
 auc         mean over classes of the best AUC that any component has, in percent
-ari         of the grouping by the strongest component
+ari         of the grouping by the component that contributes most to a sample
 transfer    balanced accuracy of classes predicted from the other sources, in percent
 mixing      share of the 15 nearest neighbours from other sources, relative to chance
 error       mean absolute error of the shares of known mixtures, x 100
 between     share of the variance of memberships that lies between sources
 seconds     of the processor, all starts
+megabytes   the most memory that the starts needed beyond the data
 
-The first four are means over sources.  Factors of MOFA+ have no sign, so both ends of a factor
-count as components.  Memberships of NMF and its kin are for components that sum to one; AUC is the
-better of two, of memberships as they are and scaled to sum to one, and everything else is of scaled
-ones.  Where data have negative entries, NMF and its kin get them cut off at zero (synthetic data)
-or every feature moved up by its smallest value (the others).
+The first four are means over sources.  Factors of MOFA+ and Harmony have no sign, so both ends of a
+factor count as components.  Memberships of NMF and its kin are for components that sum to one; AUC
+is the better of two, of memberships as they are and scaled to sum to one, and everything else is of
+scaled ones.  Where data have negative entries, NMF and its kin get them cut off at zero (synthetic
+data) or every feature moved up by its smallest value (the others).
 """
 
 import argparse
 import contextlib
 import importlib.util
+import itertools
 import os
 import tempfile
 import time
@@ -37,10 +39,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import scipy.sparse
-from harness import fits_from_starts, header, paper_data, real_data, row, size
+from harness import header, paper_data, peak_memory, real_data, row, size
 from threadpoolctl import threadpool_limits
 
-from bjmd import Sources
+from bjmd import Sources, fit
+from bjmd.analysis import ranking
 from bjmd.analysis.check import check
 from bjmd.analysis.variance import between_sources
 from bjmd.data.view import centre
@@ -49,9 +52,18 @@ from bjmd_paper.datasets.real import mixology
 from bjmd_paper.nonnegative import nonnegative
 
 TABLE = Path(size("build/panel.tsv", "build/panel-quick.tsv"))
-DIGITS = {"auc": 1, "ari": 2, "transfer": 1, "mixing": 2, "error": 1, "between": 2, "seconds": 1}
+DIGITS = {
+    "auc": 1,
+    "ari": 2,
+    "transfer": 1,
+    "mixing": 2,
+    "error": 1,
+    "between": 2,
+    "seconds": 1,
+    "megabytes": 0,
+}
 """What is measured, and how many digits of it are shown."""
-CELLS = 300
+CELLS = 2000
 """Cells of each source, drawn at random."""
 
 
@@ -104,7 +116,9 @@ def all_mixtures():
     for counts, _ in parts:
         genes = genes.intersection(counts.index, sort=False)
     blocks = [mixology.log_normalised(counts.loc[genes]).to_numpy() for counts, _ in parts]
-    kept = mixology.most_variable(pd.DataFrame(np.hstack(blocks))).index
+    # within the sources: over all samples, genes that tell the kinds of samples apart would win
+    variances = np.mean([block.var(axis=1) for block in blocks], axis=0)
+    kept = np.sort(np.argsort(-variances, kind="stable")[: mixology.N_GENES])
     true = [block for _, block in parts]
     labels = [mixology.dominant(block) for block in true]
     return Sources([block[kept] for block in blocks], labels=labels), np.hstack(true)
@@ -189,55 +203,55 @@ DATA = {
 """
 
 
-def best(method, sources, k, n, **options):
-    return fits_from_starts(method, sources, k, n, **options)[0]
+def best(method, sources, k, seeds, **options):
+    """The fit of lowest objective."""
+    fits = [fit(method, sources, k, seed, **options) for seed in seeds]
+    return min(fits, key=lambda result: result.objective)
 
 
-def bjmd(sources, k, n, data, method="cavi-bjmd", **options):
-    """The memberships, and the noise as a note."""
-    result = best(method, sources, k, n, **options)
-    return result.memberships, "noise " + " ".join(f"{sd:.3g}" for sd in result.noise)
+def contributions(result):
+    return [ranking.distances(result)[:, None] * h for h in result.memberships]
 
 
-def fixed(sources, k, n, data):
+def bjmd(sources, k, seeds, data, method="cavi-bjmd", **options):
+    result = best(method, sources, k, seeds, **options)
+    noise = " ".join(f"{sd:.3g}" for sd in result.noise)
+    return result.memberships, contributions(result), f"noise {noise}"
+
+
+def fixed(sources, k, seeds, data):
     """Priors that learn nothing from the data except their unit, and no offsets."""
     unit, _ = centre(sources)
-    return bjmd(sources, k, n, data, alpha0=1.1, lambda_=1.5 * unit, offsets=False)
+    return bjmd(sources, k, seeds, data, alpha0=1.1, lambda_=1.5 * unit, offsets=False)
 
 
-def advised(sources, k, n, data):
+def advised(sources, k, seeds, data):
     """What the check recommends, or the default where it recommends nothing."""
-    result = best("cavi-bjmd", sources, k, n)
+    result = best("cavi-bjmd", sources, k, seeds)
     recommended = check(sources, result).recommended
     if not recommended:
-        return result.memberships, "nothing advised"
-    return best("cavi-bjmd", sources, k, n, **recommended).memberships, str(recommended)
+        return result.memberships, contributions(result), "nothing advised"
+    memberships, contributed, _ = bjmd(sources, k, seeds, data, **recommended)
+    return memberships, contributed, str(recommended)
 
 
-def inmf(sources, k, n, data):
+def inmf(sources, k, seeds, data):
     """iNMF of the same data as NMF gets."""
-    result = best("inmf", without_negatives(sources, data), k, n)
-    return of_unit_components(result.components, result.memberships), ""
+    result = best("inmf", without_negatives(sources, data), k, seeds)
+    return parts(metric.of_unit_components(result.memberships, result.components))
 
 
-def liger(sources, k, n, data):
+def liger(sources, k, seeds, data):
     """iNMF as LIGER runs it: counts by depth without logarithm, features of unit root mean square
     in every source, and quantiles of the memberships aligned between sources.
     """
     matrices = without_negatives(sources, data).matrices
     if data == "pbmc":
         matrices = [scipy.sparse.csc_array(np.expm1(x)) for x in sources.matrices]
-    scale = [
-        np.sqrt(
-            np.asarray(
-                x.multiply(x).mean(axis=1) if scipy.sparse.issparse(x) else (x**2).mean(axis=1)
-            )
-        )
-        for x in matrices
-    ]
-    scale = [np.where(s > 0, 1 / np.where(s > 0, s, 1), 0) for s in scale]
-    scaled = [scipy.sparse.diags_array(s) @ x for s, x in zip(scale, matrices, strict=True)]
-    return quantile_aligned(best("inmf", Sources(scaled), k, n).memberships), ""
+    squares = [np.asarray((x * x).mean(axis=1)) for x in matrices]
+    scales = [np.where(square > 0, square, np.inf) ** -0.5 for square in squares]
+    scaled = [scipy.sparse.diags_array(s) @ x for s, x in zip(scales, matrices, strict=True)]
+    return parts(quantile_aligned(best("inmf", Sources(scaled), k, seeds).memberships))
 
 
 def quantile_aligned(memberships, n_neighbours=20, n_quantiles=50, fewest=20):
@@ -250,11 +264,8 @@ def quantile_aligned(memberships, n_neighbours=20, n_quantiles=50, fewest=20):
     unit = [h / np.maximum(np.sqrt((h**2).mean(axis=1, keepdims=True)), 1e-12) for h in memberships]
     groups = []
     for h in unit:
-        near = (
-            NearestNeighbors(n_neighbors=min(n_neighbours, h.shape[1]))
-            .fit(h.T)
-            .kneighbors(h.T, return_distance=False)
-        )
+        neighbours = NearestNeighbors(n_neighbors=min(n_neighbours, h.shape[1])).fit(h.T)
+        near = neighbours.kneighbors(h.T, return_distance=False)
         votes = np.eye(len(h))[h.argmax(axis=0)[near]].sum(axis=1)
         groups.append(votes.argmax(axis=1))
     reference = int(np.argmax([h.shape[1] for h in unit]))
@@ -263,31 +274,29 @@ def quantile_aligned(memberships, n_neighbours=20, n_quantiles=50, fewest=20):
         for g in range(len(h)):
             ours = groups[c] == g
             theirs = groups[reference] == g
-            if c != reference and min(ours.sum(), theirs.sum()) >= fewest:
-                for row, goal in zip(h, unit[reference], strict=True):
-                    row[ours] = np.interp(
-                        row[ours], np.quantile(row[ours], at), np.quantile(goal[theirs], at)
-                    )
+            if c == reference or min(ours.sum(), theirs.sum()) < fewest:
+                continue
+            for factor, goal in zip(h, unit[reference], strict=True):
+                quantiles = np.quantile(goal[theirs], at)
+                factor[ours] = np.interp(factor[ours], np.quantile(factor[ours], at), quantiles)
     return unit
 
 
-def nmf(sources, k, n, data):
+def nmf(sources, k, seeds, data):
     """scikit-learn's, of all samples."""
-    x = side_by_side(without_negatives(sources, data))
-    w, h = min((one_nmf(x, k, seed) for seed in range(n)), key=lambda found: found[0])[1:]
-    return of_unit_components(h.T, sources.split(w.T)), ""
-
-
-def one_nmf(x, k, seed):
-    """Error, memberships (samples x K) and components (K x features) from one random start."""
     from sklearn.decomposition import NMF
 
-    model = NMF(k, init="random", tol=1e-4, max_iter=1000, random_state=seed)
-    w = model.fit_transform(x)
-    return model.reconstruction_err_, w, model.components_
+    x = side_by_side(without_negatives(sources, data))
+    found = []
+    for seed in seeds:
+        model = NMF(k, init="random", tol=1e-4, max_iter=1000, random_state=seed)
+        memberships = model.fit_transform(x)
+        found.append((model.reconstruction_err_, model.components_, memberships))
+    _, components, memberships = min(found, key=lambda one: one[0])
+    return parts(metric.of_unit_components(sources.split(memberships.T), components.T))
 
 
-def cnmf(sources, k, n, data):
+def cnmf(sources, k, seeds, data):
     """The package cnmf: features of unit variance; NMF from many starts, five times as many as the
     others have, because it needs many; the median of every cluster of alike components; memberships
     by non-negative least squares in those.
@@ -303,9 +312,8 @@ def cnmf(sources, k, n, data):
     table = anndata.AnnData(
         scipy.sparse.csr_matrix(x[:, varies]) if scipy.sparse.issparse(x) else x[:, varies]
     )
-    table.obs_names = [
-        f"sample{j}" for j in range(table.n_obs)
-    ]  # whole numbers would not come back as text
+    # whole numbers would not come back as text
+    table.obs_names = [f"sample{j}" for j in range(table.n_obs)]
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/cells.h5ad"
         genes = Path(folder, "genes.txt")
@@ -313,42 +321,62 @@ def cnmf(sources, k, n, data):
         genes.write_text("\n".join(table.var_names))
         model = cNMF(output_dir=folder, name="cnmf")
         given = {} if counts else {"tpm_fn": file}
-        model.prepare(file, components=[k], n_iter=5 * n, seed=0, genes_file=str(genes), **given)
+        n_runs = 5 * len(seeds)
+        model.prepare(
+            file, components=[k], n_iter=n_runs, seed=seeds[0], genes_file=str(genes), **given
+        )
         model.factorize(worker_i=0, total_workers=1)
         model.combine()
         for alike in (0.5, 2.0):  # its default, or without its filter where that leaves too little
             with contextlib.suppress(Exception):
                 model.consensus(k, density_threshold=alike, show_clustering=False)
                 usage = model.load_results(K=k, density_threshold=alike, norm_usage=False)[0]
-                return sources.split(
-                    usage.loc[table.obs_names].to_numpy().T
-                ), f"density threshold {alike:g}"
+                memberships = sources.split(usage.loc[table.obs_names].to_numpy().T)
+                return parts(memberships, f"density threshold {alike:g}")
     raise RuntimeError("no consensus")
 
 
-def mofa(sources, k, n, data):
+def mofa(sources, k, seeds, data):
     """One view, sources as groups; features are centred in every group, which is what MOFA+ does by
     default.
     """
     from mofapy2.run.entry_point import entry_point
 
     found = []
-    for seed in range(n):
+    for seed in seeds:
         model = entry_point()
         model.set_data_options(scale_groups=False, scale_views=False)
-        model.set_data_matrix(
-            [[x.T.copy() for x in dense(sources).matrices]], likelihoods=["gaussian"]
-        )
+        views = [[x.T.copy() for x in dense(sources).matrices]]
+        model.set_data_matrix(views, likelihoods=["gaussian"])
         model.set_model_options(
             factors=k, ard_factors=True, ard_weights=True, spikeslab_weights=True
         )
         model.set_train_options(iter=1000, seed=seed, quiet=True, dropR2=None)
         model.build()
         model.run()
-        found.append(
-            (-model.model.getTrainingStats()["elbo"][-1], model.model.nodes["Z"].getExpectation().T)
-        )
-    return sources.split(min(found, key=lambda one: one[0])[1]), ""
+        elbo = model.model.getTrainingStats()["elbo"][-1]
+        found.append((-elbo, model.model.nodes["Z"].getExpectation().T))
+    return parts(sources.split(min(found, key=lambda one: one[0])[1]))
+
+
+def harmony(sources, k, seeds, data):
+    """The first k principal components of all samples, and Harmony on them."""
+    import harmonypy
+    import pandas as pd
+    from sklearn.decomposition import PCA
+
+    x = side_by_side(dense(sources))
+    places = PCA(min(k, *x.shape), random_state=seeds[0]).fit_transform(x)
+    source = pd.DataFrame({"source": np.repeat(sources.names, sources.n_samples)})
+    found = harmonypy.run_harmony(places, source, "source", verbose=False, random_state=seeds[0])
+    corrected = np.asarray(found.Z_corr)
+    corrected = corrected if corrected.shape[0] == places.shape[1] else corrected.T
+    return parts(sources.split(corrected))
+
+
+def parts(memberships, note=""):
+    """Of methods whose components have a size of their own: memberships are contributions."""
+    return memberships, memberships, note
 
 
 METHODS = {
@@ -369,6 +397,7 @@ METHODS = {
     "liger": ("iNMF as in LIGER", liger),
     "cnmf": ("cNMF", cnmf),
     "mofa": ("MOFA+", mofa),
+    "harmony": ("PCA with Harmony", harmony),
 }
 
 
@@ -390,16 +419,12 @@ def side_by_side(sources):
     return scipy.sparse.csr_array(x.T) if scipy.sparse.issparse(x) else np.ascontiguousarray(x.T)
 
 
-def of_unit_components(components, memberships):
-    """Memberships for components that sum to one."""
-    return [h * components.sum(axis=0)[:, None] for h in memberships]
-
-
-def scores(memberships, labels, true):
+def scores(memberships, contributed, labels, true):
     """The measures, means over sources; NaN where they do not apply."""
     signed = min(h.min() for h in memberships) < 0
-    scaled = memberships if signed else metric.scaled(memberships)
-    ends = [np.vstack([h, -h]) for h in memberships] if signed else scaled
+    unit = np.ones((1, len(memberships[0])))  # components have unit sum already
+    scaled = metric.scaled(memberships, unit)
+    ends = [np.vstack([h, -h]) for h in memberships] if signed else contributed
     ways = [ends] if signed else [memberships, scaled]
     auc = max(np.nanmean(metric.auc_per_source(h, labels)) for h in ways)
     ari, _ = np.nanmean(metric.strongest(ends, labels), axis=1)
@@ -419,20 +444,22 @@ def compile_updates(method, sparse):
     """A small fit, so that nothing is compiled in the time that counts."""
     rng = np.random.default_rng(0)
     toy = [np.exp(rng.standard_normal((30, 40))) for _ in range(2)]
-    METHODS[method][1](Sources([scipy.sparse.csc_array(x) if sparse else x for x in toy]), 3, 1, "")
+    toy = Sources([scipy.sparse.csc_array(x) if sparse else x for x in toy])
+    METHODS[method][1](toy, 3, [0], "")
 
 
-def measured(data, sources, true, k, method, n_starts):
+def measured(data, sources, true, k, method, seeds):
     """One row of the table."""
     compile_updates(method, any(sources.is_sparse))
+    Path("/proc/self/clear_refs").write_text("5")  # the peak of memory counts from here
+    before = peak_memory()
     started = time.process_time()
-    memberships, note = METHODS[method][1](sources, k, n_starts, data)
-    taken = time.process_time() - started
-    row = {"data": data, "k": k, "method": method, **scores(memberships, sources.labels, true)}
-    return row | {"seconds": taken, "starts": n_starts, "note": note}
+    memberships, contributed, note = METHODS[method][1](sources, k, seeds, data)
+    cost = {"seconds": time.process_time() - started, "megabytes": (peak_memory() - before) / 1e6}
+    return {**scores(memberships, contributed, sources.labels, true), **cost, "note": note}
 
 
-def main(names, methods, n_starts):
+def main(names, methods, n_starts, n_sets, numbers):
     TABLE.parent.mkdir(exist_ok=True)
     done = pd.read_csv(TABLE, sep="\t") if TABLE.exists() else pd.DataFrame()
     for data in names:
@@ -443,32 +470,24 @@ def main(names, methods, n_starts):
             print(f"{data} is left out: {error}")
             continue
         sources, true = loaded if isinstance(loaded, tuple) else (loaded, None)
-        for k in size(ks, ks[:1]):
-            for method in methods:
-                if (
-                    len(done)
-                    and (done[["data", "k", "method"]] == [data, k, method]).all(axis=1).any()
-                ):
-                    continue
-                try:
-                    line = measured(data, sources, true, k, method, n_starts)
-                except Exception as error:  # a peer that fails leaves the others alone
-                    print(f"{data}, K = {k}, {method}: {error}", flush=True)
-                    continue
-                done = pd.concat([done, pd.DataFrame([line])], ignore_index=True)
-                pd.DataFrame([line]).to_csv(
-                    TABLE,
-                    sep="\t",
-                    index=False,
-                    float_format="%.5g",
-                    mode="a",
-                    header=not TABLE.exists(),
-                )
+        asked = itertools.product(numbers or size(ks, ks[:1]), range(n_sets), methods)
+        for k, number, method in asked:
+            key = {"data": data, "k": k, "method": method, "starts": f"{n_starts}, set {number}"}
+            if len(done) and (done[list(key)] == list(key.values())).all(axis=1).any():
+                continue
+            seeds = [100 * number + start for start in range(n_starts)]
+            try:
+                line = key | measured(data, sources, true, k, method, seeds)
+            except Exception as error:  # a peer that fails leaves the others alone
+                print(f"{data}, K = {k}, {method}: {error}", flush=True)
+                continue
+            done = pd.concat([done, pd.DataFrame([line])], ignore_index=True)
+            done.to_csv(TABLE, sep="\t", index=False, float_format="%.5g")
     print_tables(done)
 
 
 def print_tables(done):
-    """A table of each measure, methods x data sets, means over the numbers of components."""
+    """A table of each measure, methods x data sets, means over numbers of components and starts."""
     if done.empty:
         return
     present = [data for data in DATA if data in set(done["data"])]
@@ -498,8 +517,16 @@ if __name__ == "__main__":
         parser.add_argument("--data", nargs="+", choices=DATA, default=size([*DATA], ["bladder"]))
         parser.add_argument("--methods", nargs="+", choices=METHODS, default=None)
         parser.add_argument("--starts", type=int, default=size(3, 1))
+        parser.add_argument("--sets", type=int, default=1, help="number of sets of random starts")
+        parser.add_argument("--k", nargs="+", type=int, help="numbers of components")
         arguments = parser.parse_args()
-        packages = {"mofa": "mofapy2", "cnmf": "cnmf"}
+        packages = {"mofa": "mofapy2", "cnmf": "cnmf", "harmony": "harmonypy"}
         there = [m for m in METHODS if m not in packages or importlib.util.find_spec(packages[m])]
         with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
-            main(arguments.data, arguments.methods or there, arguments.starts)
+            main(
+                arguments.data,
+                arguments.methods or there,
+                arguments.starts,
+                arguments.sets,
+                arguments.k,
+            )

@@ -1,12 +1,11 @@
 """How much time and memory does a fit take?  Ratios within one run, in processor time.
 
-    python benchmarks/speed.py [floor memory peer cores sweeps baselines advi]
+    python benchmarks/speed.py [floor memory peer cores baselines advi]
 
 floor      a fit over its products with the data alone, two a sweep, in NumPy and SciPy
 memory     peak memory of a fit above its data, as a share of them
 peer       scikit-learn's NMF of the pooled, clipped data over map-bjmd, and both AUCs
 cores      the clock of a fit on one thread over that on two (on an idle machine), the bits compared
-sweeps     a sweep with an option, or with missing entries, over one without
 baselines  joint NMF over scikit-learn's; sweeps of semi-NMF and BNMF over their products; JMD over
            the closed form
 advi       advi-bjmd to its stop over cavi-bjmd to the same AUC; ten minutes, so only if it is named
@@ -21,17 +20,7 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse
-from harness import (
-    auc,
-    best_seconds,
-    header,
-    paper_data,
-    row,
-    run_tables,
-    seconds,
-    size,
-    with_missing,
-)
+from harness import auc, best_seconds, header, paper_data, row, run_tables, seconds, size
 from sklearn.decomposition import NMF, non_negative_factorization
 
 import bjmd
@@ -120,43 +109,6 @@ def cores():
             row(name, method, f"{times[0] / times[1]:.2f}", same)
 
 
-def sweeps():
-    complete = paper_data("large", seed=0).sources
-    rows = {
-        "default": (complete, {}),
-        '`priors="paper"`': (complete, {"priors": "paper"}),
-        '`noise="feature"`': (complete, {"noise": "feature"}),
-        '`noise="sample"`': (complete, {"noise": "sample"}),
-        '`noise="robust"`': (complete, {"noise": "robust"}),
-        "`offsets=True`": (complete, {"offsets": True}),
-        '`alpha0="learned"`': (complete, {"alpha0": "learned"}),
-        "20 % missing": (with_missing(complete, 0.2, np.random.default_rng(0)), {}),
-    }
-    for sources, options in rows.values():
-        bjmd.fit("cavi-bjmd", sources, 10, max_sweeps=2, **options)  # compiles
-    rounds = [
-        [seconds_a_sweep(sources, options) for sources, options in rows.values()]
-        for _ in range(size(5, 1))
-    ]
-    ratios = np.median([times / times[0] for times in np.array(rounds)], axis=0)
-    header("cavi-bjmd", "time of a sweep")
-    for name, ratio in zip(rows, ratios, strict=True):
-        row(name, f"{ratio:.2f}")
-
-
-def seconds_a_sweep(sources, options):
-    """The median processor time between sweeps of a fit, so without its start and its end."""
-    ends = []
-
-    def watch(memberships):
-        ends.append(time.process_time())
-        return {}
-
-    n_sweeps = size(20, 3)
-    bjmd.fit("cavi-bjmd", sources, 10, tol=ENDLESS, max_sweeps=n_sweeps, watch=watch, **options)
-    return np.median(np.diff(ends))
-
-
 def baselines():
     large = paper_data("large")
     k = large.components.shape[1]
@@ -215,5 +167,5 @@ def advi():
 
 
 if __name__ == "__main__":
-    tables = (floor, memory, peer, cores, sweeps, baselines, advi)
+    tables = (floor, memory, peer, cores, baselines, advi)
     run_tables(__doc__, tables, only_by_name=("advi",))

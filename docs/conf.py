@@ -30,7 +30,7 @@ CONTENTS = {
         "docs/model",
         "docs/derivation",
     ],
-    "The paper": ["docs/results", "docs/data", "docs/cluster", "config/README"],
+    "The paper": ["docs/results", "docs/data", "docs/cluster", "docs/deploy", "config/README"],
     "Project": ["CONTRIBUTING", "CHANGELOG"],
 }
 NOTEBOOKS = ("docs/tutorial", "docs/gallery", "docs/how-to/")

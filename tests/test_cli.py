@@ -53,6 +53,18 @@ def run(capsys):
 FIT = "fit a.csv b.tsv -k 3 -o out --restarts 3 --no-figures"
 
 
+def table(path):
+    return pd.read_csv(path, sep="\t", index_col=0)
+
+
+def as_counts(path):
+    """Writes whole numbers into a file, and returns them."""
+    separator = "," if path.endswith("csv") else "\t"
+    counts = pd.read_csv(path, sep=separator, index_col=0).abs().mul(9).round()
+    counts.to_csv(path, sep=separator)
+    return counts
+
+
 def test_a_fit_has_the_numbers_of_python(files, run):
     out, err = run(
         f"{FIT} --seed 5 --jobs 2 --alpha0 1.2 --lambda 0.5 --tol 1e-5 --option max_sweeps=300 "
@@ -99,10 +111,7 @@ def test_one_is_counted_as_one(files, run):
     Path("one.csv").write_text(",s\ng0,1\ng1,2\n")
     _, err = run("fit a.csv one.csv -k 2 -o out --restarts 1 --no-figures --join inner")
     assert "2 features; 30 samples from a, 1 sample from one\n" in err
-    assert (
-        "memberships of 1 sample are in s.tsv"
-        in run("transform out one.csv --source one -o s.tsv")[1]
-    )
+    assert "of 1 sample are in s.tsv" in run("transform out one.csv --source one -o s.tsv")[1]
     assert "they have 1 sample" in run("fit one.csv -k 2 -o new", code=2)[1]
 
 
@@ -127,21 +136,14 @@ def test_a_hint_at_different_scales(files, run):
 
 
 def test_counts_get_a_hint_and_are_normalised_on_request(files, run):
-    counts = pd.read_csv("a.csv", index_col=0).abs().mul(9).round()
-    counts.to_csv("a.csv")
+    counts = as_counts("a.csv")
     fit = "fit a.csv -k 2 -o out --restarts 1 --no-figures"
     assert "hint: the entries of a.csv are whole numbers; if these are counts" in run(fit)[1]
     assert "hint" not in run(f"{fit} --force --normalize")[1]
-    logs = np.log1p(1e4 * counts / counts.sum())
-    expected = registry.fit("cavi-bjmd", Sources([logs]), 2)
+    expected = registry.fit("cavi-bjmd", Sources([np.log1p(1e4 * counts / counts.sum())]), 2)
     best = outputs.load(Path("out")).results[0]
     np.testing.assert_allclose(best.components, expected.components, rtol=1e-9)
     assert "scaled to a total of 10,000, and log(1 + x)" in Path("out/summary.md").read_text()
-    # new samples are normalised as well
-    memberships = pd.read_csv("out/memberships_a.tsv", sep="\t", index_col=0)
-    run("transform out a.csv --source a -o back.tsv")
-    back = pd.read_csv("back.tsv", sep="\t", index_col=0)
-    np.testing.assert_allclose(back, memberships, atol=1e-4)
 
 
 # Data as people have them
@@ -177,19 +179,13 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
     alike = similarities([found["clean"], found["raw"]])
     assert alike.min() > 0.99
     # without robust noise the same table gives nothing of the kind, and the check says so
-    out, _ = run(f"check {files} -k 3 --restarts 2")
-    assert "noise=robust is worth trying" in " ".join(out.split())
-    plain = restarts.run(
-        "cavi-bjmd", read_sources([f"raw{c}.csv" for c in range(3)])[0], 3, n_restarts=2
-    )
-    assert similarities([found["clean"], restarts.best(plain, 1)[0]]).min() < 0.9
+    run(f"fit {files} -o plain {options}")
+    assert "noise=robust is worth trying" in " ".join(run("check plain")[0].split())
+    plain = outputs.load(Path("plain")).results[0]
+    assert similarities([found["clean"], plain]).min() < 0.9
     # a batch that is shifted gets its offsets when new samples are placed, too
     run("transform raw raw1.csv --source raw1 -o back.tsv")
-    back, memberships = (
-        pd.read_csv(path, sep="\t", index_col=0)
-        for path in ("back.tsv", "raw/memberships_raw1.tsv")
-    )
-    np.testing.assert_allclose(back, memberships, atol=1e-4)
+    np.testing.assert_allclose(table("back.tsv"), table("raw/memberships_raw1.tsv"), atol=1e-4)
 
 
 def test_a_check_is_kept_with_its_fit(files, run):
@@ -197,20 +193,14 @@ def test_a_check_is_kept_with_its_fit(files, run):
     assert "bjmd check out" in out
     out = run("check out")[0]
     assert "This was added to out/report.html" in out and "CHECK OF THE NOISE MODEL" in out
-    table = pd.read_csv("out/check.tsv", sep="\t")
-    assert set(table["option"]) == {"noise=feature", "noise=sample", "noise=robust"}
-    table = out[out.index("Option") : out.index("This was")]
-    assert table in run("show out")[0]
+    assert set(table("out/check.tsv").index) == {"noise=feature", "noise=sample", "noise=robust"}
+    assert out[out.index("Option") : out.index("This was")] in run("show out")[0]
 
 
 CHECKS = {
-    "check nowhere": "bjmd: nowhere does not exist; give the folder of a fit, or data files\n",
-    "check out -k 3": "bjmd: out is the folder of a fit; leave out -k and other options\n",
-    "check out --noise feature": "bjmd: out is the folder of a fit; leave out -k and other",
-    "check a.csv": "bjmd: files are fitted before they are checked; give the number of components",
-    "check a.csv -k 2 --method kmeans": "bjmd: method 'kmeans' has no noise models to compare; ",
+    "check nowhere": "bjmd: nowhere is not a folder with the results of a fit",
     "check means": "bjmd: method 'kmeans' has no noise models to compare; use cavi-bjmd\n",
-    "check python": "bjmd: the fit in python was written from Python, so its data are not known ",
+    "check python": "bjmd: the fit in python was made in Python of data in memory; if they ",
     "check out a.csv": "bjmd: the files hold 1 sources, but the fit has 2 (a, b); give the files",
 }
 
@@ -228,18 +218,16 @@ def test_what_cannot_be_checked_gets_its_sentence(files, run):
 # New samples
 
 
-def test_training_samples_get_back_their_memberships(files, run):
-    run(FIT)
-    out, err = run("transform out a.csv --source a")
-    memberships = pd.read_csv("out/memberships_a.tsv", sep="\t", index_col=0)
-    lines = [line.split("\t") for line in out.splitlines()]
-    assert lines[0] == ["sample", "C1", "C2", "C3"]
-    assert [line[0] for line in lines[1:]] == list(memberships.index)
-    np.testing.assert_allclose(
-        [list(map(float, line[1:])) for line in lines[1:]], memberships, atol=2e-5
-    )
-    assert "a.csv has 12 of the 12 features of the fit\n" in err
-    assert "that of source 'a'" in err
+@pytest.mark.parametrize("options", ["", "--scale rms", "--normalize --scale mean"])
+def test_training_samples_get_back_their_memberships(files, run, options):
+    for path in ("a.csv", "b.tsv") if "normalize" in options else ():
+        as_counts(path)
+    run(f"{FIT} {options}")
+    _, err = run("transform out a.csv --source a -o back.tsv")
+    assert "a.csv has 12 of the 12 features of the fit\n" in err and "that of source 'a'" in err
+    back = table("back.tsv")
+    pd.testing.assert_frame_equal(back, table("out/memberships_a.tsv"), atol=1e-4)
+    assert run("transform out a.csv --source a")[0] == Path("back.tsv").read_text()
 
 
 def test_new_samples_with_other_features(files, run):
@@ -252,9 +240,7 @@ def test_new_samples_with_other_features(files, run):
     matrix = files[0][:, :4].copy()
     matrix[3] = np.nan
     expected = projection.project(best, matrix)
-    np.testing.assert_allclose(
-        pd.read_csv("new.tsv", sep="\t", index_col=0), expected.memberships.T, rtol=1e-5
-    )
+    np.testing.assert_allclose(table("new.tsv"), expected.memberships.T, rtol=1e-5)
     assert (
         "new.csv has 11 of the 12 features of the fit; the others count as missing; "
         "1 feature is unknown to the fit and was ignored\n"
@@ -263,19 +249,12 @@ def test_new_samples_with_other_features(files, run):
     assert "memberships of 4 samples are in new.tsv" in err
 
 
-def test_new_samples_are_scaled_as_the_fit_was(files, run):
+def test_a_new_source_is_divided_by_its_own_scale(files, run):
     run(f"{FIT} --scale rms")
-    run("transform out a.csv --source a -o a.tsv")
-    back, memberships = (
-        pd.read_csv(path, sep="\t", index_col=0) for path in ("a.tsv", "out/memberships_a.tsv")
-    )
-    np.testing.assert_allclose(back, memberships, atol=2e-5)
-    # of its own, a source is divided by its own scale
     run("transform out a.csv -o one.tsv")
     (pd.read_csv("a.csv", index_col=0) * 100).to_csv("hundred.csv")
     run("transform out hundred.csv -o two.tsv")
-    one, two = (pd.read_csv(path, sep="\t", index_col=0) for path in ("one.tsv", "two.tsv"))
-    np.testing.assert_allclose(one, two, atol=2e-6)
+    np.testing.assert_allclose(table("one.tsv"), table("two.tsv"), atol=2e-6)
 
 
 def test_mistakes_with_new_samples(files, run):
@@ -304,18 +283,14 @@ def test_show(files, run):
     run(FIT)
     out, _ = run("show out")
     best = outputs.load(Path("out")).results[0]
-    low, high = best.posterior.noise.interval(0.9)
     for words in (
         "50 samples from 2 sources, measured on 12 features",
         "All 12 features are in every source.",
         f"{best.noise[1]:.4g}",
-        f"{low[1]:.4g} to {high[1]:.4g}",
         "The share of a component",
-        "restarts converged",
     ):
         assert words in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
-    assert "nowhere is not a folder with the results of a fit" in run("show nowhere", code=2)[1]
 
 
 def test_the_list_of_data_sets(run, monkeypatch):
@@ -381,16 +356,12 @@ def test_metadata_and_a_consensus_are_on_request(files, run):
     pd.concat([about, about]).to_csv("twice.tsv", sep="\t")
     _, message = run("fit a.csv b.tsv -k 2 -o out2 --metadata twice.tsv", code=2)
     assert "twice.tsv lists a sample more than once" in message
-    table = pd.read_csv("out/consensus.tsv", sep="\t", index_col="component")
-    assert list(table.index) == ["C1", "C2"] and table["share"].isin([1 / 3, 2 / 3, 1]).all()
+    agreed = table("out/consensus.tsv")
+    assert list(agreed.index) == ["C1", "C2"] and agreed["share"].isin([1 / 3, 2 / 3, 1]).all()
     for name in ("components", "memberships_a", "memberships_b"):
-        ours, theirs = (
-            pd.read_csv(f"out/{prefix}{name}.tsv", sep="\t", index_col=0)
-            for prefix in ("consensus_", "")
-        )
+        ours, theirs = (table(f"out/{prefix}{name}.tsv") for prefix in ("consensus_", ""))
         assert ours.index.equals(theirs.index) and ours.columns.equals(theirs.columns)
     assert "## Consensus" in Path("out/summary.md").read_text()
-    assert [part.title for part in outputs.load(Path("out")).sections()].count("Consensus") == 1
     for wrong in ("--restarts 1", "--method jnmf"):
         _, message = run(f"fit a.csv b.tsv -k 2 -o out2 --consensus {wrong}", code=2)
         assert "--consensus needs at least two --restarts of a BJMD method" in message
@@ -450,11 +421,11 @@ MISTAKES = {
     "--jobs 0": "bjmd: jobs is 0; it must be",
     "--seed -1": "bjmd: seed is -1; it must be",
     "--names A": "bjmd: the sources are a, b, but the number of names is 1; give one",
-    "--labels nowhere.tsv": "bjmd: there is no label file nowhere.tsv; check the path\n",
+    "--labels nowhere.tsv": "bjmd: nowhere.tsv does not exist; check the path\n",
     "--names A,": "bjmd: a source has an empty name; name every source\n",
     "-o a.csv/out": "bjmd: cannot write to a.csv (",
     "--split-by cohort": "bjmd: a.csv cannot be split by 'cohort'",
-    "--samples-in-rows": "bjmd: a.csv has 12 of its 12 samples in common with other sources",
+    "--samples-in-rows": "bjmd: a.csv has no feature in common with the others",
     "nowhere.csv": None,
 }
 
@@ -484,16 +455,12 @@ def test_a_mistake_in_the_command_line_is_one_sentence(command, capsys):
     assert err.startswith("bjmd") and err.endswith(" --help\n")
 
 
-def test_folders_that_hold_something_are_not_touched(files, run):
+def test_an_earlier_fit_is_replaced_on_request(files, run):
     run(FIT)
-    _, err = run(FIT, code=2)
-    assert "folder out holds the results of an earlier fit" in err and "--force" in err
+    assert "folder out holds the results of an earlier fit" in run(FIT, code=2)[1]
     first = Path("out/fit.npz").read_bytes()
     run(f"{FIT} --force --seed 8")
     assert Path("out/fit.npz").read_bytes() != first
-    Path("out/notes.txt").write_text("mine")
-    assert "'notes.txt', which bjmd did not write" in run(f"{FIT} --force", code=2)[1]
-    assert "folder . holds other files" in run(FIT.replace("-o out", "-o ."), code=2)[1]
 
 
 def test_a_fit_that_breaks_down_or_is_interrupted(files, run, monkeypatch):

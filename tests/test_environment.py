@@ -10,6 +10,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+import bjmd
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -30,23 +32,19 @@ def locked(file="requirements.txt"):
     return pins
 
 
-def test_conda_names_the_versions_of_the_lock():
-    conda = yaml.safe_load((ROOT / "envs/environment.yaml").read_text())["dependencies"]
-    pins = dict(
-        entry.split("=") for entry in conda if "=" in entry and not entry.startswith("python=")
-    )
+def test_conda_has_the_release_and_all_that_it_asks_for_in_the_versions_of_the_lock():
+    file = ROOT / "workflow/envs/bjmd.yaml"
+    *conda, by_pip = yaml.safe_load(file.read_text())["dependencies"]
+    assert by_pip == {"pip": [f"bjmd[advi,workflow]=={bjmd.__version__}"]}
+    pins = dict(entry.split("=") for entry in conda if "=" in entry)
+    assert f">={pins.pop('python')}" == project()["requires-python"]
     pins["matplotlib"] = pins.pop("matplotlib-base")
-    assert pins == {name: locked()[name] for name in pins}
-
-
-def test_conda_has_all_that_the_package_and_the_workflow_ask_for():
     extras = project()["optional-dependencies"]
     wanted = {
         Requirement(line).name
         for line in [*project()["dependencies"], *extras["advi"], *extras["workflow"]]
     }
-    conda = (ROOT / "envs/environment.yaml").read_text()
-    assert not [name for name in wanted if f"- {name}" not in conda]
+    assert pins == {name: locked()[name] for name in wanted}
 
 
 def test_the_locks_satisfy_pyproject():

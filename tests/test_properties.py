@@ -38,18 +38,10 @@ def test_random_fits_keep_their_promises(kind, number):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_fit_that_once_ended_in_a_traceback():
-    """The slope of the offsets' density had another sign at the logarithm of its end than at the
-    end itself.
-    """
-    assert fits.check(16362)[1] == []
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("number", [1212, 26846])
-def test_fits_whose_objective_once_rose_without_a_word(number):
-    """A source of one sample has less than 1e-15 of the other's noise variance, and no float64
-    holds their sum.
+@pytest.mark.parametrize("number", [16362, 1212, 26846])
+def test_fits_that_once_went_wrong(number):
+    """A slope with two signs at one end; and a source of one sample with less than 1e-15 of the
+    other's noise variance, whose sum no float64 holds.
     """
     assert fits.check(number)[1] == []
 
@@ -87,9 +79,16 @@ def test_inputs_that_once_ended_in_a_traceback_or_half_a_page(number):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(fixed, max_examples=40)
+@settings(fixed, max_examples=20)
 @given(number=st.integers(0, len(stress.CASES) - 1))
 def test_numbers_of_any_size_give_numbers_or_a_sentence(number):
+    assert stress.check(number)[1] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [38, 178])
+def test_numbers_that_once_ended_in_a_traceback(number):
+    """a0 = 1e70 leaves no noise, and columns that are not numbers."""
     assert stress.check(number)[1] == []
 
 

@@ -14,6 +14,7 @@ import scipy.sparse
 from matplotlib.figure import Figure
 
 import bjmd
+from bjmd import cli
 from bjmd.errors import InputError
 from bjmd.files import outputs
 
@@ -65,22 +66,20 @@ def test_the_result_is_that_of_the_estimator_in_the_places_where_scanpy_looks(ad
     assert list(found["sources"]) == model.source_names_ and found["objective"] == model.objective_
     np.testing.assert_array_equal(found["noise"], model.noise_)
     np.testing.assert_array_equal(found["variance_explained"], model.variance_explained_)
-    assert found["params"] == {"n_components": 3, "use_highly_variable": False, **HOW}
+    assert found["params"]["n_components"] == 3 and found["params"]["source_key"] == "batch"
+    assert (adata.obs["bjmd_source"] == adata.obs["batch"]).all()
     np.testing.assert_array_equal(adata.X, before.X)
 
 
-def test_a_layer_of_highly_variable_features_under_another_key_in_a_copy(adata):
+def test_highly_variable_features_of_a_sparse_layer_under_another_key_in_a_copy(adata):
     adata.layers["other"] = scipy.sparse.csr_matrix(adata.X + 1)
     adata.var["highly_variable"] = adata.var["varies"]
     copy = bjmd.tl.bjmd(adata, 3, layer="other", key_added="mix", copy=True, **HOW)
     assert not adata.obsm and not adata.uns and set(copy.uns) == {"mix"}
     _, memberships = by_hand(adata, "other", slice(15))
-    np.testing.assert_allclose(
-        copy.obsm["mix"], memberships, atol=1e-6
-    )  # sparse products round differently
+    # sparse products round differently
+    np.testing.assert_allclose(copy.obsm["mix"], memberships, atol=1e-6)
     assert np.isnan(copy.varm["mix"][15:]).all() and np.isfinite(copy.varm["mix"][:15]).all()
-    every = bjmd.tl.bjmd(adata, 3, use_highly_variable=False, copy=True, **HOW)
-    assert np.isfinite(every.varm["bjmd"]).all()
 
 
 def test_what_the_starts_agree_on_is_written_beside_the_best(adata, tmp_path):
@@ -96,9 +95,9 @@ def test_what_the_starts_agree_on_is_written_beside_the_best(adata, tmp_path):
     np.testing.assert_array_equal(table["share"], model.consensus_.share)
     np.testing.assert_array_equal(table["spread"], model.consensus_.spread)
     assert table["correlation_with_best"].min() > 0.9
-    np.testing.assert_array_equal(read.varm["bjmd_consensus"], model.consensus_.result.components)
-    for name, h in zip(model.source_names_, model.consensus_.result.memberships, strict=True):
-        np.testing.assert_array_equal(read.obsm["bjmd_consensus"][of == name], h.T)
+    np.testing.assert_array_equal(read.varm["bjmd_consensus"], model.consensus_.components.T)
+    for name, h in zip(model.source_names_, model.consensus_.memberships, strict=True):
+        np.testing.assert_array_equal(read.obsm["bjmd_consensus"][of == name], h)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -161,7 +160,7 @@ def test_one_modality_of_a_mudata_object(adata):
 def test_pictures_show_what_the_object_still_has(adata):
     bjmd.tl.bjmd(adata, 3, **HOW)
     part = adata[adata.obs["batch"] == "late"]
-    heat, classes = bjmd.pl.memberships(part, groups="kind").axes
+    heat, classes, *_ = bjmd.pl.memberships(part, groups="kind").axes
     shown = np.asarray(heat.get_images()[0].get_array())
     np.testing.assert_allclose(
         np.sort(shown, axis=1), np.sort(part.obsm["X_bjmd"].T, axis=1), rtol=1e-12
@@ -170,20 +169,86 @@ def test_pictures_show_what_the_object_still_has(adata):
     assert [ax.get_title(loc="left") for ax in bjmd.pl.membership_bars(adata).axes] == list(
         adata.uns["bjmd"]["sources"]
     )
-    for draw in (bjmd.pl.simplex, bjmd.pl.components, bjmd.pl.noise, bjmd.pl.variance_explained):
-        assert isinstance(draw(adata), Figure)
+    for name in ("simplex", "components", "components_by_source", "noise", "offsets"):
+        assert isinstance(getattr(bjmd.pl, name)(adata), Figure)
+    assert isinstance(bjmd.pl.variance_explained(adata), Figure)
+
+
+def test_the_command_and_the_function_write_the_same(adata, tmp_path, monkeypatch, capsys):
+    """The same data are fitted, either result serves tl and pl, and either can be verified."""
+    monkeypatch.chdir(tmp_path)
+    adata.var["highly_variable"] = adata.var["varies"]
+    adata.layers["other"] = adata.X + 1
+    adata.obs["type"] = [f"type {j % 9}" for j in range(60)]
+    adata.write_h5ad("cells.h5ad")
+    options = ["--split-by", "batch", "--layer", "other", "--labels", "type"]
+    fit = ["fit", "cells.h5ad", "-k", "3", "--restarts", "2", "-o", "command", "--no-figures"]
+    assert cli.main([*fit, *options]) == 0
+    written = anndata.read_h5ad("command/cells.h5ad")
+    how = {**HOW, "layer": "other", "labels": "type", "report": "python"}
+    bjmd.tl.bjmd(adata, 3, **how)
+    np.testing.assert_array_equal(written.obsm["X_bjmd"], adata.obsm["X_bjmd"])
+    assert set(written.uns["bjmd"]) == set(adata.uns["bjmd"])
+    assert "Of 20 features, the 15 highly variable ones were used." in (
+        Path("python/summary.md").read_text()
+    )
+    new = adata[:7].copy()
+    bjmd.tl.project(new, written)
+    np.testing.assert_allclose(new.obsm["X_bjmd"], adata.obsm["X_bjmd"][:7], atol=1e-4)
+    words = [text.get_text() for text in bjmd.pl.simplex(written, "type").legends[0].get_texts()]
+    assert words == [f"type {j}" for j in range(9)]
+    assert cli.main(["verify", "command"]) == 0
+    assert cli.main(["verify", "python", "cells.h5ad"]) == 0
+    assert cli.main(["verify", "python"]) == 2
+    assert "was made in Python of data in memory; if they are in a file" in capsys.readouterr().err
+    with pytest.raises(InputError, match="holds the results of an earlier fit"):
+        bjmd.tl.bjmd(adata, 3, **how)
+    bjmd.tl.bjmd(adata, 3, overwrite=True, **how)
+
+
+def test_normalised_counts_are_normalised_again_for_new_samples(adata):
+    counts = anndata.AnnData(np.round(np.exp(adata.X)), obs=adata.obs, var=adata.var)
+    bjmd.tl.bjmd(counts, 3, normalize=True, **HOW)
+    new = counts[:7].copy()
+    bjmd.tl.project(new, counts)
+    np.testing.assert_allclose(new.obsm["X_bjmd"], counts.obsm["X_bjmd"][:7], atol=1e-4)
+
+
+def test_features_are_ranked_as_scanpy_shows_them(adata, tmp_path):
+    with warnings.catch_warnings(action="ignore"):
+        scanpy = pytest.importorskip("scanpy")
+    bjmd.tl.bjmd(adata, 3, **HOW)
+    bjmd.tl.rank_features(adata)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    read = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    table = scanpy.get.rank_genes_groups_df(read, "C2")
+    w = pd.DataFrame(adata.varm["bjmd"], index=adata.var_names)
+    difference = w[1] - w[[0, 2]].mean(axis=1)
+    np.testing.assert_allclose(table["logfoldchanges"], difference[table["names"]], rtol=1e-6)
+    assert len(table) == 20 and table["scores"].is_monotonic_decreasing
+    assert (table["scores"] * table["logfoldchanges"] >= 0).all()
+    assert (table["pvals_adj"] > 0.99 * table["pvals"]).all()
+    scanpy.pl.rank_genes_groups(read, n_genes=5, show=False)
+
+
+def test_the_number_of_components_of_an_object(adata):
+    found = bjmd.tl.select(adata, [2, 3], source_key="batch", n_restarts=2, n_repeats=1)
+    assert found.recommended == 3
+    pd.testing.assert_frame_equal(adata.uns["bjmd_select"], found.table)
 
 
 def test_mistakes_are_named(adata):
-    with pytest.raises(InputError, match=r"call scanpy\.pp\.normalize_total and"):
+    with pytest.raises(InputError, match="has negative entries, so they are no counts"):
         bjmd.tl.bjmd(adata, 3, normalize=True)
+    with pytest.raises(InputError, match=r"has no column 'type' for labels; it has batch, kind"):
+        bjmd.tl.bjmd(adata, 3, labels="type")
     with pytest.raises(InputError, match=r"has no column 'bach' in obs; it has batch, kind"):
         bjmd.tl.bjmd(adata, 3, source_key="bach")
     with pytest.raises(InputError, match=r"has no layer 'counts'; it has none"):
         bjmd.tl.bjmd(adata, 3, layer="counts")
     with pytest.raises(InputError, match='no column "highly_variable"'):
         bjmd.tl.bjmd(adata, 3, use_highly_variable=True)
-    with pytest.raises(InputError, match=r"uns has no fit under 'bjmd'; call bjmd\.tl\.bjmd first"):
+    with pytest.raises(InputError, match=r"uns has no fit under 'bjmd', or .*; call bjmd"):
         bjmd.tl.project(adata, adata)
     with pytest.raises(InputError, match="uns has no fit under 'bjmd'"):
         bjmd.pl.noise(adata)
@@ -192,38 +257,34 @@ def test_mistakes_are_named(adata):
         bjmd.pl.simplex(adata, groups="kid")
 
 
-def test_the_five_lines_of_the_readme_lead_to_a_report_and_a_umap(adata, tmp_path, monkeypatch):
-    """The UMAP in a Python without numba's compiler, which takes long over what umap needs for 60
-    samples.
-    """
+def test_the_five_lines_of_the_readme_lead_to_a_report_and_ranked_genes(
+    adata, tmp_path, monkeypatch
+):
+    """Neighbours in a Python without numba's compiler, which takes long over 60 samples."""
     with warnings.catch_warnings(action="ignore"):  # about scanpy's own future
         pytest.importorskip("scanpy")
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"```python\n(import bjmd, scanpy.*?)```", text, re.DOTALL)
-    first, fit, rest = re.split(r"(?<=\n)(?=bjmd|sc.pp)", lines)
-    assert (
-        len([line for line in lines.splitlines() if line and not line.startswith("import ")]) == 5
-    )
+    (code,) = re.findall(r"```python\n(import bjmd, scanpy.*?)```", text, re.DOTALL)
+    imports, *lines = filter(None, code.splitlines())
+    assert len(lines) == 5
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
     adata.write_h5ad("cells.h5ad")
     names = {}
     with warnings.catch_warnings(action="ignore"):
-        exec(first + fit, names)
+        exec("\n".join([imports, *lines[:-1]]), names)
     names["adata"].write_h5ad("cells.h5ad")
-    code = f"{first}{rest}adata.write_h5ad('umap.h5ad')"
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "MPLBACKEND": "agg"}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, check=True)
-    found = anndata.read_h5ad("umap.h5ad")
-    assert found.uns["neighbors"]["params"]["use_rep"] == "X_bjmd" and found.obsm[
-        "X_umap"
-    ].shape == (60, 2)
+    last = f"{imports}\n{lines[0]}\n{lines[-1]}\nadata.write_h5ad('near.h5ad')"
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", last], env=env, check=True)
+    found = anndata.read_h5ad("near.h5ad")
+    assert found.uns["neighbors"]["params"]["use_rep"] == "X_bjmd"
     near = np.asarray(found.obsp["connectivities"].argmax(axis=1)).ravel()
     kind = found.obs["kind"].to_numpy()
-    assert np.mean(kind[near] == kind) > 0.6, (
-        "the nearest neighbour is of the same kind, in either batch"
-    )
+    assert np.mean(kind[near] == kind) > 0.6, "neighbours are of the same kind, in either batch"
     loaded = outputs.load("out")
     assert Path("out/report.html").exists() and loaded.names == list(found.uns["bjmd"]["sources"])
     np.testing.assert_array_equal(loaded.results[0].components, found.varm["bjmd"])
-    with pytest.raises(InputError, match="holds the results of an earlier fit"):
-        bjmd.tl.bjmd(adata, 3, report="out", **HOW)
+    ranking = pd.read_csv("out/ranking.tsv", sep="\t").query("component == 'C1'")
+    best = found.uns["rank_genes_groups"]["names"]["C1"][0]
+    assert best == ranking["feature"].iloc[0] and Path("out/offsets.tsv").exists()

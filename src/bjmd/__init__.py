@@ -9,6 +9,7 @@ _LAZY = {
     "Decomposition": "bjmd.results.decomposition",
     "Sources": "bjmd.data.sources",
     "fit": "bjmd.inference.registry",
+    "load": "bjmd.estimator",
     "method_names": "bjmd.inference.registry",
     "pl": "bjmd.pl",
     "select": "bjmd.analysis.number_of_components",
@@ -18,7 +19,7 @@ _LAZY = {
 bjmd` stays light.
 """
 
-__all__ = ["BJMD", "Decomposition", "Sources", "fit", "method_names", "pl", "select", "tl"]
+__all__ = ["BJMD", "Decomposition", "Sources", "fit", "load", "method_names", "pl", "select", "tl"]
 
 
 def __getattr__(name):

@@ -25,7 +25,8 @@ def positive_number(name: str, value: Any, least: float = LEAST) -> float:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 < value < inf:
         hint = (
-            f" (to YAML, {value} is text; write {float(value):.1e})"
+            f" (this is text: in a file, YAML reads {float(value):.1e} as a number, but not 1e-5; "
+            "Snakemake's --config passes values inside braces on as text)"
             if _is_text_of_a_number(value)
             else ""
         )

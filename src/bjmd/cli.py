@@ -24,10 +24,10 @@ COMMANDS = {
     "fit": "decompose data sources into shared components",
     "select": "find out how many components the data support",
     "show": "summarise a fit",
-    "check": "compare noise models, and say if another is worth trying",
+    "check": "compare noise models, and say whether another is worth trying",
     "verify": "recompute a fit and compare",
     "transform": "compute the memberships of new samples",
-    "datasets": "list the paper's data sets, or fetch one",
+    "datasets": "list the data sets of the workflow, or fetch one",
 }
 ELSEWHERE = {"datasets": "bjmd_paper.command"}
 """Commands of other packages, imported only when they are called."""
@@ -47,7 +47,7 @@ examples:
   bjmd verify out                                    is the fit reproducible?
   bjmd transform out new.tsv --source cohort1        place new samples
 
-Every command explains its options: bjmd fit --help
+For a command's options: bjmd COMMAND --help
 """
 
 
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:  # as in `bjmd show out | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:  # a full disk, or no permission
-            name = error.filename or "a file"
+            name = str(error.filename or "a file")[:200]
             print(f"bjmd: cannot use {name} ({error.strerror}); check it", file=sys.stderr)
             return 1
     return 0

@@ -3,54 +3,62 @@
     model = BJMD(n_components=5).fit([X1, X2, X3])
     model.components_, model.memberships_, model.noise_
     model.transform(new, source=0)
-    print(model.check([X1, X2, X3]))
+    model.report("out")
 
 The fits are those of analysis/fitting.py, and projection.py places new samples.
 """
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
+import pandas as pd
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bjmd.analysis import fitting, variance
+from bjmd.analysis import draws, fitting, variance
 from bjmd.analysis.check import Check, check
-from bjmd.checks import one_of, whole_number
-from bjmd.data.assembly import RawSource, assemble, normalized
+from bjmd.analysis.draws import PosteriorDraws
+from bjmd.checks import one_of, true_or_false, whole_number
+from bjmd.data.assembly import RawSource, Settings, assemble, normalized
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.inference import projection, registry
+from bjmd.inference import projection, registry, restarts
 from bjmd.model import Priors
-from bjmd.results.decomposition import ALL_VANISHED
+from bjmd.results import storage
+from bjmd.results.decomposition import ALL_VANISHED, Decomposition
 
 INFERENCES = ("cavi", "map", "advi")
+NAMED = ("names", "feature_names", "sample_names", "n_missing", "class_names", "labels")
+"""What the model keeps of the data, for reports."""
 
 
-class PosteriorDraws(NamedTuple):
-    """Draws from the posterior; the first axis of every array runs over draws.
+class AgreedComponents(NamedTuple):
+    """What the starts agree on.
 
     Attributes
     ----------
-    components : ndarray of shape (n_draws, n_components, n_features)
-    memberships : list of ndarray of shape (n_draws, n_samples, n_components)
-        One array per source.
-    noise : ndarray of shape (n_draws, n_sources)
-        Standard deviations.
-    offsets : ndarray of shape (n_draws, n_sources, n_features), or None for a fit without offsets
+    components : ndarray of shape (n_components, n_features)
+    memberships : list of ndarray of shape (n_samples, n_components)
+    share : ndarray of shape (n_components,)
+        Share of the starts that have each component.
+    spread : ndarray of shape (n_components,)
+        How far their versions of it lie apart.
     """
 
     components: np.ndarray
     memberships: list[np.ndarray]
-    noise: np.ndarray
-    offsets: np.ndarray | None = None
+    share: np.ndarray
+    spread: np.ndarray
 
 
 class _FitTransform:
@@ -59,27 +67,27 @@ class _FitTransform:
     fit: Any
     transform: Any
 
-    def fit_transform(self, X: Any, y: None = None) -> Any:
+    def fit_transform(self, X: Any, y: None = None, *, sources: Any = None) -> Any:
         """Fit, and return the memberships.
 
         Parameters
         ----------
-        X : the data, as for `fit`
+        X, sources : as for `fit`
         y : None
             Not used.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components), or a list of them if X holds several sources
+        ndarray of shape (n_samples, n_components), or a list of them if X is a list or a dict
         """
-        self.fit(X)
+        self.fit(X, sources=sources)
         _, matrices = _listed(X)
         if matrices is None:
-            return self.transform(X)
+            return self.transform(X, sources=sources)
         return [self.transform(x, source=c) for c, x in enumerate(matrices)]
 
 
-class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     """Bayesian joint matrix decomposition of one or several sources over the same features.
 
     Every source is X = H W + offsets + noise.  All sources share the components W.  Each has its
@@ -95,7 +103,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Variational inference in closed form, the mode of the posterior, or the paper's variational
         inference by stochastic gradients, which needs PyMC.
     n_init : int, default=20
-        Number of random starts, of which the one with the lowest objective is kept.
+        Number of random starts; the one with the lowest objective is kept.
     search : bool, default=True
         From n_init=20 on, make two fifths of the starts and run the best of them far beyond `tol`,
         which mostly reaches a lower objective in half the time.  False runs all starts to `tol`, as
@@ -162,9 +170,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     variance_explained_ : ndarray of shape (n_sources, n_components)
         Share of the variance of every source that each component explains; a row sums to the R2 of
         its source.
-    consensus_ : Consensus or None
-        With consensus=True: the consensus `result`, the `share` of starts that have each component,
-        and its `spread`.
+    consensus_ : AgreedComponents or None
+        With consensus=True: `components` and `memberships` that the starts agree on, the `share` of
+        starts that have each component, and its `spread`.
     objective_ : float
         What the fit minimised.
     elbo_ : float
@@ -176,7 +184,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     restarts_ : ndarray of shape (n_runs,)
         The objectives of all starts that were run; n_init of them without a search.
     decomposition_ : Decomposition
-        The start that was kept, with its posterior.
+        The start that was kept, with its posterior; like `Sources`, with features in rows.
     source_names_ : list of str
         Names of the sources.
     n_features_in_ : int
@@ -226,7 +234,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def fit(self, X: Any, y: None = None, *, sources: Any = None) -> Self:
         """Fit one or several sources.
 
         Parameters
@@ -236,13 +244,16 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             DataFrame is a missing entry.  Features of DataFrames are matched by name.
         y : None
             Not used.
+        sources : array-like of shape (n_samples,), optional
+            For one matrix with the samples of several sources: the source of every sample.  With
+            it, several sources work in pipelines and in cross-validation (metadata routing).
 
         Returns
         -------
         BJMD
             The fitted estimator itself.
         """
-        self._fit(self._sources(X))
+        self._fit(self._sources(_by_name(X, sources)))
         return self
 
     def _fit(self, sources: Sources) -> fitting.Fits:
@@ -275,6 +286,25 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             warnings.warn(ALL_VANISHED, stacklevel=3)
         elif model.offsets is not None and share > variance.CONFOUNDED:
             warnings.warn(variance.confounded(share), stacklevel=3)
+        named = {name: getattr(sources, name) for name in NAMED}
+        self._set(fits.results, named, variance.explained(sources, best))
+        if fits.consensus is not None:
+            agreed = fits.consensus.result
+            memberships = [h.T for h in agreed.memberships]
+            numbers = (fits.consensus.share, fits.consensus.spread)
+            self._consensus: Any = fits.consensus
+            self.consensus_: Any = AgreedComponents(agreed.components.T, memberships, *numbers)
+        return fits
+
+    def _set(
+        self, results: list[Decomposition], named: dict[str, Any], explained: np.ndarray
+    ) -> None:
+        """The attributes that follow from all runs, names and the variance explained."""
+        (best,) = restarts.best(results, 1)
+        model: Any = best.model
+        # reports show how the others ended, not what they say about uncertainty
+        self._runs = [run if run is best else replace(run, posterior=None) for run in results]
+        self._named = named
         self.decomposition_ = best
         self.components_ = np.ascontiguousarray(best.components.T)
         self.memberships_ = [np.ascontiguousarray(h.T) for h in best.memberships]
@@ -286,14 +316,20 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.objective_ = best.objective
         self.n_iter_ = best.n_iterations
         self.converged_ = best.converged
-        self.variance_explained_ = variance.explained(sources, best)
-        self.consensus_ = fits.consensus
-        self.restarts_ = np.array([result.objective for result in fits.results])
-        self.source_names_ = sources.names
-        return fits
+        self.variance_explained_ = explained
+        self._consensus = None
+        self.consensus_ = None
+        self.restarts_ = np.array([result.objective for result in results])
+        self.source_names_ = named["names"]
 
     def transform(
-        self, X: Any, *, source: int | str | None = None, noise: float | None = None
+        self,
+        X: Any,
+        *,
+        source: int | str | None = None,
+        sources: Any = None,
+        noise: float | None = None,
+        any_scale: bool = False,
     ) -> np.ndarray:
         """Compute the memberships of new samples.
 
@@ -304,22 +340,62 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         source : int or str, optional
             Number (from 0) or name of the fitted source that the samples belong to, whose noise,
             offsets and Dirichlet they share.
+        sources : array-like of shape (n_samples,), optional
+            The source of every sample, by name; samples of a source that the fit does not know have
+            their noise estimated.
         noise : float, optional
-            Standard deviation of their noise.  If neither `source` nor `noise` is given, the noise
-            is estimated from X and there are no offsets, unless the model was fitted to one source
+            Standard deviation of their noise.  If none of the three is given, the noise is
+            estimated from X and there are no offsets, unless the model was fitted to one source
             only, to which they then belong.
+        any_scale : bool, default=False
+            Whether to accept samples that look as if they were on another scale than the data of
+            the fit: entries far outside the range of these, or counts in place of logarithms.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
         """
-        x, place = self._new_samples(X, source, noise)
-        return np.ascontiguousarray(
-            projection.project(self.decomposition_, x, **place).memberships.T
-        )
+
+        def memberships(*args: Any, **place: Any) -> np.ndarray:
+            return projection.project(*args, **place).memberships.T
+
+        return self._for_each_source(memberships, X, source, sources, noise, any_scale)
+
+    def inverse_transform(
+        self, X: Any, *, source: int | str | None = None, sources: Any = None
+    ) -> np.ndarray:
+        """What the fit expects of samples with these memberships.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Memberships.
+        source, sources : as for `transform`
+            Which source has its offsets added.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        expected = np.asarray(X, dtype=float) @ self.components_
+        if self.offsets_ is None:
+            return expected
+        for rows, name in self._places(len(expected), source, sources):
+            if name is not None:
+                expected[rows] += self.offsets_[name]
+        return expected
 
     def score(
-        self, X: Any, y: None = None, *, source: int | str | None = None, noise: float | None = None
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        source: int | str | None = None,
+        sources: Any = None,
+        noise: float | None = None,
+        any_scale: bool = False,
+        sample_weight: Any = None,
     ) -> float:
         """Average log-likelihood of new samples: the mean over samples of a lower bound on ln p(x).
 
@@ -329,16 +405,19 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X, source, noise : as for `transform`
+        X, source, sources, noise, any_scale : as for `transform`
         y : None
             Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples in the mean.
 
         Returns
         -------
         float
         """
-        x, place = self._new_samples(X, source, noise)
-        return float(projection.log_evidence(self.decomposition_, x, **place).mean())
+        place = (source, sources, noise, any_scale)
+        bounds = self._for_each_source(projection.log_evidence, X, *place)
+        return float(np.average(bounds, weights=sample_weight))
 
     def impute(
         self,
@@ -346,13 +425,14 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         *,
         source: int | str | None = None,
         noise: float | None = None,
+        any_scale: bool = False,
         return_std: bool = False,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Replace missing entries by their posterior means.
 
         Parameters
         ----------
-        X, source, noise : as for `transform`
+        X, source, noise, any_scale : as for `transform`
         return_std : bool, default=False
             Whether to return standard deviations as well; not after inference="map".
 
@@ -364,7 +444,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Only with return_std=True: the sd of a new measurement where an entry was missing, 0
             elsewhere.
         """
-        x, place = self._new_samples(X, source, noise)
+        ((_, x, place),) = self._new_samples(X, source, None, noise, any_scale)
         if return_std and not self.decomposition_.posterior:
             raise InputError(
                 "a fit with inference='map' has no standard deviations; use inference='cavi'"
@@ -372,7 +452,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         mean, sd = projection.impute(self.decomposition_, x, **place)
         return (mean.T, sd.T) if return_std else mean.T
 
-    def check(self, X: Any) -> Check:
+    def check(self, X: Any, *, sources: Any = None) -> Check:
         """Find out whether another noise model is worth trying on these data.
 
         Every noise model that the data allow is compared with that of the fit: a tenth of the
@@ -382,7 +462,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : the data that the model was fitted to, as for `fit`
+        X, sources : the data that the model was fitted to, as for `fit`
             They must be in memory.
 
         Returns
@@ -397,16 +477,9 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         >>> checked = model.check(data)  # doctest: +SKIP
         >>> other = BJMD(5, **checked.recommended).fit(data)  # doctest: +SKIP
         """
-        check_is_fitted(self)
-        sources = clone(self)._sources(X)  # which would set attributes of this one
-        shapes = [h.shape[1] for h in self.decomposition_.memberships]
-        if sources.n_samples != shapes or sources.n_features != self.n_features_in_:
-            raise InputError(
-                "these are not the data that the model was fitted to; give the same as to `fit`"
-            )
         seed = _seed(self.random_state)
         jobs = effective_n_jobs(self.n_jobs)
-        return check(sources, self.decomposition_, seed=seed, jobs=jobs)
+        return check(self._fitted_data(X, sources), self.decomposition_, seed=seed, jobs=jobs)
 
     def sample_posterior(
         self, n_draws: int = 1, *, random_state: int | np.random.RandomState | None = 0
@@ -428,52 +501,125 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         check_is_fitted(self)
         whole_number("n_draws", n_draws, least=1)
-        posterior: Any = self.decomposition_.posterior
-        rng = check_random_state(random_state)
-        if self.decomposition_.method != "cavi-bjmd":
-            raise InputError(
-                "only a fit with inference='cavi' has a posterior to draw from; use it"
-            )
-        draws = PosteriorDraws(
-            components=np.swapaxes(posterior.components.sample(n_draws, rng), 1, 2),
-            memberships=[
-                np.swapaxes(factor.sample(n_draws, rng), 1, 2) for factor in posterior.memberships
-            ],
-            noise=posterior.noise.sample(n_draws, rng),
-        )
-        if self.offsets_ is None:
-            return draws
-        size = (n_draws, *self.offsets_.shape)
-        model: Any = self.decomposition_.model
-        return draws._replace(offsets=rng.normal(self.offsets_, model.offsets_sd, size))
+        return draws.sample(self.decomposition_, n_draws, check_random_state(random_state))
 
     def to_arviz(
-        self, n_draws: int = 1000, *, random_state: int | np.random.RandomState | None = 0
+        self,
+        n_draws: int = 1000,
+        *,
+        X: Any = None,
+        sources: Any = None,
+        n_entries: int = 2000,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> Any:
         """Draw from the posterior as `sample_posterior` does, into an arviz.InferenceData.
 
-        Its `posterior` has components (component x feature), memberships (sample x component; the
-        coordinate `source_of_sample` names the source of a sample), noise (source) and, where the
-        fit has them, offsets (source x feature).
-        """
-        import arviz
+        Parameters
+        ----------
+        n_draws : int, default=1000
+            Number of draws, which are independent; they are dealt out to four chains, as ArviZ
+            expects them.
+        X, sources : the data that the model was fitted to, as for `fit`, optional
+            With them, there are the groups observed_data, posterior_predictive and log_likelihood,
+            so that arviz.loo and arviz.plot_ppc work.
+        n_entries : int, default=2000
+            These groups are about so many random entries of the data.
+        random_state : int, RandomState or None, default=0
+            Source of the randomness.
 
-        draws = self.sample_posterior(n_draws, random_state=random_state)
-        found = draws._asdict() | {"memberships": np.concatenate(draws.memberships, axis=1)}
-        dims = {"components": ["component", "feature"], "memberships": ["sample", "component"]}
-        dims |= {"noise": ["source"], "offsets": ["source", "feature"]}
-        features = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        Returns
+        -------
+        arviz.InferenceData
+            Its `posterior` has components (component x feature), memberships (sample x component;
+            the coordinate `source_of_sample` names the source of a sample), noise (source) and,
+            where the fit has them, offsets (source x feature).
+        """
+        check_is_fitted(self)
+        whole_number("n_draws", n_draws, least=1)
         coords = {
             "component": self.get_feature_names_out(),
-            "feature": features,
+            "feature": self._named["feature_names"],
+            "sample": [name for names in self._named["sample_names"] for name in names],
             "source": self.source_names_,
         }
-        data = arviz.from_dict(
-            {name: x[None] for name, x in found.items() if x is not None}, coords=coords, dims=dims
+        data = None if X is None else self._fitted_data(X, sources)
+        rng = check_random_state(random_state)
+        return draws.to_arviz(self.decomposition_, coords, n_draws, rng, data, n_entries)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, which `bjmd.load` reads; nothing in it is pickled.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, for example "model.npz".
+        """
+        check_is_fitted(self)
+        params = {
+            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            for name, value in self.get_params().items()
+        }
+        if not isinstance(params["random_state"], int):
+            params["random_state"] = None
+        about = {
+            "params": params,
+            "named": self._named,
+            "variance_explained": self.variance_explained_.tolist(),
+            "has_feature_names": hasattr(self, "feature_names_in_"),
+        }
+        storage.save_decompositions(path, self._runs, about)
+
+    def report(
+        self, folder: str | Path, X: Any = None, *, sources: Any = None, overwrite: bool = False
+    ) -> None:
+        """Write the report, the figures and the tables that `bjmd fit` writes.
+
+        Parameters
+        ----------
+        folder : str or Path
+            A new folder.  `bjmd.load` reads the model from it, too.
+        X, sources : the data that the model was fitted to, as for `fit`, optional
+            Only the table of residuals needs them.
+        overwrite : bool, default=False
+            Whether an earlier report in the folder may be replaced.
+        """
+        from bjmd.analysis.by_source import by_source
+        from bjmd.analysis.summary import Summary, summarise
+        from bjmd.files import outputs
+
+        check_is_fitted(self)
+        if X is not None:
+            data: Any = self._fitted_data(X, sources)
+            summary = summarise(data, self._runs, consensus=self._consensus)
+        else:
+            data = SimpleNamespace(**self._named)
+            best = self.decomposition_
+            names = self.source_names_
+            summary = Summary(
+                restarts.best(self._runs, len(self._runs)),
+                variance_explained=self.variance_explained_,
+                by_source=by_source(best, names) if len(names) > 1 else None,
+                consensus=self._consensus,
+            )
+        reading = {"join": self.join, "normalize": self.normalize}
+        outputs.write(
+            folder, data, summary, settings=Settings(reading=reading), overwrite=overwrite
         )
-        source_of_sample = np.repeat(self.source_names_, [len(h) for h in self.memberships_])
-        data.posterior = data.posterior.assign_coords(source_of_sample=("sample", source_of_sample))
-        return data
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """C1, C2, ..., as the components are called in reports and figures.
+
+        Parameters
+        ----------
+        input_features : None
+            Not used.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        return np.array([f"C{k + 1}" for k in range(len(self.components_))], dtype=object)
 
     @property
     def elbo_(self) -> float:
@@ -481,10 +627,6 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if not self.decomposition_.posterior:
             raise AttributeError("a fit with inference='map' has no ELBO; see objective_")
         return -self.objective_
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
     def __sklearn_is_fitted__(self) -> bool:
         # the trailing underscore of lambda_ would pass for a fitted attribute
@@ -527,7 +669,7 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 first_line = str(error).splitlines()[0].rstrip(":")
                 raise InputError(f"source {name!r}: {first_line}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
-            raw = RawSource(matrix, features, name=name)
+            raw = RawSource(matrix, features, _sample_names(x), name=name)
             raw_sources.append(normalized(raw) if self.normalize else raw)
         sources, _ = assemble(raw_sources, join=self.join)
         if raw_sources[0].feature_names is not None:
@@ -535,30 +677,73 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.n_features_in_ = sources.n_features
         return sources
 
+    def _fitted_data(self, X: Any, sources: Any) -> Sources:
+        """The data of the fit, given again."""
+        check_is_fitted(self)
+        data = clone(self)._sources(_by_name(X, sources))  # which would set attributes of this one
+        shapes = [h.shape[1] for h in self.decomposition_.memberships]
+        if data.n_samples != shapes or data.n_features != self.n_features_in_:
+            raise InputError(
+                "these are not the data that the model was fitted to; give the same as to `fit`"
+            )
+        return data
+
+    def _for_each_source(
+        self,
+        function: Callable[..., np.ndarray],
+        X: Any,
+        source: int | str | None,
+        sources: Any,
+        noise: float | None,
+        any_scale: bool,
+    ) -> np.ndarray:
+        """function(fit, samples, source, noise) for the samples of each source, in their order."""
+        new_samples = self._new_samples(X, source, sources, noise, any_scale)
+        parts = [(rows, function(self.decomposition_, x, **how)) for rows, x, how in new_samples]
+        joined = np.concatenate([part for _, part in parts])
+        if sources is not None:
+            joined[np.concatenate([rows for rows, _ in parts])] = joined.copy()
+        return joined
+
     def _new_samples(
-        self, X: Any, source: int | str | None, noise: float | None
-    ) -> tuple[Any, dict[str, Any]]:
-        """New data, features x samples, and what is known of their source."""
+        self, X: Any, source: int | str | None, sources: Any, noise: float | None, any_scale: bool
+    ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+        """Source by source: rows of X, these as features x samples, and what is known of them."""
         check_is_fitted(self)
         if _listed(X)[1] is not None:
             raise InputError(
-                "new samples must be one matrix; call this once per source, "
-                "and name it with `source`"
+                "new samples must be one matrix; call this once per source and name it with "
+                "`source`, or give the source of every sample as `sources`"
             )
-        if source is not None and noise is not None:
-            raise InputError(f"source is {source!r} and noise is {noise!r}; give only one of them")
-        if source is None and noise is None and len(self.source_names_) == 1:
+        given = {"source": source, "sources": sources, "noise": noise}
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            raise InputError(f"{' and '.join(names)} are given; give only one of them")
+        if not names and len(self.source_names_) == 1:
             source = 0
-        source = None if source is None else self._source_number(source)
         # by name: features that X lacks are missing, those unknown to the fit are ignored
         known = getattr(self, "feature_names_in_", ())
-        given = getattr(X, "columns", None)
-        if given is not None and given.is_unique and given.isin(known).any():
+        columns = getattr(X, "columns", None)
+        if columns is not None and columns.is_unique and columns.isin(known).any():
             X = X.reindex(columns=known)
         matrix = self._validated(X, "X", reset=False).T
         if self.normalize:
             matrix = normalized(RawSource(matrix, None, name="X")).matrix
-        return matrix, {"source": source, "noise": noise}
+        known = {"noise": noise, "any_scale": true_or_false("any_scale", any_scale)}
+        for rows, number in self._places(matrix.shape[1], source, sources):
+            yield rows, matrix[:, rows], {"source": number, **known}
+
+    def _places(
+        self, n_samples: int, source: int | str | None, sources: Any
+    ) -> Iterator[tuple[Any, int | None]]:
+        """Rows of new samples, and the number of the fitted source that they belong to, or None."""
+        if sources is None:
+            yield slice(None), None if source is None else self._source_number(source)
+            return
+        labels = _labels(sources, n_samples)
+        for name in dict.fromkeys(labels):
+            number = self.source_names_.index(name) if name in self.source_names_ else None
+            yield np.flatnonzero(labels == name), number
 
     def _source_number(self, source: int | str) -> int:
         if isinstance(source, Integral) and 0 <= source < len(self.source_names_):
@@ -581,6 +766,102 @@ class BJMD(_FitTransform, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
+
+
+def load(path: str | Path) -> BJMD:
+    """Read a fitted model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that `BJMD.save` wrote, or a folder from `BJMD.report`, `bjmd.tl.bjmd` or the command
+        `bjmd fit`.
+
+    Returns
+    -------
+    BJMD
+        The fitted estimator.
+    """
+    if not Path(path).is_dir():
+        results, about = storage.load_with_about(path)
+        model = BJMD(**about["params"])
+        explained = np.array(about["variance_explained"])
+        return _loaded(model, results, about["named"], explained, about["has_feature_names"])
+    from bjmd.files import outputs
+
+    fit = outputs.load(path)
+    best = fit.results[0]
+    inference = best.method.removesuffix("-bjmd")
+    if inference not in INFERENCES or fit.settings.scale != "none":
+        raise InputError(
+            f"the fit in {path} is by {best.method} of data with scale {fit.settings.scale!r}, "
+            "which bjmd.BJMD does not have; use bjmd.files.outputs.load, or `bjmd transform`"
+        )
+    options = dict(best.options)
+    for name in ("max_sweeps", "max_iterations"):
+        if name in options:
+            options["max_iter"] = options.pop(name)
+    reading = fit.settings.reading
+    model = BJMD(
+        best.n_components,
+        inference=inference,
+        n_init=len(fit.results),
+        random_state=min(run.seed or 0 for run in fit.results),
+        normalize=bool(reading.get("normalize", False)),
+        join=reading.get("join", "outer"),
+        **options,
+    )
+    named = {name: getattr(fit, name) for name in NAMED}
+    explained = fit.answers["variance_explained"].drop(columns=["source", "total"]).to_numpy()
+    numbered = [f"feature {i + 1}" for i in range(len(fit.feature_names))]
+    results = sorted(fit.results, key=lambda run: run.seed or 0)
+    return _loaded(model, results, named, explained, fit.feature_names != numbered)
+
+
+def _loaded(
+    model: BJMD,
+    results: list[Decomposition],
+    named: dict[str, Any],
+    explained: np.ndarray,
+    has_feature_names: bool,
+) -> BJMD:
+    model._set(results, named, explained)
+    model.n_features_in_ = len(named["feature_names"])
+    if has_feature_names:
+        model.feature_names_in_ = np.array(named["feature_names"], dtype=object)
+    return model
+
+
+def _by_name(X: Any, sources: Any) -> Any:
+    """X itself, or the samples of one matrix as a dict by the name of their source."""
+    if sources is None:
+        return X
+    if _listed(X)[1] is not None:
+        raise InputError("sources goes with one matrix; a list or a dict has one per source")
+    if not hasattr(X, "iloc"):
+        X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    labels = _labels(sources, X.shape[0])
+    rows = {name: np.flatnonzero(labels == name) for name in dict.fromkeys(labels)}
+    return {name: X.iloc[i] if hasattr(X, "iloc") else X[i] for name, i in rows.items()}
+
+
+def _labels(sources: Any, n_samples: int) -> np.ndarray:
+    """The name of the source of every sample."""
+    labels = pd.Series(np.asarray(sources).ravel())
+    if len(labels) != n_samples or labels.isna().any():
+        raise InputError(
+            f"sources names the source of {labels.notna().sum()} samples, but X has {n_samples}; "
+            "give one name for each sample"
+        )
+    return labels.astype(str).to_numpy()
+
+
+def _sample_names(x: Any) -> list[str] | None:
+    """The row names of a DataFrame, unless they only count."""
+    index = getattr(x, "index", None)
+    if not isinstance(index, pd.Index) or isinstance(index, pd.RangeIndex) or not index.is_unique:
+        return None
+    return [str(name) for name in index]
 
 
 def _listed(X: Any) -> tuple[list[str] | None, list | None]:

@@ -15,8 +15,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bjmd import tl
+from bjmd.analysis.by_source import by_source
 from bjmd.analysis.number_of_components import Selection
 from bjmd.errors import InputError
+from bjmd.files import anndata_files
 from bjmd.report import figures, tables
 
 
@@ -40,10 +42,27 @@ def simplex(
 
 
 def components(
-    data: Any, n_features: int = 10, *, mod: str | None = None, key: str | None = None
+    data: Any, n_features: int = 6, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """The features that set each component apart, with credible intervals."""
-    return figures.components(*_fit(data, mod, key)[:2], n_features=n_features)
+    """The features that set each component apart, so many up and so many down."""
+    return figures.components(*_samples(data, None, mod, key), n_features=n_features)
+
+
+def components_by_source(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """The share of every component in each source, with confidence intervals."""
+    names, result = _samples(data, None, mod, key)
+    return figures.components_by_source(by_source(result, names.names))
+
+
+def offsets(
+    data: Any, n_features: int = 6, *, mod: str | None = None, key: str | None = None
+) -> Figure:
+    """The features in which each source is shifted most, so many up and so many down."""
+    names, result, *_ = _fit(data, mod, key)
+    known = tables.extensions(names, result)
+    if "offsets" not in known:
+        raise InputError("this fit has no offsets to show; fit two or more sources with offsets")
+    return figures.offsets(known["offsets"], n_features)
 
 
 def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
@@ -54,6 +73,7 @@ def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figur
 def variance_explained(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
     """The share of the variance of every source that each component explains."""
     names, *_, stored = _fit(data, mod, key)
+    names.names = list(stored["sources"])
     explained = tables.variance_explained(names, stored["variance_explained"])
     return figures.variance_explained(explained)
 
@@ -68,19 +88,18 @@ def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any, An
     adata = tl.modality(data, mod)
     stored = tl.fit_of(adata, key or "bjmd")
     names = SimpleNamespace(
-        names=[*stored["sources"]], feature_names=[*stored["fit"]["features"]], labels=None
+        names=[*stored["fit"]["sources"]], feature_names=[*stored["fit"]["features"]], labels=None
     )
-    return names, tl.unpacked(stored), adata, stored
+    return names, anndata_files.stored_fit(stored)[0], adata, stored
 
 
 def _samples(data: Any, groups: str | None, mod: str | None, key: str | None) -> tuple[Any, Any]:
     """The same with those samples that the object still has, by source."""
-    names, result, adata, stored = _fit(data, mod, key)
+    names, result, adata, _ = _fit(data, mod, key)
     h = np.asarray(adata.obsm[key or "X_bjmd"]).T
-    by = stored["params"].get("source_key")
-    source = np.repeat(names.names, h.shape[1])
-    if by:
-        source = adata.obs[by].astype(str).to_numpy()
+    source = np.repeat(names.names[:1], h.shape[1])
+    if len(names.names) > 1:
+        source = adata.obs[f"{key or 'bjmd'}_source"].astype(str).to_numpy()
     names.names = [name for name in names.names if name in source]
     names.sample_names = [adata.obs_names[source == name] for name in names.names]
     if groups is not None:

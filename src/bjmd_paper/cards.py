@@ -6,12 +6,16 @@ from bjmd_paper.datasets import catalogue
 from bjmd_paper.tables import Table, text_cells
 
 
-def card(sources, family):
-    """Where the data come from, how they compare with the paper's, and the size of every class."""
+def card(sources, files, family):
+    """Where the data come from, how they compare with the paper's, and the size of every class.
+
+    `files` has a row for each file that was read.
+    """
     dataset = catalogue.get(family)
     facts = {
         "data": dataset.title,
         "version": dataset.version,
+        "files": _listed(files),
         "from": dataset.page,
         "terms": dataset.terms,
         "please cite": dataset.citation,
@@ -31,6 +35,18 @@ def card(sources, family):
             text_cells(class_counts(sources).rename_axis("class").reset_index()),
         ],
     )
+
+
+def _listed(files):
+    """The files that were read, and whether they are of a known version."""
+    names = list(files["file"])
+    if len(names) > 10:
+        names = [f"{len(names)} files, from {names[0]} to {names[-1]}"]
+    unknown = [
+        f"{row.file} has sha256 {row.sha256}, which is not a known version"
+        for row in files[~files["known"]].itertuples()
+    ]
+    return "; ".join([", ".join(names), *unknown])
 
 
 def comparison(name, sources):

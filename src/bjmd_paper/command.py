@@ -1,11 +1,10 @@
-"""List the real data sets of the paper, or get the one that is named.
+"""List the real data sets of the workflow, or get the one that is named.
 
 A data set is downloaded unless it is in the mirror or the cache. It is
 verified, prepared, and written as a file that `bjmd fit` reads.
 """
 
 import argparse
-import tempfile
 from pathlib import Path
 
 from bjmd.errors import InputError
@@ -18,13 +17,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="file to write (default: NAME.npz)"
     )
+    parser.add_argument(
+        "--unverified", action="store_true", help="accept files of versions that are not known"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.name is None:
         _list()
     else:
-        _get(arguments.name, arguments.output or Path(f"{arguments.name}.npz"))
+        path = arguments.output or Path(f"{arguments.name}.npz")
+        _get(arguments.name, path, arguments.unverified)
 
 
 def _list() -> None:
@@ -38,7 +41,7 @@ def _list() -> None:
             present = "unknown; see with: pip install 'bjmd[workflow]'"
         print(name)
         print(f"  what     {dataset.title}, {dataset.version}")
-        print(f"  size     at most {dataset.most_bytes / 1e6:,.0f} MB, unpacked")
+        print(f"  size     at most {dataset.megabytes} MB, unpacked")
         print(f"  terms    {dataset.terms}")
         print(f"  present  {present}")
         if not dataset.addresses:
@@ -47,19 +50,18 @@ def _list() -> None:
     print("Get one with: bjmd datasets NAME")
 
 
-def _get(name: str, path: Path) -> None:
+def _get(name: str, path: Path, unverified: bool) -> None:
     from bjmd.results import storage
-    from bjmd_paper.datasets import catalogue
-    from bjmd_paper.datasets.fetch import fetch_and_read
+    from bjmd_paper.datasets import catalogue, fetch
 
     dataset = catalogue.get(name)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            sources = fetch_and_read(name, folder)
+        folder, _ = fetch.files(name, unverified=unverified)
     except ImportError as error:
         raise InputError(
             f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'"
         ) from None
+    sources = dataset.read(folder)
     storage.save_sources(path, sources)
     print(f"{path} holds {', '.join(sources.names)}")
     print(f"Fit it with: bjmd fit {path} -k {dataset.n_components} -o out")

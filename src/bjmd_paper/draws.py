@@ -31,7 +31,7 @@ def seed_of(seed, draw):
     return seed + 1000 + draw
 
 
-def table(scale, draws, levels, jobs, n_restarts, n_best, seed):
+def table(scale, draws, levels, jobs, n_restarts, n_best, seed, height=None):
     """Some draws at every sigma3 of `levels`: a row per fit and source, the mean of the best runs.
 
     `jobs` has the method, the options and K of every fit (`Plan.job`).
@@ -39,10 +39,9 @@ def table(scale, draws, levels, jobs, n_restarts, n_best, seed):
     warm_up(jobs, seed)
     rows = []
     for draw, sigma3 in itertools.product(draws, levels):
-        drawn = synthetic.generate(scale, sigma3, seed_of(seed, draw))
-        best = _best_runs(drawn.sources, jobs, n_restarts, n_best, seed).groupby(
-            ["fit", "source"], sort=False
-        )
+        drawn = synthetic.generate(scale, sigma3, seed_of(seed, draw), height=height)
+        runs = _best_runs(drawn.sources, jobs, n_restarts, n_best, seed)
+        best = runs.groupby(["fit", "source"], sort=False)
         means = best[MEANS].mean().assign(most_iterations=best["iterations"].max()).reset_index()
         true_noise = drawn.noise[means["source"] - 1]
         rows.append(means.assign(scale=scale, sigma3=sigma3, draw=draw, true_noise=true_noise))

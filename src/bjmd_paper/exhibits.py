@@ -6,22 +6,25 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from bjmd.inference import registry
+from bjmd.errors import FitError
 from bjmd.report import pages
+from bjmd_paper import failures
 from bjmd_paper.datasets import catalogue
 
 EACH = {
+    "run": lambda plan: [None],
     "families": lambda plan: plan.families(),
     "scales": lambda plan: plan.scales,
     "drawn": lambda plan: [scale for scale in plan.scales if plan.draw_chunks(scale)],
     "real": lambda plan: plan.real,
     "filtered": lambda plan: plan.filtered(),
     "pictured": lambda plan: [real for real in plan.real if catalogue.get(real).draw],
-    "mixtures": lambda plan: plan.mixtures(),
+    "mixtures": lambda plan: [real for real in plan.real if catalogue.get(real).shares],
     "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
     "real data": lambda plan: [None] if plan.real else [],
-    "ADVI draws": lambda plan: [None] if plan.advi_draw_chunks() else [],
-    "feature draws": lambda plan: [None] if plan.feature_draw_chunks() else [],
+    "conjecture": lambda plan: [None] if plan.draw_chunks("conjecture") else [],
+    "ADVI draws": lambda plan: [None] if plan.draw_chunks("advi_traces") else [],
+    "feature draws": lambda plan: [None] if plan.draw_chunks("feature_draws") else [],
 }
 """The families that have an exhibit of their own, or [None] for one about the whole run."""
 
@@ -42,42 +45,45 @@ class Exhibit:
     settings: dict
     """Argument -> value."""
     reference: bool
-
-    def file(self, ending):
-        return f"results/{self.kind}s/{self.name}.{ending}"
+    optional: list
+    """Arguments that may be empty lists, because the exhibit shows what there is."""
 
     def files(self):
-        tables = ("csv", "md", "tex", "html", "fragment.html")
-        return [
-            self.file(ending) for ending in (tables if self.kind == "table" else ("svg", "png"))
-        ]
+        """What is written; the last is what the report includes."""
+        endings = {"table": ("csv", "md", "tex", "html", "fragment.html"), "figure": ("svg", "png")}
+        return [f"results/{self.kind}s/{self.name}.{ending}" for ending in endings[self.kind]]
 
-    def part(self):
-        """The file that the report includes."""
-        return self.file("fragment.html" if self.kind == "table" else "png")
+    def failures(self):
+        """The files that say which of the fits that it shows have failed."""
+        paths = [path for files in self.inputs.values() for path in _listed(files)]
+        told = [_told_in(path) for path in paths]
+        return sorted({path for path in told if path is not None})
 
     def reference_files(self):
         """The files that the reference run keeps; for a figure also the table behind it."""
         if not self.reference:
             return []
-        kept = [self.file(ending) for ending in ("csv", "md", "png")]
-        behind = [path for path in self.inputs.values() if str(path).startswith("results/tables/")]
-        return [*(path for path in kept if path in self.files()), *behind]
+        kept = [path for path in self.files() if path.endswith((".csv", ".md", ".png"))]
+        return kept + [
+            path for path in self.inputs.values() if str(path).startswith("results/tables/")
+        ]
 
 
 def of(plan):
     """The exhibits of one run in the order of the report: by section, and then by family."""
     path = Path(__file__).with_suffix(".toml")
     listed = tomllib.loads(path.read_text(encoding="utf-8"))["exhibit"]
-    sections = list(dict.fromkeys(entry["section"] for entry in listed))
-    order = [None, *plan.families()]
-    both = [
-        (entry, family)
-        for entry in listed
-        for family in (EACH[entry["each"]](plan) if "each" in entry else [None])
+    sections = dict.fromkeys(entry["section"] for entry in listed)
+    families = [None, *plan.families()]
+    values = {family: _values(plan, family) for family in families}
+    shown_for = [EACH[entry.get("each", "run")](plan) for entry in listed]
+    return [
+        _exhibit(entry, values[family])
+        for section in sections
+        for family in families
+        for entry, shown in zip(listed, shown_for, strict=True)
+        if entry["section"] == section and family in shown
     ]
-    both.sort(key=lambda pair: (sections.index(pair[0]["section"]), order.index(pair[1])))
-    return [_exhibit(entry, _values(plan, family)) for entry, family in both]
 
 
 def _exhibit(entry, values):
@@ -93,28 +99,39 @@ def _exhibit(entry, values):
         },
         settings={name: values[name] for name in entry.get("settings", ())},
         reference=entry.get("reference", True),
+        optional=entry.get("optional", []),
     )
 
 
 def _values(plan, family):
     """What an entry of the list may mention, for one family or for the whole run (None)."""
-    config = plan.config
     scales = [scale for scale in plan.scales if family in (None, scale)]
     values = {
         "family": family,
         "families": plan.families(),
         "real_families": [name for name in plan.families() if name not in plan.scales],
-        "datasets": {dataset: plan.family(dataset) for dataset in plan.datasets()},
         "shown": [plan.shown(name) for name in plan.families()],
-        "draws": [f"{scale}/{chunk}" for scale in scales for chunk in plan.draw_chunks(scale)],
-        "advi_draws": plan.advi_draw_chunks(),
-        "feature_draws": plan.feature_draw_chunks(),
+        "draws": [
+            f"{scale}/{fit}/{chunk}"
+            for scale in scales
+            for fit in plan.fits_on_draws(scale)
+            for chunk in plan.draw_chunks(scale, fit)
+        ],
+        "conjecture": [
+            f"{fit}/{chunk}"
+            for fit in plan.fits_on_draws("conjecture")
+            for chunk in plan.draw_chunks("conjecture", fit)
+        ],
+        "height": plan.config["draws"]["conjecture"]["height"],
+        "advi_draws": plan.draw_chunks("advi_traces"),
+        "feature_draws": _feature_draws(plan, plan.feature_draw_fits()),
+        "feature_noise": _feature_draws(plan, plan.feature_noise_fits()),
         "fits": plan.fits,
         "fits_table": plan.fits_table(),
-        "rows": plan.rows(),
-        "seed": config["seed"],
+        "rows": {**plan.fits, "truth": {"label": "True H (control)"}},
+        "seed": plan.config["seed"],
         "table_sigma3": plan.table_sigma3,
-        **config["feature_test"],
+        **plan.config["feature_test"],
     }
     if family is not None:
         values |= {
@@ -122,7 +139,7 @@ def _values(plan, family):
             "data": catalogue.family(family).title,
             "drawn": "",
             "advi": _advi(plan, family),
-            "n_components": plan.n_components(plan.shown(family)),
+            "n_components": catalogue.family(family).n_components,
         }
     if family in plan.scales:
         values["drawn"] = (
@@ -132,14 +149,16 @@ def _values(plan, family):
     return values
 
 
+def _feature_draws(plan, fits):
+    return [f"{fit}/{chunk}" for fit in fits for chunk in plan.draw_chunks("feature_draws")]
+
+
 def _advi(plan, family):
     """The restarts of the first fit by ADVI with a noise level per source, as files of results/."""
     dataset = plan.shown(family)
-    for fit in plan.fits_on(dataset):
-        method = registry.get(plan.fits[fit]["method"])
-        if method.name == "advi-bjmd":
-            return [path.removeprefix("results/") for path in plan.chunks(dataset, fit)]
-    return []
+    fits = [fit for fit in plan.fits_on(dataset) if plan.fits[fit]["method"] == "advi-bjmd"]
+    paths = [path for fit in fits[:1] for path in plan.chunks(dataset, fit)]
+    return [path.removeprefix("results/") for path in paths]
 
 
 def _files(path, values):
@@ -150,11 +169,33 @@ def _files(path, values):
     return [f"results/{path.format(**{name: one})}" for one in values[name]]
 
 
-def make(function, inputs, settings):
-    """Call a function of bjmd_paper with its inputs, {argument: file or files}, and settings."""
+def _listed(files):
+    return [files] if isinstance(files, str) else files
+
+
+def _told_in(path):
+    """Where the failure of a fit is told whose results, or scores, should be in a file, or None."""
+    folder = Path(path).parts[1]
+    if folder == "scores":
+        return path.removesuffix(".csv").removesuffix(".traces") + ".failures.txt"
+    return path if folder in ("fits", "draws", "feature-draws", "advi-traces") else None
+
+
+def make(function, inputs, settings, optional=()):
+    """Call a function of bjmd_paper with its inputs, {argument: file or files}, and settings.
+
+    Files of fits that failed are left out.  An argument that loses all its files stops the exhibit,
+    unless it is optional.
+    """
     module, _, name = function.rpartition(".")
     called = getattr(importlib.import_module(f"bjmd_paper.{module}"), name)
-    return called(**{argument: _read(path) for argument, path in inputs.items()}, **settings)
+    arguments = {}
+    for argument, files in inputs.items():
+        left = failures.succeeded(_listed(files))
+        if files and not left and argument not in optional:
+            raise FitError(f"nothing to show: {'; '.join(failures.sentences(_listed(files)))}")
+        arguments[argument] = _read(files) if isinstance(files, str) else [*map(_read, left)]
+    return called(**arguments, **settings)
 
 
 def _read(path):
@@ -162,23 +203,18 @@ def _read(path):
 
     from bjmd.results import storage
 
-    if not isinstance(path, str):
-        return [_read(one) for one in path]
     if path.endswith(".csv"):
         return pd.read_csv(path)
-    if Path(path).parts[1] == "data":
+    if Path(path).parent.name == "data":
         return storage.load_sources(path)
     return storage.load_decompositions(path)
 
 
-def report(introduction, parts, left_out):
+def report(introduction, parts, left_out, failed):
     """The page with all exhibits, given as (section, title, caption, file) from top to bottom."""
     paragraphs = introduction.strip().split("\n\n")
-    if left_out:
-        paragraphs.append(
-            f"Left out because their files were not found: {', '.join(left_out)}. "
-            "docs/data.md says what to download by hand and where to put it."
-        )
+    paragraphs += [f"Left out: {name}, because {reason}." for name, reason in left_out.items()]
+    paragraphs += [f"Failed, and left out of tables and figures: {reason}." for reason in failed]
     opening = [pages.paragraph(" ".join(text.split())) for text in paragraphs]
     sections: dict[str, list[str]] = {}
     for section, title, caption, path in parts:

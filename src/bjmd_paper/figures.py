@@ -10,6 +10,41 @@ from bjmd.report.style import COLOURS, MARKERS, styled
 from bjmd_paper import feature_test, scores, tables
 from bjmd_paper.metric import auc_watch
 
+STABLE = (20_000, 80_000)
+"""Iterations of ADVI after which the paper calls the ELBO and the memberships stable."""
+
+
+def _panels(n, width, height, most_columns=4, **shared):
+    """A figure and its n panels of some width and height, from left to right and top to bottom."""
+    n_columns = min(n, most_columns)
+    n_rows = -(-n // n_columns)
+    figure = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False, **shared)
+    for ax in axes.ravel()[n:]:
+        ax.set_visible(False)
+    return figure, axes
+
+
+def _look(i):
+    """The colour and the dashes of line i."""
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": ("-", "--", ":")[i % 3]}
+
+
+def _points(i):
+    """The colour and the marker of group i."""
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+
+
+def _count_on_x(ax, what):
+    """Whole numbers with commas below a panel."""
+    ax.set_xlabel(what)
+    ax.xaxis.set(major_locator=MaxNLocator(4, integer=True), major_formatter="{x:,.0f}")
+
+
+def _legend_below(figure, ax, n_columns):
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, handlelength=3.5)
+
 
 def families(fits):
     """Names of fits in groups: a method and its pooled version with the same options."""
@@ -25,15 +60,12 @@ def line_styles(fits):
     """One colour and marker per group; as in the paper, dashed with a noise level per source."""
     styles = {}
     for i, family in enumerate(families(fits)):
-        colour = COLOURS[i % len(COLOURS)]
         for name in family:
             pooled = registry.get(fits[name]["method"]).concatenate
-            styles[name] = {
-                "color": colour,
-                "marker": MARKERS[i % len(MARKERS)],
-                "linestyle": "-" if pooled else "--",
-                "markerfacecolor": colour if pooled else "white",
-            }
+            style = (
+                {"linestyle": "-"} if pooled else {"linestyle": "--", "markerfacecolor": "white"}
+            )
+            styles[name] = _points(i) | style
     return styles
 
 
@@ -41,28 +73,20 @@ def line_styles(fits):
 def auc(draws, fits):
     """AUC against the noise of source 3 by source: the mean over draws and its 95 % interval."""
     table = tables.over_draws(draws)
-    sources = sorted(table["source"].unique())
     styles = line_styles({name: fit for name, fit in fits.items() if name in set(table["fit"])})
-    figure = Figure(figsize=(3.1 * len(sources), 3.8), layout="constrained")
-    axes = figure.subplots(1, len(sources), sharey=True, squeeze=False)[0]
-    for ax, source in zip(axes, sources, strict=True):
-        for fit, line in table[table["source"] == source].groupby("fit", sort=False):
+    figure, (axes,) = _panels(table["source"].nunique(), 3.1, 3.8, sharey=True)
+    for ax, (source, part) in zip(axes, table.groupby("source"), strict=True):
+        for fit, line in part.groupby("fit", sort=False):
             ax.plot(line["sigma3"], line["mean"], label=fits[fit]["label"], **styles[fit])
-            half = line["half_width"]
-            ax.fill_between(
-                line["sigma3"],
-                line["mean"] - half,
-                line["mean"] + half,
-                color=styles[fit]["color"],
-                alpha=0.15,
-                linewidth=0,
-            )
-        ax.set_title(f"Source {source}")
-        ax.set_xlabel("Noise sd of source 3")
+            if line["n"].max() < table["n"].max():
+                continue  # the interval of a few draws would cover the others
+            ends = line["mean"] - line["half_width"], line["mean"] + line["half_width"]
+            colour = styles[fit]["color"]
+            ax.fill_between(line["sigma3"], *ends, color=colour, alpha=0.15, linewidth=0)
+        ax.set(title=f"Source {source}", xlabel="Noise sd of source 3")
         ax.grid(axis="y", color="0.9")
     axes[0].set_ylabel(f"AUC (%), mean of {table['n'].max()} draws")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, handlelength=3.5)
+    _legend_below(figure, axes[0], 4)
     return figure
 
 
@@ -73,33 +97,24 @@ def advi_traces(advi):
     above = traces["objective"] - traces.groupby("draw")["objective"].transform("min")
     traces["objective"] = above.where(above > 0)  # a log axis has no zero
     traces["change"] *= 100
-    aucs = [column for column in traces if column.startswith("auc_")]
-    figure = Figure(figsize=(9.4, 2.9), layout="constrained")
-    axes = figure.subplots(1, 3)
-    panels = (
-        (["objective"], "Minus ELBO above its lowest"),
-        (["change"], "Change of the memberships (%)"),
-        (aucs, "AUC (%)"),
-    )
-    for ax, (columns, title) in zip(axes, panels, strict=True):
+    panels = {
+        "Minus ELBO above its lowest": ["objective"],
+        "Change of the memberships (%)": ["change"],
+        "AUC (%)": [column for column in traces if column.startswith("auc_")],
+    }
+    figure, (axes,) = _panels(3, 3.1, 2.9)
+    for ax, (title, columns) in zip(axes, panels.items(), strict=True):
         for c, column in enumerate(columns):
             wide = traces.pivot(index="iteration", columns="draw", values=column)
-            style = {"color": COLOURS[c % len(COLOURS)], "linestyle": ["-", "--", ":"][c % 3]}
-            ax.plot(wide.index, wide, alpha=0.35, **{**style, "linewidth": 0.6})
-            ax.plot(
-                wide.index,
-                wide.mean(axis=1),
-                label=f"source {c + 1}",
-                **{**style, "linewidth": 1.8},
-            )
-        for place in (20_000, 80_000):
+            ax.plot(wide.index, wide, alpha=0.35, linewidth=0.6, **_look(c))
+            mean = wide.mean(axis=1)
+            ax.plot(wide.index, mean, linewidth=1.8, label=f"source {c + 1}", **_look(c))
+        for place in STABLE:
             if place < traces["iteration"].max():
                 ax.axvline(place, color="0.6", linestyle=":", linewidth=1)
-        ax.set_yscale("linear" if columns is aucs else "log")
+        ax.set_yscale("linear" if title.startswith("AUC") else "log")
         ax.set_title(title, loc="left")
-        ax.set_xlabel("Iteration")
-        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        ax.xaxis.set_major_formatter("{x:,.0f}")
+        _count_on_x(ax, "Iteration")
     axes[2].legend(loc="lower right", handlelength=2.5)
     return figure
 
@@ -111,35 +126,24 @@ def objective(traces, fits):
     Methods that report only their last value are left out.
     """
     longest = traces.groupby("fit")["iteration"].nunique()
-    present = [[name for name in family if longest.get(name, 0) > 1] for family in families(fits)]
-    present = [family for family in present if family]
+    groups = [[name for name in family if longest.get(name, 0) > 1] for family in families(fits)]
+    groups = [group for group in groups if group]
     styles = line_styles(fits)
-    n_columns = min(3, len(present))
-    n_rows = -(-len(present) // n_columns)
-    figure = Figure(figsize=(3.4 * n_columns, 2.8 * n_rows), layout="constrained")
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for ax, family in zip(axes, present, strict=False):
-        for name in family:
+    figure, axes = _panels(len(groups), 3.4, 2.8, most_columns=3)
+    for ax, group in zip(axes.ravel(), groups, strict=False):
+        for name in group:
+            style = {**styles[name], "marker": ""}
             for rank, line in traces[traces["fit"] == name].groupby("rank"):
-                style = {**styles[name], "marker": ""}
-                first = rank == 1
-                ax.plot(
-                    line["iteration"],
-                    line["objective"],
-                    label=fits[name]["label"] if first else None,
-                    **{**style, "linewidth": 1.8 if first else 0.6, "alpha": 1 if first else 0.6},
-                )
-        ax.set_xlabel("Iteration")
-        ax.set_xscale("log")
-        few_decades = traces[traces["fit"].isin(family)]["iteration"].max() < 100
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few_decades else (1,), numticks=9))
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.xaxis.set_minor_formatter("")
+                best = {"linewidth": 1.8, "label": fits[name]["label"]}
+                width = best if rank == 1 else {"linewidth": 0.6, "alpha": 0.6}
+                ax.plot(line["iteration"], line["objective"], **style, **width)
+        ax.set(xlabel="Iteration", xscale="log")
+        few_decades = traces[traces["fit"].isin(group)]["iteration"].max() < 100
+        ticks = LogLocator(subs=(1, 2, 5) if few_decades else (1,), numticks=9)
+        ax.xaxis.set(major_locator=ticks, major_formatter="{x:,.0f}", minor_formatter="")
         ax.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
         ax.legend(loc="best", handlelength=3)
-    for ax in axes[len(present) :]:
-        ax.set_visible(False)
-    for ax in axes[::n_columns]:
+    for ax in axes[:, 0]:
         ax.set_ylabel("Objective")
     return figure
 
@@ -148,80 +152,64 @@ def objective(traces, fits):
 def noise(sources, truth, runs, fits):
     """Histograms of the true noise of each source and the estimated normal densities, by fit."""
     (truth,) = truth
-    residuals = [
+    noise = [
         (x - truth.components @ h).ravel()
         for x, h in zip(sources.matrices, truth.memberships, strict=True)
     ]
-    chosen = runs[runs["chosen"]].groupby(["fit", "source"])["noise"].mean()
+    found = runs[runs["chosen"]].pivot_table(index="fit", columns="source", values="noise")
     rows = [
         name
         for name, fit in fits.items()
-        if not registry.get(fit["method"]).concatenate
-        and name in chosen
-        and chosen[name].notna().all()
+        if name in found.index and not registry.get(fit["method"]).concatenate
     ]
     widest = 3.5 * max(truth.noise)
     grid = np.linspace(-widest, widest, 601)
     bins = np.linspace(-widest, widest, 121)
-    figure = Figure(figsize=(7.6, 1.9 * len(rows) + 0.6), layout="constrained")
-    axes = figure.subplots(len(rows), 1, sharex=True, squeeze=False).ravel()
-    for ax, name in zip(axes, rows, strict=True):
-        for c, (residual, source) in enumerate(zip(residuals, sources.names, strict=True)):
-            sigma = chosen[name, c + 1]
-            ax.hist(residual, bins, density=True, color=COLOURS[c], alpha=0.3)
+    figure, axes = _panels(len(rows), 7.6, 2.1, most_columns=1, sharex=True)
+    for ax, name in zip(axes[:, 0], rows, strict=True):
+        for c, source in enumerate(sources.names):
+            sigma = found.loc[name, c + 1]
+            ax.hist(noise[c], bins, density=True, color=COLOURS[c], alpha=0.3)
             label = f"{source}: true sd {truth.noise[c]:g},\nestimate {sigma:.3f}"
             density = np.exp(-((grid / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
-            ax.plot(grid, density, color=COLOURS[c], linestyle=["-", "--", ":"][c % 3], label=label)
+            ax.plot(grid, density, label=label, **_look(c))
         ax.set_title(fits[name]["label"], loc="left")
         ax.set_ylabel("Density")
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)
-    axes[-1].set_xlabel("Noise")
+    axes[-1, 0].set_xlabel("Noise")
     return figure
 
 
 @styled
 def convergence(sources, advi, n_components, seed):
     """ELBO, change and AUC of the best run by ADVI (above) and a run of the closed form (below)."""
-    (advi,) = restarts.best([run for chunk in advi for run in chunk], 1)
-    cavi = registry.fit(
-        "cavi-bjmd",
-        sources,
-        n_components,
-        seed=seed,
-        priors="paper",
-        watch=auc_watch(sources.labels),
+    (by_advi,) = restarts.best([run for chunk in advi for run in chunk], 1)
+    watch = auc_watch(sources.labels)
+    closed = registry.fit(
+        "cavi-bjmd", sources, n_components, seed=seed, priors="paper", watch=watch
     )
-    figure = Figure(figsize=(9.4, 4.8), layout="constrained")
-    axes = figure.subplots(2, 3)
-    iterations = advi.trace_step * np.arange(1, len(advi.trace) + 1)
-    sweeps = np.arange(1, len(cavi.trace) + 1)
     # the closed form stops by its ELBO, so its panel shows the relative gain of a sweep
-    gains = -np.diff(cavi.trace, prepend=np.nan) / np.abs(cavi.trace)
-    for row, x, run, name, change, of_what in (
-        (axes[0], iterations, advi, "ADVI", advi.history["relative_change"], "the memberships"),
-        (axes[1], sweeps, cavi, "Closed form", np.where(gains > 0, gains, np.nan), "the ELBO"),
+    gains = -np.diff(closed.trace, prepend=np.nan) / np.abs(closed.trace)
+    gains[gains <= 0] = np.nan
+    figure, axes = _panels(6, 3.1, 2.4, most_columns=3)
+    for (elbo, settling, auc), run, name, unit, change, of_what in (
+        (axes[0], by_advi, "ADVI", "Iteration", by_advi.history["relative_change"], "memberships"),
+        (axes[1], closed, "Closed form", "Sweep", gains, "ELBO"),
     ):
-        row[0].plot(x, run.trace, color=COLOURS[0])
-        row[0].set_title(f"{name}: down to {run.trace[-1]:,.0f}", loc="left")
-        row[0].set_ylabel("Minus ELBO")
-        row[1].plot(x, 100 * change, color=COLOURS[0])
-        row[1].set_title(f"{name}: change of {of_what}", loc="left")
-        row[1].set_ylabel("Change (%)")
+        x = run.trace_step * np.arange(1, len(run.trace) + 1)
+        elbo.plot(x, run.trace, color=COLOURS[0])
+        elbo.set_title(f"{name}: down to {run.trace[-1]:,.0f}", loc="left")
+        elbo.set_ylabel("Minus ELBO")
+        settling.plot(x, 100 * change, color=COLOURS[0])
+        settling.set_title(f"{name}: change of the {of_what}", loc="left")
+        settling.set(ylabel="Change (%)", yscale="log")
         for c, source in enumerate(sources.names):
-            style = {
-                "color": COLOURS[c % len(COLOURS)],
-                "linestyle": ["-", "--", ":"][c % 3],
-                "label": source,
-            }
-            row[2].plot(x, 100 * run.history["auc"][:, c], **style)
-        row[2].set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
-        row[2].set_ylabel("AUC (%)")
-        row[2].legend(loc="lower right", handlelength=2.5)
-        row[1].set_yscale("log")
-        for ax in row:
-            ax.set_xlabel("Iteration" if run is advi else "Sweep")
-            ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            ax.xaxis.set_major_formatter("{x:,.0f}")
+            auc.plot(x, 100 * run.history["auc"][:, c], label=source, **_look(c))
+        auc.set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
+        auc.set_ylabel("AUC (%)")
+        auc.legend(loc="lower right", handlelength=2.5)
+        for ax in (elbo, settling, auc):
+            _count_on_x(ax, unit)
     return figure
 
 
@@ -230,21 +218,18 @@ def features(table, sources, runs, fit, level):
     """The sorted variances of the features by source, with the noise variance and the threshold."""
     noise = scores.mean_noise(runs, fit)
     limits = feature_test.threshold(sources, noise, level)
-    figure = Figure(figsize=(3.1 * len(sources), 3.2), layout="constrained")
-    axes = figure.subplots(1, len(sources), sharey=True, squeeze=False)[0]
+    figure, (axes,) = _panels(len(sources), 3.1, 3.2, sharey=True)
     for ax, name, sd, limit in zip(axes, sources.names, noise, limits, strict=True):
         variance = np.sort(table[f"variance {name}"])[::-1]
         n_passed = int(table[f"passes {name}"].sum())
         rank = np.arange(1, len(variance) + 1)
         ax.plot(rank, variance, color=COLOURS[0])
-        ax.fill_between(
-            rank[:n_passed], variance[:n_passed], limit, color=COLOURS[0], alpha=0.2, linewidth=0
-        )
+        above = rank[:n_passed], variance[:n_passed], limit
+        ax.fill_between(*above, color=COLOURS[0], alpha=0.2, linewidth=0)
         ax.axhline(limit, color=COLOURS[1], linestyle="--", label=f"threshold {limit:.3g}")
         ax.axhline(sd**2, color=COLOURS[2], linestyle=":", label=f"noise variance {sd**2:.3g}")
-        ax.set_yscale("log")
+        ax.set(yscale="log", xlabel="Features by variance")
         ax.set_title(f"{name}: {n_passed:,} of {len(variance):,} pass", loc="left")
-        ax.set_xlabel("Features by variance")
         ax.legend(loc="upper right", handlelength=2.5)
     axes[0].set_ylabel("Sample variance")
     figure.suptitle(f"{int(table['kept'].sum()):,} features are kept", x=0.01, ha="left")
@@ -255,26 +240,15 @@ def features(table, sources, runs, fit, level):
 def noise_by_amount(runs, fits):
     """The noise sd of each source against its amount of RNA, by fit; sources are called "30 pg"."""
     chosen = runs[runs["chosen"] & runs["fit"].isin(fits)].dropna(subset="noise")
-    chosen = chosen.assign(amount=chosen["source_name"].str.removesuffix(" pg").astype(float))
-    figure = Figure(figsize=(4.6, 3.4), layout="constrained")
-    ax = figure.subplots()
+    amount = chosen["source_name"].str.removesuffix(" pg").astype(float)
+    figure, ((ax,),) = _panels(1, 4.6, 3.4)
     for i, (fit, line) in enumerate(chosen.groupby("fit", sort=False)):
-        noise_sd = line.groupby("amount")["noise"].mean()
-        ax.plot(
-            noise_sd.index,
-            noise_sd,
-            label=fits[fit]["label"],
-            color=COLOURS[i % len(COLOURS)],
-            marker=MARKERS[i % len(MARKERS)],
-            linestyle=["-", "--", ":"][i % 3],
-        )
-    amounts = sorted(chosen["amount"].unique())
-    ax.set_xscale("log")
+        noise_sd = line["noise"].groupby(amount).mean()
+        ax.plot(noise_sd, label=fits[fit]["label"], **_look(i) | _points(i))
+    amounts = sorted(amount.unique())
+    ax.set(xscale="log", xlabel="RNA in a sample (pg)", ylabel="Noise sd", ylim=(0, None))
     ax.set_xticks(amounts, [f"{amount:g}" for amount in amounts])
     ax.minorticks_off()
-    ax.set_xlabel("RNA in a sample (pg)")
-    ax.set_ylabel("Noise sd")
-    ax.set_ylim(bottom=0)
     ax.legend(loc="best", handlelength=3)
     return figure
 
@@ -284,35 +258,20 @@ def shares(shares, fits):
     """Estimated against true shares, a panel for the best run of each fit, the best fit first."""
     best = shares[shares["rank"] == 1]
     errors = (best["estimate"] - best["true"]).abs().groupby(best["fit"]).mean().sort_values()
-    n_columns = min(4, len(errors))
-    n_rows = -(-len(errors) // n_columns)
-    figure = Figure(figsize=(2.5 * n_columns, 2.6 * n_rows + 0.4), layout="constrained")
-    axes = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False).ravel()
     # samples of the same share side by side, not on top of each other
     shift = np.random.default_rng(0).uniform(-0.015, 0.015, len(best))
     best = best.assign(place=best["true"] + shift)
-    for ax, (fit, error) in zip(axes, errors.items(), strict=False):
+    figure, axes = _panels(len(errors), 2.5, 2.7, sharex=True, sharey=True)
+    for ax, (fit, error) in zip(axes.ravel(), errors.items(), strict=False):
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=1)
         for i, (part, points) in enumerate(best[best["fit"] == fit].groupby("part")):
-            ax.plot(
-                points["place"],
-                points["estimate"],
-                linestyle="",
-                marker=MARKERS[i % len(MARKERS)],
-                markersize=2.5,
-                alpha=0.5,
-                color=COLOURS[i % len(COLOURS)],
-                label=part,
-            )
+            dots = {"linestyle": "", "markersize": 2.5, "alpha": 0.5, "label": part}
+            ax.plot(points["place"], points["estimate"], **_points(i), **dots)
         ax.set_title(fits[fit]["label"], loc="left", fontsize="small")
         ax.text(0.03, 0.97, f"error {error:.3f}", transform=ax.transAxes, va="top")
-    for ax in axes[len(errors) :]:
-        ax.set_visible(False)
-    for ax in axes[::n_columns]:
-        ax.set_ylabel("Estimated share")
-    for ax in axes[max(0, len(errors) - n_columns) : len(errors)]:
         ax.set_xlabel("True share")
         ax.tick_params(labelbottom=True)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("Estimated share")
+    _legend_below(figure, axes[0, 0], 4)
     return figure

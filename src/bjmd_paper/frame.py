@@ -1,8 +1,10 @@
 """What every run of the Snakemake workflow, and every script of it, has in common."""
 
 import fcntl
+import json
 import logging
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import IO
 
@@ -31,6 +33,24 @@ def _sentence(error):
     if isinstance(error, OSError):  # a full disk, or a folder without write permission
         return f"{error.filename or 'a file'} cannot be used ({error.strerror})"
     return str(error)
+
+
+def conda_environment(path, requirement):
+    """The file of the conda environment, with the bjmd that runs Snakemake.
+
+    If that was installed from a folder, a clone for example, then jobs must run the code in this
+    folder, and not that of the release that the file names in a `requirement` of pip.
+    """
+    origin = json.loads(distribution("bjmd").read_text("direct_url.json") or "{}")
+    if "dir_info" not in origin:
+        return str(path)
+    folder = origin["url"].removeprefix("file://")
+    ours = Path(".snakemake/bjmd-environment.yaml").absolute()
+    text = Path(path).read_text().replace(requirement, f"--editable {folder}[advi,workflow]")
+    if not ours.exists() or ours.read_text() != text:
+        ours.parent.mkdir(exist_ok=True)
+        ours.write_text(text)
+    return str(ours)
 
 
 _HELD: list[IO] = []

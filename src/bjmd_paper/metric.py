@@ -4,18 +4,13 @@ The paper takes for each class the best AUC that any single component (row of H)
 score, and averages over the classes.  One component may serve several classes, so that even random
 memberships score above 50; `matched_per_class` allows a component one class only.  Memberships of
 BJMD sum to one in every sample.  Those of NMF do not, so that every component ranks a sample with
-large values first; `scaled` memberships correct for that.
+large values first; `scaled` memberships correct for that.  Factors of PCA have a sign that means
+nothing, so both of their ends count as components.
 """
-
-import warnings
 
 import numpy as np
 
-from bjmd.errors import InputError
-
-
-class UndefinedAUCWarning(UserWarning):
-    """A class is absent from a source or holds all of its samples, so it has no AUC there."""
+from bjmd.analysis.by_source import mixing  # noqa: F401 (one of the scores)
 
 
 def auc_table(h, labels):
@@ -23,12 +18,7 @@ def auc_table(h, labels):
 
     A class without members, or without non-members, has no AUC: its row is NaN.
     """
-    h = np.asarray(h, dtype=float)
     labels = np.asarray(labels, dtype=bool)
-    if h.ndim != 2 or labels.ndim != 2 or h.shape[1] != labels.shape[1]:
-        raise InputError(
-            f"memberships {h.shape} and labels {labels.shape} must be matrices of the same samples"
-        )
     inside = labels.sum(axis=1, keepdims=True)
     outside = labels.shape[1] - inside
     ranks = np.array([_ranks(row) for row in h]).reshape(h.shape)
@@ -67,18 +57,40 @@ def matched_per_class(h, labels):
     return scores
 
 
-def scaled(memberships):
-    """Memberships whose columns sum to one; a column of zeros becomes uniform.
+def is_signed(memberships):
+    """Whether some are negative, as those of PCA."""
+    return min(h.min() for h in memberships) < 0
 
-    Blocks whose columns sum to one already, up to rounding, are returned as they are.
+
+def both_ends(memberships):
+    """Memberships in components, or in both ends of factors that have a sign."""
+    return [np.vstack([h, -h]) for h in memberships] if is_signed(memberships) else memberships
+
+
+def of_unit_components(memberships, components):
+    """Memberships in components that sum to one.
+
+    Where nothing fixes their sum, a factorisation leaves open how much of a product is in W and how
+    much in H.
     """
-    blocks = []
-    for h in memberships:
-        total = h.sum(axis=0)
-        if not np.allclose(total, 1, rtol=0, atol=1e-5):
-            h = np.where(total > 0, h / np.where(total > 0, total, 1), 1 / len(h))
-        blocks.append(h)
-    return blocks
+    return [np.abs(components).sum(axis=0)[:, None] * h for h in memberships]
+
+
+def scaled(memberships, components):
+    """Memberships that sum to one in every sample, in components that sum to one.
+
+    Those that sum to one already, up to rounding, and signed ones are returned as they are.  A
+    sample of zeros is in all components alike.
+    """
+    sums = np.hstack(memberships).sum(axis=0)
+    if np.allclose(sums, 1, rtol=0, atol=1e-5) or is_signed(memberships):
+        return memberships
+    blocks = of_unit_components(memberships, components)
+    totals = [h.sum(axis=0) for h in blocks]
+    return [
+        np.where(total > 0, h / np.where(total > 0, total, 1), 1 / len(h))
+        for h, total in zip(blocks, totals, strict=True)
+    ]
 
 
 def condition(memberships):
@@ -90,43 +102,23 @@ def condition(memberships):
 def auc_per_source(memberships, labels, per_class=auc_per_class):
     """The paper's score: for each source, the mean of `per_class` over the classes with an AUC.
 
-    An UndefinedAUCWarning names the classes that are left out; a source with no class left is NaN.
+    A class that is absent from a source, or holds all of its samples, has none there; a source
+    with no class left is NaN.
     """
-    if len(memberships) != len(labels):
-        raise InputError(
-            f"there are memberships of {len(memberships)} sources but labels of {len(labels)}"
-        )
     scores = np.full(len(memberships), np.nan)
     for c, (h, indicator) in enumerate(zip(memberships, labels, strict=True)):
         best = per_class(h, indicator)
         defined = ~np.isnan(best)
-        if not defined.all():
-            left_out = ", ".join(str(k + 1) for k in np.flatnonzero(~defined))
-            warnings.warn(
-                f"source {c + 1}: class {left_out} is absent or holds every sample, "
-                "so it is left out of the mean AUC",
-                UndefinedAUCWarning,
-                stacklevel=2,
-            )
         if defined.any():
             scores[c] = best[defined].mean()
     return scores
 
 
 def auc_watch(labels):
-    """A `watch` for `bjmd.fit` that records the AUC of every source, or None without labels.
-
-    It does not warn; classes without an AUC are named when the final scores are computed.
-    """
+    """A `watch` for `bjmd.fit` that records the AUC of every source, or None without labels."""
     if labels is None:
         return None
-
-    def watch(memberships):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UndefinedAUCWarning)
-            return {"auc": auc_per_source(memberships, labels)}
-
-    return watch
+    return lambda memberships: {"auc": auc_per_source(memberships, labels)}
 
 
 def strongest(memberships, labels):
@@ -144,28 +136,6 @@ def strongest(memberships, labels):
         if len(np.unique(classes)) > 1:
             scores[0, c] = adjusted_rand_score(classes, groups)
             scores[1, c] = normalized_mutual_info_score(classes, groups)
-    return scores
-
-
-def mixing(memberships, n_neighbours=15):
-    """For each source, the share of nearest neighbours from other sources, relative to chance.
-
-    1 means that the samples are mixed with those of the other sources, 0 that they are apart.
-    Samples are shuffled, so that among equal memberships (K-means) the neighbours are random.
-    """
-    from sklearn.neighbors import NearestNeighbors
-
-    sizes = [h.shape[1] for h in memberships]
-    order = np.random.default_rng(0).permutation(sum(sizes))
-    source = np.repeat(np.arange(len(sizes)), sizes)[order]
-    h = np.hstack(memberships).T[order]
-    n_neighbours = min(n_neighbours, len(h) - 1)
-    near = NearestNeighbors(n_neighbors=n_neighbours).fit(h).kneighbors(return_distance=False)
-    scores = np.full(len(sizes), np.nan)
-    for c, size in enumerate(sizes):
-        if size < len(h):
-            chance = (len(h) - size) / (len(h) - 1)
-            scores[c] = (source[near[source == c]] != c).mean() / chance
     return scores
 
 

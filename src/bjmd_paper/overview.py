@@ -30,12 +30,10 @@ def table(runs, families, fits):
     ]
     found = pd.concat(scored, ignore_index=True)
     found["kind"] = [_kind(fits[fit]["method"]) for fit in found["fit"]]
-    ranked = found[found["kind"] != CONTROL]
+    ranked = found[found["kind"] != CONTROL].groupby("data")["auc"]
     # methods that agree to a tenth share a rank
-    found["rank"] = (
-        ranked["auc"].round(1).groupby(ranked["data"]).rank(ascending=False, method="min")
-    )
-    found["behind"] = found["data"].map(ranked.groupby("data")["auc"].max()) - found["auc"]
+    found["rank"] = ranked.transform(lambda auc: auc.round(1).rank(ascending=False, method="min"))
+    found["behind"] = found["data"].map(ranked.max()) - found["auc"]
     found.insert(1, "label", [fits[fit]["label"] for fit in found["fit"]])
     against = _against(found)
     shown = [_sentence(against), _grid(found, families), " ".join(HOW_TO_READ.split())]
@@ -48,8 +46,7 @@ def _scored(runs, fits):
     """The AUC of every fit on one data set, over sources and chosen runs, by the better score."""
     by_fit = scores.summary(runs).groupby("fit", sort=False)
     means = by_fit[["auc", "auc_scaled"]].mean().max(axis=1)
-    means = means[means.index.isin(fits)].dropna()
-    return pd.DataFrame({"fit": means.index, "auc": means.to_numpy()})
+    return means[means.index.isin(fits)].dropna().rename("auc").reset_index()
 
 
 def _kind(name):
@@ -63,16 +60,15 @@ def _kind(name):
 
 def _against(found):
     """The best fit of BJMD and the best of all others on each data set that has both."""
-    rows = []
-    for data, one in found.groupby("data", sort=False):
-        ours = one[one["kind"] == BJMD]
-        others = one[one["kind"].isin([POOLED, OTHER])]
-        if len(ours) and len(others):
-            our, other = (part.loc[part["auc"].idxmax()] for part in (ours, others))
-            gap = our["auc"] - other["auc"]
-            rows.append((data, our["label"], our["auc"], other["label"], other["auc"], gap))
-    heads = ["Data", "Best BJMD", "AUC", "Best other", "Its AUC", "Difference"]
-    return pd.DataFrame(rows, columns=heads)
+
+    def best(kinds):
+        rows = found[found["kind"].isin(kinds)]
+        rows = rows.loc[rows.groupby("data", sort=False)["auc"].idxmax()]
+        return rows[["data", "label", "auc"]]
+
+    both = best([BJMD]).merge(best([POOLED, OTHER]), on="data")
+    both.columns = ["Data", "Best BJMD", "AUC", "Best other", "Its AUC"]
+    return both.assign(Difference=both["AUC"] - both["Its AUC"])
 
 
 def _sentence(against):
@@ -92,44 +88,47 @@ def _sentence(against):
 
 def _grid(found, families):
     """A row for each fit, by its distance to the best; the control and incomplete fits are last."""
+    rows = found.groupby("fit", sort=False).agg(
+        label=("label", "first"),
+        kind=("kind", "first"),
+        n=("data", "size"),
+        rank=("rank", "mean"),
+        behind=("behind", "mean"),
+        worst=("behind", "max"),
+    )
+    rows["incomplete"] = rows["n"] < len(families)
+    rows["control"] = rows["kind"] == CONTROL
+    rows = rows.sort_values(["control", "incomplete", "behind"], kind="stable")
+    cells, marks = (
+        found.assign(text=text).pivot(index="fit", columns="data", values="text")
+        for text in (_texts(found), _colours(found))
+    )
+    cells = cells.reindex(rows.index)[families].fillna("–")
+    marks = marks.reindex(rows.index)[families].fillna("")
+    cells.insert(0, "Method", rows["label"])
+    marks.insert(0, "Method", np.where(rows["kind"] == BJMD, "ours", ""))
+    heads = {"rank": "Mean rank", "behind": "Behind the best", "worst": "At worst"}
+    for column, head in heads.items():
+        known = rows[column].notna() & ~rows["incomplete"]
+        cells[head] = rows[column].map("{:.1f}".format).where(known, "–")
+        marks[head] = ""
+    return Marked(cells.reset_index(drop=True), marks.reset_index(drop=True))
 
-    def place(scored):
-        incomplete = len(scored) < len(families)
-        return scored["kind"].iloc[0] == CONTROL, incomplete, scored["behind"].mean()
 
-    by_fit = [scored.set_index("data") for _, scored in found.groupby("fit", sort=False)]
-    rows = []
-    marks = []
-    for scored in sorted(by_fit, key=place):
-        row = {"Method": scored["label"].iloc[0]}
-        mark = {"Method": "ours" if scored["kind"].iloc[0] == BJMD else ""}
-        for family in families:
-            row[family], mark[family] = _cell(scored, family, found[found["data"] == family])
-        over_all = {
-            "Mean rank": scored["rank"].mean(),
-            "Behind the best": scored["behind"].mean(),
-            "At worst": scored["behind"].max(),
-        }
-        for head, value in over_all.items():
-            row[head] = "–" if len(scored) < len(families) or np.isnan(value) else f"{value:.1f}"
-        rows.append(row)
-        marks.append(mark)
-    cells = pd.DataFrame(rows)
-    return Marked(cells, pd.DataFrame(marks).reindex(columns=cells.columns).fillna(""))
+def _texts(found):
+    """AUC and rank of every fit on every data set; the control has no rank."""
+    ranks = found["rank"].map(" ({:.0f})".format, na_action="ignore").fillna("")
+    return found["auc"].map("{:.1f}".format) + ranks
 
 
-def _cell(scored, family, column):
-    """AUC and rank as text, and the strength of its colour, from the worst tenth to the best."""
-    if family not in scored.index:
-        return "–", ""
-    auc, rank = scored.loc[family, ["auc", "rank"]]
-    ranked = column[column["kind"] != CONTROL]["auc"]
+def _colours(found):
+    """How strong the colour of each of them is, from the worst tenth of a data set to the best."""
+    ranked = found[found["kind"] != CONTROL].groupby("data")["auc"]
     # one bad method must not make all others look alike
-    low = ranked.quantile(0.1)
-    high = ranked.max()
-    heat = int(np.clip(round(9 * (auc - low) / max(high - low, 1e-9)), 0, 9))
-    place = "" if np.isnan(rank) else f" ({rank:.0f})"
-    return f"{auc:.1f}{place}", f"heat heat-{heat}{' best' if rank == 1 else ''}"
+    low = found["data"].map(ranked.quantile(0.1))
+    width = found["data"].map(ranked.max()) - low
+    heat = (9 * (found["auc"] - low) / np.maximum(width, 1e-9)).round().clip(0, 9)
+    return heat.map("heat heat-{:.0f}".format) + np.where(found["rank"] == 1, " best", "")
 
 
 def _marked_against(against):

@@ -3,8 +3,9 @@
 A family is a kind of data: the synthetic scales "small" and "large", each shown by one data set,
 and the real data sets of the catalogue, each its own family; "<name>-filtered" is a real data set
 after the feature test.  Beside the data set that is shown, a synthetic scale has many draws at
-every sigma3; a job makes some of them, fits them and keeps the scores.  A config with the key
-`own` runs one fit on the user's own files instead, and nothing of the paper.
+every sigma3; a job makes some of them, fits them and keeps the scores.  Draws called "conjecture"
+are of the small data with patterns of another height.  A config with the key `own` runs one fit on
+the user's own files instead, and nothing of the paper.
 """
 
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from bjmd.errors import InputError
 from bjmd.inference import registry
 from bjmd_paper.datasets import catalogue, fetch
+from bjmd_paper.datasets.synthetic import SCALES
 
 TABLE_ORDER = (
     "map-bjmd",
@@ -28,10 +30,15 @@ TABLE_ORDER = (
     "bnmf",
     "intnmf",
     "inmf",
+    "sparse-nmf",
+    "ionmf",
+    "bayesian-kmeans",
+    "bpca",
+    "bpmf",
     "random",
 )
 """The methods in the order of the tables; those of other packages follow."""
-KINDS = {"synthetic": ("synthetic",), "real": ("real", "filtered"), "filtered": ("filtered",)}
+KINDS = {"synthetic": {"synthetic"}, "real": {"real", "filtered"}, "filtered": {"filtered"}}
 """What a fit's `data` may say in place of names, and the kinds of families that this stands for."""
 
 
@@ -61,11 +68,11 @@ class Plan:
         # A config that overrides another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
-        self.real = list(config["real"])
+        self.left_out = {}
         if config["skip_missing"]:
-            where = {"mirror": config["mirror"], "cache": config["cache"]}
-            self.real = [name for name in self.real if fetch.at_hand(name, **where)]
-        self.left_out = [name for name in config["real"] if name not in self.real]
+            reasons = {name: fetch.refusal(name, **self.where(name)) for name in config["real"]}
+            self.left_out = {name: reason for name, reason in reasons.items() if reason}
+        self.real = [name for name in config["real"] if name not in self.left_out]
 
     def check(self):
         """Refuse names that do not exist and numbers that contradict each other."""
@@ -81,14 +88,14 @@ class Plan:
                 raise InputError(f"{key}: {problem}") from None
 
     def _check_paper(self):
-        for name in self.real:
+        for name in [*self.real, *self.config.get("unverified", [])]:
             catalogue.get(name)
         test = self.config["feature_test"]["fit"]
-        if (self.filtered() or self.feature_draw_chunks()) and test not in self.fits:
+        if (self.filtered() or self.draw_chunks("feature_draws")) and test not in self.fits:
             raise InputError(f"feature_test.fit is {test!r}, which is not an entry of fits")
-        for scale in self.scales:
-            _check_numbers(f"draws.{scale}: ", **_restarts(self.config["draws"][scale]))
-        _check_numbers("feature_draws: ", **_restarts(self.config["feature_draws"]))
+        for what, asked in self.config["draws"].items():
+            _check_numbers(asked, f"draws.{what}: ")
+        _check_numbers(self.config["feature_draws"], "feature_draws: ")
         if not (self.families() or self.left_out):
             raise InputError("synthetic.scales and real are empty, so there is nothing to run")
         for family in self.families():
@@ -113,10 +120,18 @@ class Plan:
         options = fit.get("options", {})
         fitting.refuse_auto(options)
         registry.check_options(fit["method"], options)
-        for family in {*fit.get("data", []), *self._by_data(name)} - KINDS.keys():
+        numbers = self._numbers(name)
+        for family in {*fit.get("data", []), *numbers} - {*KINDS, None}:
             catalogue.family(family)
-        for family in (None, *self._by_data(name)):
-            _check_numbers("", self.n_restarts(name, family), self.n_best(name, family))
+        for asked in numbers.values():
+            _check_numbers(asked)
+
+    # data
+
+    def where(self, real):
+        """Where the files of a real data set are, and whether any version of them will do."""
+        unverified = real in self.config.get("unverified", [])
+        return {**{key: self.config[key] for key in ("mirror", "cache")}, "unverified": unverified}
 
     def families(self):
         return [*self.scales, *self.real, *(f"{name}-filtered" for name in self.filtered())]
@@ -124,10 +139,6 @@ class Plan:
     def filtered(self):
         """The real data sets of this run that are also run after the feature test."""
         return [name for name in self.real if catalogue.get(name).feature_test]
-
-    def mixtures(self):
-        """The real data sets of this run whose samples are mixtures of known shares."""
-        return [name for name in self.real if catalogue.get(name).shares]
 
     def family(self, dataset):
         """The family that a data set belongs to: small-4.0 is of small, yale-b of itself."""
@@ -138,161 +149,169 @@ class Plan:
         """The data set of a family that its tables show."""
         return f"{family}-{self.table_sigma3}" if family in self.scales else family
 
-    def datasets(self):
-        """All data sets of the run except the draws."""
-        return [self.shown(family) for family in self.families()]
+    # fits
 
     def fits_on(self, dataset):
         """The fits that run on one data set."""
         family = self.family(dataset)
         return [name for name, fit in self.fits.items() if _covers(fit.get("data"), family)]
 
-    def levels(self):
-        """Every sigma3 of the draws."""
-        return [float(sigma3) for sigma3 in self.config["synthetic"]["sigma3"]]
+    def is_slow(self, fit):
+        """Whether a fit takes tens of thousands of gradient steps, as ADVI does."""
+        return self.fits[fit]["method"].startswith("advi")
 
-    def fits_on_draws(self, scale):
-        """The fits that run on every draw of one scale."""
-        return [name for name, fit in self.fits.items() if scale in fit.get("draws", ())]
+    def _numbers(self, fit):
+        """`restarts`, `best` and `chunk` of a fit by family; None is every other family."""
+        entry = self.fits[fit]
+        own = entry.get("by_data", {})
+        common = {} if {"restarts", "best"} & entry.keys() else self.config.get("by_data", {})
+        return {
+            family: {
+                key: value
+                for layer in (self.config, common.get(family, {}), entry, own.get(family, {}))
+                for key, value in layer.items()
+                if key in ("restarts", "best", "chunk")
+            }
+            for family in (None, *own, *common)
+        }
 
-    def draw_chunks(self, scale):
-        """The draws of one scale as "first-last" of each job; none if no fit runs on them."""
-        return _chunks(self.config["draws"][scale]) if self.fits_on_draws(scale) else []
+    def numbers(self, fit, dataset):
+        """How often a fit runs on a data set (`restarts`), how many of the runs are averaged
+        (`best`), and how many of them one job makes (`chunk`).
+        """
+        numbers = self._numbers(fit)
+        return numbers.get(self.family(dataset), numbers[None])
 
-    def draw_job(self, scale):
-        """What a job of draws needs to know."""
-        jobs = {fit: self.job(scale, fit) for fit in self.fits_on_draws(scale)}
-        return {"levels": self.levels(), "jobs": jobs, **_restarts(self.config["draws"][scale])}
+    def chunks(self, dataset, fit):
+        """The files of one fit on one data set: each job runs a chunk of the restarts."""
+        numbers = self.numbers(fit, dataset)
+        chunks = _chunks(numbers["restarts"], numbers["chunk"])
+        return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in chunks]
 
-    def advi_draw_chunks(self):
-        """The same for the draws of the small data on which ADVI is watched."""
-        return _chunks(self.config["advi_traces"]) if "small" in self.scales else []
+    def job(self, dataset, fit):
+        """What a fit job needs to know, with the way to make the data non-negative, or None."""
+        if self.own is None:
+            entry = catalogue.family(self.family(dataset))
+            data = {"n_components": entry.n_components, "nonnegative": entry.nonnegative}
+        else:
+            data = {"n_components": self.own["n_components"], "nonnegative": "as-is"}
+        method = self.fits[fit]["method"]
+        if not registry.get(method).nonnegative:
+            data["nonnegative"] = None
+        return {"method": method, "options": self.fits[fit].get("options", {}), **data}
 
-    def feature_draw_chunks(self):
-        """The same for the draws of the small data on which the feature test is tried."""
-        return _chunks(self.config["feature_draws"]) if "small" in self.scales else []
+    def fits_table(self):
+        """What every fit is and how often it runs, a row each."""
+        rows = []
+        for name, fit in self.fits.items():
+            options = [f"{key} = {value}" for key, value in fit.get("options", {}).items()]
+            on = [family for family in self.families() if name in self.fits_on(self.shown(family))]
+            restarts, chosen = (
+                "; ".join(
+                    f"{asked[key]}{f' on {family}' if family else ''}"
+                    for family, asked in self._numbers(name).items()
+                )
+                for key in ("restarts", "best")
+            )
+            rows.append(
+                {
+                    "fit": name,
+                    "method": fit["method"],
+                    "options": ", ".join(options) or "defaults",
+                    "restarts": restarts,
+                    "chosen": chosen,
+                    "data": ", ".join(on) or "draws only",
+                }
+            )
+        return rows
 
-    def feature_draw_job(self):
-        """What a job of them needs to know: every fit on the small data except ADVI and chance."""
-        asked = self.config["feature_draws"]
-        test = self.config["feature_test"]
+    # draws of the synthetic data
+
+    def fits_on_draws(self, what):
+        """The fits that run on draws of one scale, or of the conjecture."""
+        return [name for name, fit in self.fits.items() if what in fit.get("draws", ())]
+
+    def draw_chunks(self, what, fit=None):
+        """The draws of a scale as "first-last" of each job of a fit, or those of the small data for
+        "conjecture", "advi_traces" or "feature_draws"; none if nothing runs on them.
+        """
+        for_fits = what in self.config["draws"]
+        scale = "large" if what == "large" else "small"
+        if scale not in self.scales or (for_fits and not self.fits_on_draws(what)):
+            return []
+        asked = self.config["draws"][what] if for_fits else self.config[what]
+        number = asked["number"] if fit is None else self.fits[fit].get("n_draws", asked["number"])
+        return _chunks(number, asked["chunk"])
+
+    def draw_job(self, what, fit):
+        """What a job of draws, of a scale or of the conjecture, needs to know; it runs one fit.
+
+        A fit with `n_draws` is slow: it runs on the first so many draws, from one start each.
+        """
+        asked = self.config["draws"][what]
+        of_scale = what in SCALES
+        levels = self.config["synthetic"]["sigma3"] if of_scale else [self.table_sigma3]
+        scale = what if of_scale else "small"
+        slow = "n_draws" in self.fits[fit]
+        return {
+            "scale": scale,
+            "levels": [float(sigma3) for sigma3 in levels],
+            "jobs": {fit: self.job(scale, fit)},
+            "height": asked.get("height"),
+            **(_restarts({"restarts": 1, "best": 1}) if slow else _restarts(asked)),
+        }
+
+    def feature_draw_fits(self):
+        """The fits on the draws of the feature test: all on the small data but ADVI and chance."""
         quick = [
             fit
             for fit in self.fits_on(self.shown("small"))
             if not self.is_slow(fit) and self.fits[fit]["method"] != "random"
         ]
-        fits = dict.fromkeys([*quick, test["fit"]])
+        return list(dict.fromkeys([*quick, self.config["feature_test"]["fit"]]))
+
+    def feature_noise_fits(self):
+        """Those of them whose noise is tried in the test; the last is the one of the test."""
+        asked = self.config["feature_draws"]["noise_from"]
+        test = self.config["feature_test"]["fit"]
+        return [fit for fit in asked if fit in self.feature_draw_fits() and fit != test] + [test]
+
+    def feature_draw_job(self, fit):
+        """What a job of them needs to know; each runs the fit of the test beside its own."""
+        asked = self.config["feature_draws"]
+        test = self.config["feature_test"]
         return {
             "extras": asked["extra"],
-            "jobs": {fit: self.job("small", fit) for fit in fits},
-            "noise_from": [fit for fit in asked["noise_from"] if fit in fits],
+            "jobs": {name: self.job("small", name) for name in dict.fromkeys([fit, test["fit"]])},
+            "noise_from": [fit] if fit in asked["noise_from"] else [],
             **_restarts(asked),
             "sigma3": self.table_sigma3,
             "fit": test["fit"],
             "level": test["level"],
         }
 
-    def is_slow(self, fit):
-        """Whether a fit takes tens of thousands of gradient steps, as ADVI does."""
-        return self.fits[fit]["method"].startswith("advi")
-
-    def n_restarts(self, fit, family=None):
-        """How often a fit runs, on one family if that has a number of its own."""
-        return self._number("restarts", fit, family)
-
-    def n_best(self, fit, family=None):
-        """How many of the restarts are averaged."""
-        return self._number("best", fit, family)
-
-    def _number(self, key, fit, family):
-        common = self.config.get("by_data", {}).get(family, {}).get(key, self.config[key])
-        entry = self.fits[fit]
-        return entry.get("by_data", {}).get(family, {}).get(key, entry.get(key, common))
-
-    def _by_data(self, fit):
-        """The families for which a fit has numbers of its own."""
-        entry = self.fits[fit]
-        has_numbers = "restarts" in entry or "best" in entry
-        common = {} if has_numbers else self.config.get("by_data", {})
-        return [*entry.get("by_data", {}), *common]
-
-    def chunks(self, dataset, fit):
-        """The files of one fit on one data set: each job runs a chunk of the restarts."""
-        chunks = _chunks(
-            {
-                "number": self.n_restarts(fit, self.family(dataset)),
-                "chunk": self.fits[fit].get("chunk", self.config["chunk"]),
-            }
-        )
-        return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in chunks]
-
-    def n_components(self, dataset):
-        """The true number for synthetic data, that of the classes for real data."""
-        if self.own:
-            return self.own["n_components"]
-        return catalogue.family(self.family(dataset)).n_components
-
-    def job(self, dataset, fit):
-        """What a fit job needs to know, with the way to make the data non-negative, or None."""
-        method = self.fits[fit]["method"]
-        nonnegative = None
-        if registry.get(method).nonnegative:
-            family = self.family(dataset)
-            nonnegative = "as-is" if self.own else catalogue.family(family).nonnegative
-        return {
-            "method": method,
-            "options": self.fits[fit].get("options", {}),
-            "n_components": self.n_components(dataset),
-            "nonnegative": nonnegative,
-        }
+    # the user's own data
 
     def own_files(self):
         """All files of the user's own data."""
-        labels = self.own.get("labels")
-        return [*self.own["sources"], *([] if labels is None else [labels])]
+        return [path for path in (*self.own["sources"], self.own.get("labels")) if path is not None]
 
     def own_settings(self):
         """How the user's files are read, and how the tables in them become sources."""
         own = self.own
-        preparation = {"names": None, "join": "outer", "scale": "none"}
+        preparation = {"names": None, "join": "outer", "normalize": False, "scale": "none"}
         return {
             "reading": {
                 "paths": own["sources"],
                 "samples_in_rows": own.get("samples_in_rows", False),
                 "split_by": own.get("split_by"),
                 "on_disk": False,
+                "layer": own.get("layer"),
+                "use_highly_variable": own.get("use_highly_variable"),
             },
             "labels": own.get("labels"),
             "preparation": {key: own.get(key, default) for key, default in preparation.items()},
         }
-
-    def fits_table(self):
-        """What every fit is and how often it runs, a row each."""
-        return [
-            {
-                "fit": name,
-                "method": fit["method"],
-                "options": _in_words(fit.get("options", {})),
-                "restarts": self._by_family(self.n_restarts, name),
-                "chosen": self._by_family(self.n_best, name),
-                "data": ", ".join(
-                    family for family in self.families() if name in self.fits_on(self.shown(family))
-                ),
-            }
-            for name, fit in self.fits.items()
-        ]
-
-    def _by_family(self, number, fit):
-        others = (f"{number(fit, family)} on {family}" for family in self._by_data(fit))
-        return "; ".join([str(number(fit)), *others])
-
-    def rows(self):
-        """Label and paper's row of every row of the tables: the fits, and the truth if known."""
-        keys = ("label", "paper_row")
-        rows = {
-            name: {key: fit[key] for key in keys if key in fit} for name, fit in self.fits.items()
-        }
-        return {**rows, "truth": {"label": "True H (control)"}}
 
 
 def _own_data_only(config):
@@ -303,18 +322,18 @@ def _own_data_only(config):
     return {**config, "synthetic": synthetic, "real": [], "best": 1, "fits": {"own": fit}}
 
 
-def _check_numbers(where, n_restarts, n_best):
-    if n_restarts < n_best:
+def _check_numbers(asked, where=""):
+    if asked["restarts"] < asked["best"]:
         raise InputError(
-            f"{where}restarts = {n_restarts} is less than best = {n_best}; change one of the two"
+            f"{where}restarts = {asked['restarts']} is less than best = {asked['best']}; "
+            "change one of the two"
         )
 
 
-def _chunks(asked):
+def _chunks(number, size):
     """What the jobs do: "0-9", "10-19" and so on; the last may have less to do."""
-    number = int(asked["number"])  # 4.0 is a whole number to a schema
-    size = int(asked["chunk"])
-    return [f"{first}-{min(first + size, number) - 1}" for first in range(0, number, size)]
+    number = int(number)  # 4.0 is a whole number to a schema
+    return [f"{i}-{min(i + int(size), number) - 1}" for i in range(0, number, int(size))]
 
 
 def _restarts(asked):
@@ -325,12 +344,8 @@ def _covers(data, family):
     """Whether a list of names and kinds of data covers a family; no list covers all."""
     if data is None or family in data:
         return True
-    kinds = {kind for word in data for kind in KINDS.get(word, ())}
+    kinds = set().union(*(KINDS.get(word, ()) for word in data))
     return bool(kinds) and catalogue.family(family).kind in kinds
-
-
-def _in_words(options):
-    return ", ".join(f"{key} = {value}" for key, value in options.items()) or "defaults"
 
 
 def _rank(method):

@@ -1,7 +1,5 @@
 """Scores of runs as tidy tables, one row per run and source, and their summary."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 
@@ -10,7 +8,7 @@ from bjmd_paper import metric
 
 SCORES = ("auc", "auc_scaled", "matched", "matched_scaled")
 """AUCs in percent: by the best component of each class, or with components matched to classes; of
-memberships as they are, or scaled to sum to one.
+memberships as they are, or scaled to sum to one in components of unit sum.
 """
 INTEGRATION = {
     "ari": ("ARI", 3),
@@ -42,9 +40,9 @@ def with_truth(runs, sources, truth):
 
 
 def _rows(sources, fit, run, chosen, integration):
-    by_source = four_scores(run.memberships, sources.labels)
+    by_source = four_scores(run, sources.labels)
     if integration and chosen and sources.labels is not None:
-        by_source |= integration_scores(run.memberships, sources.labels)
+        by_source |= integration_scores(run, sources.labels)
     condition = metric.condition(run.memberships)
     return [
         {
@@ -65,29 +63,23 @@ def _rows(sources, fit, run, chosen, integration):
     ]
 
 
-def four_scores(memberships, labels):
-    """The SCORES of every source, NaN where there are no labels.
-
-    A warning names the classes without an AUC once.
-    """
+def four_scores(run, labels):
+    """The SCORES of every source, NaN where there are no labels."""
     if labels is None:
-        return {name: np.full(len(memberships), np.nan) for name in SCORES}
-    scaled = metric.scaled(memberships)
-    auc = 100 * metric.auc_per_source(memberships, labels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", metric.UndefinedAUCWarning)
-        auc_scaled = 100 * metric.auc_per_source(scaled, labels)
-        matched, matched_scaled = (
-            100 * metric.auc_per_source(h, labels, metric.matched_per_class)
-            for h in (memberships, scaled)
-        )
-    return dict(zip(SCORES, (auc, auc_scaled, matched, matched_scaled), strict=True))
+        return {name: np.full(len(run.memberships), np.nan) for name in SCORES}
+    ways = {"": run.memberships, "_scaled": metric.scaled(run.memberships, run.components)}
+    measures = {"auc": metric.auc_per_class, "matched": metric.matched_per_class}
+    return {
+        f"{name}{way}": 100 * metric.auc_per_source(metric.both_ends(h), labels, per_class)
+        for name, per_class in measures.items()
+        for way, h in ways.items()
+    }
 
 
-def integration_scores(memberships, labels):
+def integration_scores(run, labels):
     """The measures of INTEGRATION for every source."""
-    h = metric.scaled(memberships)
-    ari, nmi = metric.strongest(h, labels)
+    h = metric.scaled(run.memberships, run.components)
+    ari, nmi = metric.strongest(metric.both_ends(h), labels)
     transfer = 100 * metric.transferred(h, labels)
     return {"ari": ari, "nmi": nmi, "mixing": metric.mixing(h), "transfer": transfer}
 

@@ -23,7 +23,7 @@ def tidy(true, sources, results, n_best):
     tables = []
     for fit, runs in results.items():
         for rank, run in enumerate(restarts.best(runs, n_best[fit]), start=1):
-            estimate = np.hstack(estimated(run))
+            estimate = np.hstack(metric.scaled(run.memberships, run.components))
             part = matched(estimate, true.to_numpy().T)
             low = high = np.full(estimate.shape, np.nan)
             if rank == 1 and run.posterior is not None:
@@ -46,17 +46,6 @@ def tidy(true, sources, results, n_best):
                 for name, k in zip(true.columns, part, strict=True)
             ]
     return pd.concat(tables, ignore_index=True)
-
-
-def estimated(run):
-    """Memberships that sum to one; where they do not, first for components that sum to one.
-
-    Without a sum, a factorisation leaves open how much of a product is in W and how much in H.
-    """
-    if np.allclose(np.hstack(run.memberships).sum(axis=0), 1, rtol=0, atol=1e-5):
-        return run.memberships
-    size = np.abs(run.components).sum(axis=0)[:, None]
-    return metric.scaled([size * h for h in run.memberships])
 
 
 def matched(estimate, true):

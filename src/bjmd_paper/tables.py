@@ -2,7 +2,7 @@
 
 import platform
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +16,6 @@ from bjmd_paper import scores
 from bjmd_paper.datasets import catalogue
 from bjmd_paper.draws import ALL, ANY
 
-DECIMALS = {
-    **dict.fromkeys(
-        ("auc", "auc_1", "auc_2", "auc_3", "auc_scaled", "matched", "matched_scaled"), 3
-    ),
-    **dict.fromkeys(("noise", "seconds", "power"), 4),
-    **dict.fromkeys(("objective", "converged", "iterations"), 2),
-    "false_rate": 6,
-}
-"""Decimals of the numbers of single draws: enough to compute their statistics again."""
 SHOWN_ITERATIONS = (1000, 5000, 10_000, 20_000, 40_000, 80_000)
 """Iterations that the table of ADVI's traces shows, besides the last."""
 PACKAGES = (
@@ -61,39 +52,42 @@ def text_cells(table):
 
 def write(table, title, caption, output):
     """Write a table as CSV, Markdown, LaTeX, an HTML fragment for the report, and an HTML page."""
-    table.data.to_csv(output.csv, index=False)
-    text = []
-    latex = []
-    fragment = []
-    for part in table.shown:
-        marks = None
-        if isinstance(part, Marked):
-            part, marks = part.cells, part.marks
-        if isinstance(part, str):
-            text.append(f"{part}\n")
-            latex.append(f"{part}\n")
-            fragment.append(pages.paragraph(part))
-        else:
-            text.append(markdown(part.set_axis(_flat(part.columns), axis=1)))
-            latex.append(part.to_latex(index=False, escape=True, multicolumn_format="c"))
-            fragment.append(pages.table(title, part, marks))
-    Path(output.markdown).write_text("\n".join(text))
-    Path(output.latex).write_text("\n".join(latex))
-    Path(output.fragment).write_text("\n".join(fragment))
-    Path(output.html).write_text(pages.page(title, [pages.paragraph(caption), *fragment]))
+    table.data.to_csv(output.csv, index=False, float_format="%.7g")
+    formats = zip(*(_in_formats(title, part) for part in table.shown), strict=True)
+    text, latex, fragment = map("\n".join, formats)
+    Path(output.markdown).write_text(text)
+    Path(output.latex).write_text(latex)
+    Path(output.fragment).write_text(fragment)
+    Path(output.html).write_text(pages.page(title, [pages.paragraph(caption), fragment]))
 
 
-def _flat(columns):
-    return [" ".join(filter(None, name)) if isinstance(name, tuple) else name for name in columns]
+def _in_formats(title, part):
+    """A sentence or a table of text cells in Markdown, LaTeX and HTML."""
+    if isinstance(part, str):
+        return f"{part}\n", f"{part}\n", pages.paragraph(part)
+    cells, marks = (part.cells, part.marks) if isinstance(part, Marked) else (part, None)
+    heads = [" ".join(filter(None, [head] if isinstance(head, str) else head)) for head in cells]
+    return (
+        markdown(cells.set_axis(heads, axis=1)),
+        cells.to_latex(index=False, escape=True, multicolumn_format="c"),
+        pages.table(title, cells, marks),
+    )
 
 
 def printed():
     """All numbers that the paper prints: a row for every family, row of its tables, and source."""
     rows = [
-        (name, row, c + 1, auc, numbers.seconds, numbers.noise[c] if numbers.noise else None)
+        (
+            name,
+            row,
+            c + 1,
+            auc,
+            numbers["seconds"],
+            numbers["noise"][c] if "noise" in numbers else None,
+        )
         for name, family in catalogue.families().items()
         for row, numbers in family.printed.items()
-        for c, auc in enumerate(numbers.auc)
+        for c, auc in enumerate(numbers["auc"])
     ]
     return pd.DataFrame(rows, columns=["data", "row", "source", "auc", "seconds", "noise"])
 
@@ -104,18 +98,10 @@ def performance(runs, family, rows):
     `rows` maps a fit to its label and, as paper_row, to the row of the paper's table that it stands
     for.
     """
-    table = scores.summary(runs)
-    table.insert(1, "label", [rows[fit]["label"] for fit in table["fit"]])
-    table.insert(2, "row", [rows[fit].get("paper_row", "") for fit in table["fit"]])
-    paper = printed()
-    paper = paper[paper["data"] == family].rename(
-        columns={"auc": "paper_auc", "seconds": "paper_seconds"}
-    )
-    table = table.merge(
-        paper[["row", "source", "paper_auc", "paper_seconds"]], on=["row", "source"], how="left"
-    )
+    table = _beside_printed({family: runs}, rows)
+    table = table.drop(columns=["data", "row", "paper_noise"])
     table["difference"] = table["auc"] - table["paper_auc"]
-    table = table.drop(columns="row")
+    table.insert(1, "label", table.pop("label"))
     return Table(
         table, [_wide(table), "With classes and components matched one to one:", _matched(table)]
     )
@@ -123,20 +109,23 @@ def performance(runs, family, rows):
 
 def noise_levels(runs, real_families, rows):
     """Noise sd per data set, fit and source, and the printed one; only fits with a noise model."""
-    summaries = [
-        scores.summary(one).assign(data=name) for name, one in zip(real_families, runs, strict=True)
-    ]
-    table = pd.concat(summaries).dropna(subset="noise")
-    table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
-    table["algorithm"] = [rows[fit]["label"] for fit in table["fit"]]
-    paper = printed().rename(columns={"noise": "paper"})
-    table = table.merge(
-        paper[["data", "row", "source", "paper"]], on=["data", "row", "source"], how="left"
+    table = _beside_printed(dict(zip(real_families, runs, strict=True)), rows)
+    table = table.dropna(subset="noise").rename(
+        columns={"label": "algorithm", "paper_noise": "paper"}
     )
     table["difference (%)"] = 100 * (table["noise"] / table["paper"] - 1)
-    return Table.of(
-        table[["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]].round(4)
-    )
+    columns = ["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]
+    return Table.of(table[columns].round(4))
+
+
+def _beside_printed(runs, rows):
+    """The summary of the runs of each family with labels and the paper's numbers."""
+    table = pd.concat([scores.summary(one).assign(data=family) for family, one in runs.items()])
+    table["label"] = [rows[fit]["label"] for fit in table["fit"]]
+    table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
+    names = {name: f"paper_{name}" for name in ("auc", "seconds", "noise")}
+    paper = printed().rename(columns=names)
+    return table.merge(paper, on=["data", "row", "source"], how="left")
 
 
 def over_draws(draws):
@@ -156,19 +145,39 @@ def draws(draws, rows):
         f"{row.mean:.2f} ± {row.se:.2f} ({row.sd:.2f})" if row.n > 1 else f"{row.mean:.2f}"
         for row in summary[["mean", "se", "sd", "n"]].itertuples()
     ]
+    counts = summary.groupby("Algorithm", sort=False)["n"].max()
+    fewer = [f"{n} by {label}" for label, n in counts.items() if n < counts.max()]
     shown = [
-        f"Number of draws: {summary['n'].max()}. Means over draws ± their standard errors, with "
-        "the standard deviation of a draw in brackets. The columns are the noise sd of source 3."
+        f"Number of draws: {', '.join([str(counts.max()), *fewer])}. Means over draws ± their "
+        "standard errors, with the standard deviation of a draw in brackets. The columns are the "
+        "noise sd of source 3."
     ]
     for source, part in summary.groupby("source"):
         wide = part.pivot(index="Algorithm", columns="sigma3", values="cell")
         wide = wide.loc[part["Algorithm"].unique()].rename(columns=str).rename_axis(columns=None)
         shown += [f"Source {source}:", wide.reset_index()]
-    return Table(_rounded(pd.concat(draws)), shown)
+    return Table(pd.concat(draws), shown)
 
 
-def _rounded(table):
-    return table.round({name: decimals for name, decimals in DECIMALS.items() if name in table})
+def conjecture(draws, rows):
+    """Draws of the small data with patterns of another height, beside the printed numbers."""
+    table = over_draws(draws)
+    table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
+    paper = printed().rename(columns={"auc": "paper"})
+    paper = paper.loc[paper["data"] == "small", ["row", "source", "paper"]]
+    table = table.merge(paper, on=["row", "source"], how="left")
+    table["z"] = (table["paper"] - table["mean"]) / table["sd"]
+    shown = []
+    for fit, cells in table.groupby("fit", sort=False):
+        row = {("", "Algorithm"): rows[fit]["label"]}
+        for cell in cells[["source", "mean", "sd", "paper", "z"]].itertuples():
+            head = f"source {cell.source}"
+            row[head, "ours"] = f"{cell.mean:.1f} ({cell.sd:.1f})"
+            row[head, "paper"] = _or_dash(cell.paper, ".1f")
+            row[head, "z"] = _or_dash(cell.z, "+.1f")
+        shown.append(row)
+    columns = ["fit", "source", "mean", "sd", "n", "paper", "z"]
+    return Table(table[columns], [f"Number of draws: {table['n'].max()}.", _two_heads(shown)])
 
 
 def advi_traces(advi):
@@ -189,7 +198,7 @@ def advi_traces(advi):
         ]
     n_draws = traces["draw"].nunique()
     sentence = f"Number of draws: {n_draws}. Means over draws ± their standard errors."
-    return Table(_rounded(traces), [sentence, shown])
+    return Table(traces, [sentence, shown])
 
 
 def _with_error(values, form="+.2f"):
@@ -202,24 +211,20 @@ def _with_error(values, form="+.2f"):
 
 def feature_draws(features, rows, level):
     """The feature test on every draw, shown as its power and its false positives by source."""
-    table = pd.concat(features)
+    table = pd.concat(features).sort_values("extra", kind="stable")
     labels = {name: row["label"] for name, row in rows.items()} | {"truth": "the truth"}
     places = {1: "source 1", 2: "source 2", 3: "source 3", ALL: "all sources", ANY: "any source"}
     power = f"Power (%): true features that pass, mean over {table['draw'].nunique()} draws."
     false = f"Draws with a false positive (%); {100 * level:g} are expected in each source."
     parts = []
-    for sentence, column, decimals in ((power, "power", 1), (false, "any_false", 0)):
+    for sentence, column, form in ((power, "power", "{:.1f}"), (false, "any_false", "{:.0f}")):
         keys = ["extra", "noise_from"]
         means = 100 * table.pivot_table(index=keys, columns="source", values=column, sort=False)
-        cells = means[list(places)].map(f"{{:.{decimals}f}}".format).rename(columns=places)
-        cells = cells.rename_axis(columns=None).reset_index()
+        cells = means[list(places)].map(form.format).rename(columns=places).reset_index()
         cells["noise_from"] = cells["noise_from"].map(labels)
-        cells["extra"] = cells["extra"].astype(str)
-        parts += [
-            sentence,
-            cells.rename(columns={"extra": "noise features", "noise_from": "noise by"}),
-        ]
-    return Table(_rounded(table), parts)
+        heads = {"extra": "noise features", "noise_from": "noise by"}
+        parts += [sentence, cells.astype(str).rename(columns=heads).rename_axis(columns=None)]
+    return Table(table, parts)
 
 
 def feature_draws_auc(feature_auc, rows):
@@ -238,8 +243,7 @@ def feature_draws_auc(feature_auc, rows):
             row[head, "after"] = _or_dash(auc["after"].mean(), ".2f")
             row[head, "gain"] = _with_error((auc["after"] - auc["before"]).dropna())
         shown.append(row)
-    cells = pd.DataFrame(shown)
-    cells.columns = pd.MultiIndex.from_tuples(cells.columns)
+    cells = _two_heads(shown)
     n_draws = table.groupby("extra")["draw"].nunique()
     n_passed = table[table["stage"] == "after"].groupby("extra")["draw"].nunique()
     counts = "; ".join(
@@ -249,45 +253,38 @@ def feature_draws_auc(feature_auc, rows):
         "Mean AUC over sources and draws; the gain is paired by draw, with its standard error. "
         f"Draws in which a feature passed: {counts}."
     )
-    return Table(_rounded(table), [sentence, cells])
+    return Table(table, [sentence, cells])
 
 
 def integration(runs, families, fits):
     """Measures of integration of every fit, averaged over the sources and the chosen runs."""
-    means = []
-    shown = []
-    for family, scored in zip(families, runs, strict=True):
-        n_restarts = scored.groupby("fit")["seed"].nunique()
-        by_fit = scored[scored["chosen"] & scored["fit"].isin(fits)].groupby("fit", sort=False)
-        mean = by_fit[list(scores.INTEGRATION)].mean()
-        mean = mean.assign(n_chosen=by_fit["seed"].nunique(), n_restarts=n_restarts).reset_index()
-        mean.insert(0, "data", family)
-        mean.insert(2, "label", [fits[fit]["label"] for fit in mean["fit"]])
-        means.append(mean)
-        cells = {head: mean[name].round(n) for name, (head, n) in scores.INTEGRATION.items()}
-        cells = pd.DataFrame({"Algorithm": mean["label"], **cells})
-        cells["Runs"] = [f"{run.n_chosen} of {run.n_restarts}" for run in mean.itertuples()]
-        shown += [f"{family}:", text_cells(cells)]
-    return Table(pd.concat(means, ignore_index=True), shown)
-
-
-def provenance(runs, datasets, fits_table, seed):
-    """The fits with their options, the processor time of each, the seed and the versions.
-
-    `datasets` has the family of each run.
-    """
-    settings = {"seed": seed, "bjmd": __version__, "python": platform.python_version()}
-    settings |= {name: version(name) for name in PACKAGES}
-    rows = [
-        one[one["source"] == 1].assign(data=family)
-        for family, one in zip(datasets.values(), runs, strict=True)
-    ]
-    rows = pd.concat(rows)
-    rows = rows[rows["fit"] != "truth"]
-    seconds = rows.pivot_table(
-        index="fit", columns="data", values="seconds", aggfunc="sum", sort=False
+    scored = pd.concat([one.assign(data=name) for one, name in zip(runs, families, strict=True)])
+    scored = scored[scored["fit"].isin(fits)]
+    chosen, tried = (
+        one.groupby(["data", "fit"], sort=False) for one in (scored[scored["chosen"]], scored)
     )
-    minutes = seconds / 60
+    means = chosen[list(scores.INTEGRATION)].mean()
+    counts = {"n_chosen": chosen["seed"].nunique(), "n_restarts": tried["seed"].nunique()}
+    means = means.assign(**counts).reset_index()
+    means.insert(2, "label", [fits[fit]["label"] for fit in means["fit"]])
+    shown = []
+    for family, part in means.groupby("data", sort=False):
+        cells = {head: part[name].round(n) for name, (head, n) in scores.INTEGRATION.items()}
+        ran = [f"{run.n_chosen} of {run.n_restarts}" for run in part.itertuples()]
+        cells = pd.DataFrame({"Algorithm": part["label"], **cells, "Runs": ran})
+        shown += [f"{family}:", text_cells(cells)]
+    return Table(means, shown)
+
+
+def provenance(runs, families, fits_table, seed):
+    """The fits with their options, the processor time of each, the seed and the versions."""
+    settings = {"seed": seed, "bjmd": __version__, "python": platform.python_version()}
+    settings |= {name: _version(name) for name in PACKAGES}
+    of_family = [
+        one[(one["source"] == 1) & (one["fit"] != "truth")].groupby("fit", sort=False)["seconds"]
+        for one in runs
+    ]
+    minutes = pd.concat([one.sum() / 60 for one in of_family], axis=1, keys=families)
     minutes["all"] = minutes.sum(axis=1)
     minutes.loc["all"] = minutes.sum()
     minutes = minutes.reset_index()
@@ -302,6 +299,13 @@ def provenance(runs, datasets, fits_table, seed):
             pd.DataFrame(settings.items(), columns=["what", "value"]).astype(str),
         ],
     )
+
+
+def _version(package):
+    try:
+        return version(package)
+    except PackageNotFoundError:  # PyMC is needed only for ADVI
+        return "not installed"
 
 
 def _wide(table):
@@ -325,9 +329,14 @@ def _wide(table):
                 row[source, "paper"] = _or_dash(cell["paper_auc"], ".2f")
                 row[source, "diff."] = _or_dash(cell[score] - cell["paper_auc"], "+.2f")
             rows.append(row | (last if score == "auc" else dict.fromkeys(last, "")))
-    wide = pd.DataFrame(rows)
-    wide.columns = pd.MultiIndex.from_tuples(wide.columns)
-    return wide
+    return _two_heads(rows)
+
+
+def _two_heads(rows):
+    """A table of rows {(upper head, lower head): cell}."""
+    table = pd.DataFrame(rows)
+    table.columns = pd.MultiIndex.from_tuples(table.columns)
+    return table
 
 
 def _matched(table):

@@ -77,11 +77,6 @@ def test_broken_data_get_the_right_recommendation_until_it_is_followed(noise_of,
     assert followed.recommended == {}
 
 
-def test_shifted_data_get_no_recommendation():
-    sources = make(shifted)
-    assert check(sources, fit(sources)).recommended == {}
-
-
 def test_clean_data_get_no_recommendation(clean):
     checked = clean[2]
     assert checked.recommended == {}
@@ -101,14 +96,17 @@ def test_the_same_table_for_any_number_of_jobs(clean):
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_features_at_different_levels_are_not_taken_for_unequal_noise(seed):
-    """Data of the model itself, with 20 samples in each of two sources."""
-    rng = np.random.default_rng(seed)
+def levels():
+    """Data of the model, with 20 samples in each of two sources and features at many levels."""
+    rng = np.random.default_rng(0)
     components = rng.normal(0, 1, (119, 1)) + rng.normal(0, 0.15, (119, 4))
     signals = [components @ rng.dirichlet(np.full(4, 0.5), 20).T for _ in range(2)]
-    sources = Sources([signal + rng.normal(0, 0.05, signal.shape) for signal in signals])
-    assert check(sources, fit(sources, 4)).recommended == {}
+    return Sources([signal + rng.normal(0, 0.05, signal.shape) for signal in signals])
+
+
+@pytest.mark.parametrize(("sources", "k"), [(make(shifted), 3), (levels(), 4)])
+def test_what_no_noise_model_mends_gets_no_recommendation(sources, k):
+    assert check(sources, fit(sources, k)).recommended == {}
 
 
 def test_only_options_that_the_data_allow_are_added_to_those_of_the_fit(clean):

@@ -81,9 +81,7 @@ def test_a_file_gives_what_memory_gives(sources, best, tmp_path, monkeypatch):
 def test_the_estimator_keeps_the_consensus_of_its_starts(sources):
     data = [x.T for x in sources.matrices]
     model = bjmd.BJMD(3, n_init=4, consensus=True).fit(data)
-    assert (
-        model.consensus_.result.components.shape == (12, 3) and (model.consensus_.share > 0).all()
-    )
+    assert model.consensus_.components.shape == (3, 12) and (model.consensus_.share > 0).all()
     assert bjmd.BJMD(3, n_init=2).fit(data).consensus_ is None
     with pytest.raises(ValueError, match="n_init"):
         bjmd.BJMD(3, n_init=1, consensus=True).fit(data)

@@ -6,7 +6,7 @@ import scipy.sparse
 
 from bjmd.data.assembly import (
     RawSource,
-    align,
+    assemble,
     divided,
     looks_like_counts,
     normalized,
@@ -18,73 +18,79 @@ from bjmd.errors import InputError
 
 A = np.arange(6.0).reshape(3, 2)
 B = 10 + np.arange(6.0).reshape(2, 3)
+NAN = np.nan
 
 
-def test_the_union_has_missing_rows_where_a_source_lacks_a_feature():
-    (a, b), alignment = align([A, B], [["x", "y", "z"], ["z", "q"]], ["a", "b"])
-    assert alignment.feature_names == ["x", "y", "z", "q"]
-    np.testing.assert_array_equal(a, np.vstack([A, [np.nan] * 2]))
-    np.testing.assert_array_equal(b, np.vstack([[np.nan] * 3, [np.nan] * 3, B]))
-    assert str(alignment) == (
-        "1 of 4 features are in every source; the others are missing entries (a lacks 1, b lacks 2)"
-    )
-
-
-def test_the_intersection_has_what_every_source_has():
-    (a, b), alignment = align([A, B], [["x", "y", "z"], ["z", "y"]], ["a", "b"], join="inner")
-    assert alignment.feature_names == ["y", "z"]
-    np.testing.assert_array_equal(a, A[[1, 2]])
-    np.testing.assert_array_equal(b, B[[1, 0]])
-    assert (
-        str(alignment) == "2 of 3 features are in every source; the others are left out (b lacks 1)"
-    )
-
-
-def test_equal_features_in_another_order_are_sorted_and_equal_ones_are_not_copied():
-    (a, b), alignment = align([A, A], [["x", "y", "z"], ["z", "x", "y"]], ["a", "b"])
-    assert a is A
-    np.testing.assert_array_equal(b, A[[1, 2, 0]])
-    assert str(alignment) == "all 3 features are in every source"
-
-
-def test_sparse_rows_are_sorted_and_stay_sparse():
-    (_, b), _ = align(
-        [A, scipy.sparse.csc_array(A)], [["x", "y", "z"], ["z", "x", "y"]], ["a", "b"]
-    )
-    assert scipy.sparse.issparse(b)
-    np.testing.assert_array_equal(b.toarray(), A[[1, 2, 0]])
+def assembled(*matrices_and_features, **options):
+    raw_sources = [
+        RawSource(x, list(features), name=name)
+        for (x, features), name in zip(matrices_and_features, "abc", strict=False)
+    ]
+    return assemble(raw_sources, **options)
 
 
 @pytest.mark.parametrize(
-    ("matrices", "features", "message"),
+    ("second", "join", "features", "expected", "sentence"),
     [
         (
-            [A, B],
-            [["x", "y", "z"], ["s1", "s2"]],
-            "'a' has no feature in common with .* for example 'x', 'y', they have 's1', 's2'",
+            (B, "zq"),
+            "outer",
+            "xyzq",
+            [np.vstack([A, [NAN] * 2]), np.vstack([[NAN] * 3, [NAN] * 3, B])],
+            "1 of 4 features are in every source; the others are missing entries (a lacks 1, b "
+            "lacks 2).",
         ),
-        ([A, B], [["x", "y", "x"], ["x", "y"]], "source 'a' has feature 'x' more than once"),
-        ([A, B], [["x", "y"], ["x", "y"]], "source 'a' has 3 features but 2 feature names"),
         (
-            [A, scipy.sparse.csc_array(B)],
-            [["x", "y", "z"], ["x", "y"]],
-            "source 'b' is sparse and lacks 1 of the features",
+            (B, "zy"),
+            "inner",
+            "yz",
+            [A[[1, 2]], B[[1, 0]]],
+            "2 of 3 features are in every source; the others are left out (b lacks 1).",
         ),
+        ((A, "zxy"), "outer", "xyz", [A, A[[1, 2, 0]]], "All 3 features are in every source."),
     ],
 )
-def test_what_cannot_be_aligned_is_refused_in_one_sentence(matrices, features, message):
+def test_features_are_matched_by_name(second, join, features, expected, sentence):
+    sources, alignment = assembled((A, "xyz"), second, join=join)
+    assert sources.feature_names == list(features)
+    for x, matrix in zip(sources.matrices, expected, strict=True):
+        np.testing.assert_array_equal(x, matrix)
+    assert alignment == sentence
+
+
+def test_no_row_is_copied_without_need_and_what_is_sparse_or_float32_stays_so():
+    single = A.astype(np.float32)
+    sources, _ = assembled((A, "xyz"), (scipy.sparse.csc_array(A), "zxy"), (single[:2], "xy"))
+    assert sources.matrices[0] is A
+    np.testing.assert_array_equal(sources.matrices[1].toarray(), A[[1, 2, 0]])
+    assert sources.matrices[2].dtype == np.float32
+    scaled = divided(sources, [2.0, 2.0, 2.0]).matrices
+    assert scipy.sparse.issparse(scaled[1]) and scaled[2].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (
+            "xyz",
+            (B, ["s1", "s2"]),
+            "'a' has no feature in common .* 'x', 'y', they have 's1', 's2'",
+        ),
+        ("xyx", (B, "xy"), "source 'a' has the feature name 'x' 2 times; make its names unique"),
+        (["x", "", "z"], (B, "xz"), "source 'a' lacks the names of 1 of its 3 features"),
+        ("xyz", (scipy.sparse.csc_array(B), "xy"), "'b' is sparse and lacks 1 of the features"),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused_in_one_sentence(first, second, message):
     with pytest.raises(InputError, match=message):
-        align(matrices, features, ["a", "b"])
+        assembled((A, first), second)
 
 
 def test_sources_may_overlap_pairwise_only():
-    matrices = [A[:2], A[:2], A[:2]]
-    features = [["x", "y"], ["y", "z"], ["z", "x"]]
-    assert align(matrices, features, ["a", "b", "c"])[1].feature_names == ["x", "y", "z"]
-    with pytest.raises(
-        InputError, match="no feature is in every source, so join='inner' leaves none"
-    ):
-        align(matrices, features, ["a", "b", "c"], join="inner")
+    given = [(A[:2], "xy"), (A[:2], "yz"), (A[:2], "zx")]
+    assert assembled(*given)[0].feature_names == ["x", "y", "z"]
+    with pytest.raises(InputError, match="no feature is in every source, so join='inner' leaves"):
+        assembled(*given, join="inner")
 
 
 def test_scales_are_those_of_the_observed_entries():

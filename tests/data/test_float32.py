@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 
 from bjmd.data import matrix
-from bjmd.data.assembly import align, divided, scales
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd.numerics import threads
@@ -43,17 +42,6 @@ def test_fits_are_those_of_float64(method, kind, mean):
     np.testing.assert_allclose(single.trace, double.trace, rtol=1e-9)
     assert np.abs(np.hstack(single.memberships) - np.hstack(double.memberships)).max() < 1e-6
     np.testing.assert_allclose(single.noise, double.noise, rtol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_scaling_and_alignment_keep_float32(kind):
-    sources = draw(kind, mean=3.0)
-    means = scales(sources, "mean")
-    np.testing.assert_allclose(means, scales(doubled(sources), "mean"), rtol=1e-13)
-    scaled = divided(sources, means).matrices
-    halves = [np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)]
-    aligned, _ = align(halves, [["a", "b"], ["b"]], ["x", "y"])
-    assert {x.dtype for x in (*scaled, *aligned)} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize("kind", ["wide", "tall", "sparse"])

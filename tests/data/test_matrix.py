@@ -37,7 +37,7 @@ def on_disk(x, folder, sparse):
             stored[name] = getattr(rows, name)
     else:
         stored = file.create_dataset("dense", data=all_rows)
-    return OnDisk(stored, "file", np.arange(0, len(all_rows), 2))[1:]
+    return OnDisk(stored, "file")[1:, ::2]
 
 
 KINDS = {
@@ -50,9 +50,7 @@ KINDS = {
     "in sparse chunks": lambda x, _: in_chunks(x).map_blocks(scipy.sparse.csc_array),
     "on disk": lambda x, folder: on_disk(x, folder, sparse=False),
     "sparse on disk": lambda x, folder: on_disk(x, folder, sparse=True),
-    "dense, mapped and sparse": lambda x, folder: side_by_side(
-        [as_matrix(x[:, :4]), as_matrix(mapped(x[:, 4:9], folder)), sparse_matrix(x[:, 9:])]
-    ),
+    "dense and sparse": lambda x, _: side_by_side([as_matrix(x[:, :4]), sparse_matrix(x[:, 4:])]),
 }
 
 
@@ -91,6 +89,8 @@ def test_sums_and_products_are_those_of_the_array(kind, array, rng, dtype):
     phi = rng.random(SHAPE[0])
     q = rng.random(SHAPE[1])
     assert x.shape == SHAPE and x.n_missing == missing.sum()
+    assert x.extent == (np.nanmin(array), np.nanmax(array), False)
+    assert kind(np.round(array)).extent.is_whole
     assert_close(x.squared_norm, (known**2).sum())
     assert_close(x.sums_of_rows(), known.sum(axis=1))
     np.testing.assert_array_equal(x.counts_of_rows, (~missing).sum(axis=1))
@@ -120,14 +120,6 @@ def test_parts_are_those_of_the_array(kind, array):
     np.testing.assert_array_equal(x.where(lambda v: v > 1).toarray(), array > 1)
     if x.n_missing:
         assert x.missing.sum() == np.isnan(array).sum()
-
-
-def test_a_change_of_a_number_is_a_change_of_the_numbers(kind, array):
-    first, again, changed = (
-        b"".join(np.ascontiguousarray(part).tobytes() for part in kind(x).numbers())
-        for x in (array, array.copy(), np.where(array == np.nanmax(array), 99.0, array))
-    )
-    assert first == again != changed
 
 
 @pytest.mark.parametrize("made", [Dense, sparse_matrix])
@@ -169,6 +161,14 @@ def test_no_number_is_copied_without_need(rng):
         assert as_matrix(x.astype(dtype)).dtype == kept
 
 
+def stored_in_halves(folder, halves):
+    file = pytest.importorskip("h5py").File(folder / "halves.h5", "w")
+    file.attrs.update({"encoding-type": "csr_matrix", "shape": halves.T.shape})
+    for name in ("data", "indices", "indptr"):
+        file[name] = getattr(halves, name)
+    return OnDisk(file, "file")
+
+
 def in_halves(x):
     """A CSC matrix that stores two halves of every entry."""
     x = scipy.sparse.csc_array(x)
@@ -176,14 +176,15 @@ def in_halves(x):
     return scipy.sparse.csc_array(halves, shape=x.shape)
 
 
-def test_an_entry_that_is_stored_in_parts_is_their_sum(array):
+def test_an_entry_that_is_stored_in_parts_is_their_sum(array, tmp_path):
     halves = in_halves(array)
     given = halves.data.copy()
     expected = as_matrix(scipy.sparse.csc_array(array))
     chunks = in_chunks(np.zeros((1, 1))).map_blocks(
         lambda _: halves, meta=scipy.sparse.csc_array((0, 0)), chunks=((13,), (17,))
     )
-    for stored in (halves, halves.tocsr(), halves.tobsr(), halves.tocoo(), chunks):
+    on_disk = stored_in_halves(tmp_path, halves)
+    for stored in (halves, halves.tocsr(), halves.tobsr(), halves.tocoo(), chunks, on_disk):
         x = as_matrix(stored)
         assert x.n_missing == expected.n_missing
         np.testing.assert_allclose(x.squared_norm, expected.squared_norm, rtol=1e-14)

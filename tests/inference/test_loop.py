@@ -53,6 +53,10 @@ def test_it_stops_when_the_change_is_small_and_not_before():
     assert result.converged and list(result.trace) == [9, 5, 4, 3.9999]
     result = loop.run(Given(9.0, 8.9999, 5.0, 4.9999, 4.9998), tol=1e-3, max_sweeps=10, patience=2)
     assert len(result.trace) == 5
+    result = loop.run(  # one small change of an extrapolated sweep may be chance
+        Given(9.0, 5.0, 4.9999, 4.0, 3.9999, 3.9998), tol=1e-3, max_sweeps=10, momentum_from=1
+    )
+    assert len(result.trace) == 6
     result = loop.run(Given(9.0, 5.0, 1.0), tol=1e-3, max_sweeps=3)
     assert not result.converged and result.reason == "stopped at max_sweeps = 3"
 
@@ -132,33 +136,6 @@ def test_after_harm_the_way_leads_back_and_a_low_ceiling_rises_slowly(momentum):
     assert (free > ceiling).any() and ceiling[-1] < HIGHEST_SHARE  # or the test would say little
     np.testing.assert_allclose([share_of(momentum) for _ in range(25)], np.minimum(free, ceiling))
     np.testing.assert_allclose([share_of(momentum) for _ in range(200)][-1], HIGHEST_SHARE)
-
-
-def test_harm_twice_in_a_row_shrinks_the_share_twice(momentum):
-    first = share_of(momentum)
-    momentum.undo()
-    share_of(momentum)
-    momentum.undo()
-    np.testing.assert_allclose(share_of(momentum), first / SHRINKAGE**2)
-
-
-def test_a_slow_map_gets_quick():
-    """Steepest descent on a quadratic, undone where the distance rises."""
-    rng = np.random.default_rng(0)
-    axes = np.linalg.qr(rng.standard_normal((40, 40))).Q
-    contraction = axes @ np.diag(np.linspace(0, 0.99, 40)) @ axes.T
-    momentum = Momentum()
-    plain = x = np.full(40, 0.1)  # from the fixed point
-    best = np.inf
-    for _ in range(100):
-        plain = contraction @ plain
-        end = contraction @ x
-        if np.linalg.norm(end) > best:
-            x = momentum.undo()
-        else:
-            best = np.linalg.norm(end)
-            x = momentum.beyond(end)
-    assert best < 1e-1 * np.linalg.norm(plain)
 
 
 def test_no_entry_moves_further_than_allowed_and_a_fixed_point_is_not_left():

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import softmax
 
-from bjmd.numerics.simplex import _keep_what_did_not_fall, minimise
+from bjmd.numerics.simplex import minimise
 
 
 def problem(
@@ -103,17 +103,6 @@ def test_without_data_the_prior_decides():
     np.testing.assert_allclose(h, np.tile((alpha / alpha.sum())[:, None], 4), atol=1e-8)
 
 
-def test_two_components_by_hand():
-    """With G = I, b = (2, 0), alpha = 0 the minimum of |h|^2/2 - 2 h_1 on the segment is the corner
-    (1, 0).
-    """
-    h = minimise(np.eye(2), np.array([[2.0], [0.0]]), 0.0).h[:, 0]
-    np.testing.assert_allclose(h, [1, 0], atol=1e-8)
-    # and with b = (0.5, 0) it is h_1 = 3/4, where the two partial derivatives agree
-    h = minimise(np.eye(2), np.array([[0.5], [0.0]]), 0.0).h[:, 0]
-    np.testing.assert_allclose(h, [0.75, 0.25], atol=1e-8)
-
-
 def test_a_column_does_not_depend_on_its_neighbours():
     gram, linear, alpha = problem(5, 200, 0.1)
     together = minimise(gram, linear, alpha).h
@@ -154,18 +143,6 @@ def test_repeated_warm_starts_of_a_plain_programme_stay_off_the_boundary():
             gram, linear * (1 + 0.01 * np.sin(step)), 0.0, start=solution, tol=1e-15
         )
     assert (solution.h * solution.slack).min() > 5e-14 * np.abs(gram).max()
-
-
-def test_a_start_is_never_left_for_a_higher_value():
-    gram, linear, alpha = problem(6, 100, 0.1)
-    best = minimise(gram, linear, alpha).h
-    other = np.random.default_rng(1).dirichlet(np.ones(6), 100).T
-    after = other.copy()
-    _keep_what_did_not_fall(0, 100, gram, linear, alpha, best, after)
-    np.testing.assert_array_equal(after, best)
-    after = best.copy()
-    _keep_what_did_not_fall(0, 100, gram, linear, alpha, other, after)
-    np.testing.assert_array_equal(after, best)
 
 
 def test_running_out_of_steps_shows_in_the_residual():

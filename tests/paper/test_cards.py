@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from bjmd.data.sources import Sources
@@ -33,11 +34,8 @@ def test_numbers_beside_the_papers_with_reasons(metabric):
     assert list(table.index[same]) == ["groups", "classes"]
     assert (table.loc[same, "difference"] == "").all()
     assert "19466" in table.loc["features", "difference"]
-
-
-def test_difference_without_a_known_reason_says_so(metabric):
-    wrong = Sources(metabric.matrices[:2], names=["low", "moderate"], labels=metabric.labels[:2])
-    assert "Not explained" in cards.comparison("metabric", wrong).loc["groups", "difference"]
+    fewer = Sources(metabric.matrices[:2], names=["low", "moderate"], labels=metabric.labels[:2])
+    assert "Not explained" in cards.comparison("metabric", fewer).loc["groups", "difference"]
 
 
 def test_samples_of_several_classes_count_in_each():
@@ -48,11 +46,17 @@ def test_samples_of_several_classes_count_in_each():
     assert cards.class_counts(sources).to_dict("list") == {"a": [2, 2], "b": [1, 2], "all": [3, 4]}
 
 
+FILES = pd.DataFrame(
+    {"file": ["data_expression.txt", "data_clinical.txt"], "sha256": "4470", "known": [True, False]}
+)
+
+
 def test_text(metabric):
     facts, *texts = (
         part if isinstance(part, str) else markdown(part)
-        for part in cards.card(metabric, "metabric").shown
+        for part in cards.card(metabric, FILES, "metabric").shown
     )
+    assert "data_expression.txt, data_clinical.txt; data_clinical.txt has sha256 4470, " in facts
     dataset = catalogue.get("metabric")
     for part in (dataset.title, dataset.page, dataset.terms, dataset.citation):
         assert part in facts
@@ -63,7 +67,7 @@ def test_text(metabric):
 
 def test_data_that_the_paper_does_not_have():
     sources = Sources([np.ones((2, 3))], names=["30 pg"], labels=[np.eye(3)])
-    facts, *_ = cards.card(sources, "mixology").shown
+    facts, *_ = cards.card(sources, FILES, "mixology").shown
     assert "H2228_prop" in facts.set_index("")["about the data"]["note"]
     assert (cards.comparison("mixology", sources)["difference"] == "").all()
 
@@ -75,5 +79,6 @@ def test_every_data_set_has_a_picture_and_those_of_the_paper_its_numbers():
         if dataset.paper is None:
             continue
         for rows in (dataset.paper.printed, dataset.paper.printed_filtered):
-            assert all(len(row.auc) == len(dataset.paper.groups) for row in rows.values())
-            assert all(len(row.noise) in (0, len(row.auc)) for row in rows.values())
+            for row in rows.values():
+                assert len(row["auc"]) == len(row.get("noise", row["auc"]))
+                assert len(row["auc"]) == len(dataset.paper.groups)

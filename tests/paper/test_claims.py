@@ -1,4 +1,6 @@
-"""Every kind of comparison on small made-up evidence: it holds, it fails, or it stays unclear."""
+"""Every claim in a world where it is true and in one where it is false, and what surrounds them."""
+
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -6,416 +8,279 @@ import pytest
 import yaml
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 from bjmd.inference import restarts
 from bjmd_paper import claims
 from bjmd_paper.claims import verdicts
 from bjmd_paper.claims.evidence import Evidence
 from bjmd_paper.claims.statistics import Effect
-from bjmd_paper.claims.verdicts import FAILS, HOLDS, SMALLER, UNTESTABLE, Outcome
+from bjmd_paper.claims.verdicts import HOLDS, INCONCLUSIVE, REVERSE, SMALLER, UNTESTABLE
 from bjmd_paper.datasets import synthetic
 
-ROWS = {"jmd": "JMD", "glad": "GLAD", "cavi-bjmd": "VI-BJMD", "map-bjmd": "MAP-BJMD"}
-LEVELS = (2.0, 3.0, 4.0, 5.0, 6.0)
+LEVELS = np.arange(1.5, 6, 0.5)
+REAL = ("3sources", "yale-b", "metabric", "metabric-489", "metabric-filtered")
+ROWS = {
+    "jmd": "JMD",
+    "glad": "GLAD",
+    "kmeans": "K-means",
+    "jnmf": "Joint-NMF",
+    "semi-nmf": "Semi-NMF",
+    "bnmf": "BNMF",
+    **dict.fromkeys(("cavi-bjmd", "advi-bjmd"), "VI-BJMD"),
+    **dict.fromkeys(("cavi-catbjmd", "advi-catbjmd"), "VI-catBJMD"),
+    **dict.fromkeys(("map-bjmd-printed", "map-bjmd-corrected", "map-bjmd"), "MAP-BJMD"),
+    **dict.fromkeys(("map-catbjmd-printed", "map-catbjmd-corrected", "map-catbjmd"), "MAP-catBJMD"),
+}
+POOLED = ("GLAD", "VI-catBJMD", "MAP-catBJMD")
+QUALITY = {"VI-BJMD": 20, "MAP-BJMD": 19.5, "JMD": 18, "VI-catBJMD": 5, "GLAD": 5, "MAP-catBJMD": 4}
+QUALITY |= {"BNMF": 2, "K-means": 0, "Joint-NMF": 0, "Semi-NMF": 0}
+SLOW = {"JMD": 9, "GLAD": 9, "VI-BJMD": 5, "VI-catBJMD": 5, "BNMF": 4}
+SLOW |= {"MAP-BJMD": 0, "MAP-catBJMD": 0, "K-means": 1, "Joint-NMF": 1, "Semi-NMF": 1}
 
 
-def drawn(scale="small", n_draws=8, column="auc", **fits):
-    """Draws of some fits: a constant or a function of sigma3, plus luck that all fits share."""
+def grid(**columns):
+    """A row for every combination of some values."""
+    index = pd.MultiIndex.from_product(columns.values(), names=columns)
+    return index.to_frame(index=False)
+
+
+@cache
+def world(true):
+    """The evidence of a world in which all claims are true, or all are false.
+
+    In a false world every difference is turned round and ten times as large, so that things that
+    are the same in a true world differ.
+    """
     rng = np.random.default_rng(0)
-    luck = rng.normal(0, 3, n_draws)
-    rows = [
-        {
-            "scale": scale,
-            "sigma3": level,
-            "draw": draw,
-            "fit": fit.replace("_", "-"),
-            "source": source,
-            column: (value(level) if callable(value) else value)
-            + (luck[draw] + 0.1 * rng.normal() if column == "auc" else 1e-3 * rng.normal()),
-            "true_noise": (1.0, 2.5, level)[source - 1],
-        }
-        for fit, value in fits.items()
-        for draw in range(n_draws)
-        for level in LEVELS
-        for source in (1, 2, 3)
-    ]
-    return pd.DataFrame(rows)
+    scale = 1 if true else -10
+    runs = dict(list(all_starts(true, scale, rng).groupby("scale")))
+    features = (features_that_pass(true), scores_of_selected(scale, rng))
+    return Evidence(ROWS, 4.0, runs, all_draws(true, scale, rng), traces(true, rng), *features)
 
 
-def ran(sources=("a", "b"), **fits):
-    """Six restarts of some fits, three of them chosen; `fits` has scores by source, or columns."""
-    rng = np.random.default_rng(1)
-    rows = []
-    for fit, given in fits.items():
-        given = given if isinstance(given, dict) else {"auc": given}
-        auc = np.broadcast_to(given.get("auc", 90.0), len(sources))
-        for seed in range(6):
-            for c, name in enumerate(sources):
-                score = auc[c] + 0.02 * rng.normal()
-                rows.append(
-                    {
-                        "fit": fit.replace("_", "-"),
-                        "seed": seed,
-                        "source": c + 1,
-                        "source_name": name,
-                        **dict.fromkeys(("auc", "auc_scaled", "matched", "matched_scaled"), score),
-                        "objective": float(seed),
-                        "chosen": seed < 3,
-                        "iterations": 5000,
-                        "seconds": 1 + 0.01 * seed,
-                        "converged": True,
-                        **{key: value for key, value in given.items() if key != "auc"},
-                    }
-                )
-    return pd.DataFrame(rows)
-
-
-def traced(auc=lambda step: 90 - 10 * np.exp(-step / 15_000)):
-    """Traces of ADVI on four draws: the ELBO is stable from about 20,000 on, the change later."""
-    steps = np.arange(1000, 121_000, 1000)
-    rng = np.random.default_rng(2)
-    return pd.concat(
-        pd.DataFrame(
-            {
-                "draw": draw,
-                "iteration": steps,
-                "objective": 50 * np.exp(-steps / 5000) + 0.5 * rng.normal(size=len(steps)),
-                "change": np.exp(-np.minimum(steps, 50_000) / 7000)
-                * np.exp(0.1 * rng.normal(size=len(steps))),
-                **{
-                    f"auc_{c}": auc(steps) - 9 * c + 0.001 * rng.normal(size=len(steps))
-                    for c in (1, 2, 3)
-                },
-            }
-        )
-        for draw in range(4)
+def all_draws(true, scale, rng):
+    table = grid(
+        scale=["small", "large"], fit=list(ROWS), draw=range(8), sigma3=LEVELS, source=[1, 2, 3]
     )
+    row = table["fit"].map(ROWS)
+    pooled = row.isin(POOLED)
+    level = table["sigma3"]
+    quality = row.map(QUALITY) - np.where(pooled, 2, 0.05) * (level - 4)
+    quality += 0.5 * ((row == "VI-BJMD") & (table["scale"] == "large"))
+    zigzag = np.where((row == "MAP-BJMD") == true, 0.3, 0.0) * np.where(level % 1 == 0, 1, -1)
+    luck = rng.normal(0, 3, 8)[table["draw"]] + 0.01 * rng.normal(size=len(table))
+    table["auc"] = 70 + scale * (quality - 6 * table["source"]) + zigzag + luck
+    table["true_noise"] = np.where(table["source"] == 3, level, 1.5 * table["source"] - 0.5)
+    table["noise"] = (1 + 0.01 * scale) * table["true_noise"] + scale * pooled + 1e-4 * luck
+    table["objective"] = -1e4 * scale * quality + luck
+    table["iterations"] = 20 * np.exp(0.2 * np.sign(scale) * pooled * level + 0.01 * luck)
+    table["seconds"] = np.exp(np.sign(scale) * row.map(SLOW) + 0.01 * luck)
+    return table
 
 
-def feature_frame(power, false):
-    """The feature test on twenty draws, by source, in all (0) and in any (-1)."""
-    rows = [
-        (105, draw, "truth", source, power + 0.01 * (draw % 3), 0.0, int(draw < false))
-        for draw in range(20)
-        for source in range(-1, 4)
-    ]
-    names = ["extra", "draw", "noise_from", "source", "power", "false_rate", "any_false"]
-    return pd.DataFrame(rows, columns=names)
+def all_starts(true, scale, rng):
+    table = grid(scale=["small", "large", *REAL], fit=list(ROWS), seed=range(6), source=[1, 2, 3])
+    table = table[(table["scale"] != "yale-b") | (table["source"] < 3)].copy()
+    row = table["fit"].map(ROWS)
+    by_vi = row.str.startswith("VI")
+    quality = row.map(QUALITY) - 2 * (row == "VI-BJMD")
+    quality -= 0.5 * table["fit"].str.startswith("advi")
+    quality += 5 * (table["scale"] == "metabric-filtered")
+    luck = rng.normal(size=len(table))
+    for column in ("auc", "auc_scaled", "matched", "matched_scaled"):
+        table[column] = 70 + scale * quality + 0.02 * luck
+    table["noise"] = np.exp(0.01 * scale * (table["source"] + by_vi))
+    table["seconds"] = np.exp(np.sign(scale) * row.map(SLOW) + 0.01 * luck)
+    table["iterations"] = np.where(by_vi == true, 150_000, 5)
+    table["converged"] = not true
+    table["condition"] = 1e9 if true else 10.0
+    table["chosen"] = table["seed"] < 3
+    table["source_name"] = table["source"].map({1: "a", 2: "b", 3: "c"})
+    return table
 
 
-def staged(**after):
-    """AUCs after the feature test on six draws; before it they are 80."""
-    rows = [
-        (105, draw, fit, stage, source, (80 if stage == "before" else auc) + draw + 0.1 * source)
-        for fit, auc in after.items()
-        for draw in range(6)
-        for stage in ("before", "after")
-        for source in (1, 2, 3)
-    ]
-    return pd.DataFrame(rows, columns=["extra", "draw", "fit", "stage", "source", "auc"])
+def traces(true, rng):
+    table = grid(draw=range(4), iteration=range(2000, 400_000, 2000))
+    step = table["iteration"]
+    luck = rng.normal(size=len(table))
+    table["objective"] = 50 * np.exp(-step / (4000 if true else 500)) + 0.2 * luck
+    decay = np.minimum(step, 60_000) / 6000 if true else np.minimum(step, 250_000) / 20_000
+    table["change"] = np.exp(0.1 * luck - decay)
+    rise = -4 * np.exp(-step / 30_000) if true else -step / 10_000
+    for c in (1, 2, 3):
+        table[f"auc_{c}"] = 90 + rise - 6 * c + 0.001 * rng.normal(size=len(table))
+    return table
 
 
-def evidence(sigma3=4.0, **frames):
-    return Evidence(ROWS, sigma3, **frames)
+def features_that_pass(true):
+    names = [*ROWS, "truth"]
+    table = grid(extra=[105], draw=range(400), noise_from=names, source=[-1, 0, 1, 2, 3])
+    table["power"] = 0.6 * true + 0.01 * (table["draw"] % 3)
+    table["false_rate"] = 0.0
+    table["any_false"] = (not true) * (table["draw"] % 2)
+    return table
 
 
-def judged(entry, found):
-    """The outcome of a claim that somebody adds."""
-    return claims.claim({"id": "new", "sentence": "A new one.", **entry}).outcomes(found)
+def scores_of_selected(scale, rng):
+    stages = ["before", "after"]
+    table = grid(extra=[105], draw=range(6), fit=list(ROWS), stage=stages, source=[1, 2, 3])
+    quality = table["fit"].map(ROWS).map(QUALITY) + 5 * (table["stage"] == "after")
+    table["auc"] = 70 + scale * quality + table["draw"] + 0.01 * rng.normal(size=len(table))
+    return table
 
 
-def outcome(entry, **frames):
-    return judged(entry, evidence(**frames))[""]
+IN_BOTH_WORLDS = [
+    claim
+    for claim in claims.claims()
+    if not claim.reason and claim.readings[""]["kind"] != "against print"
+]
+"""The printed numbers are the same in all worlds; they have a test of their own."""
 
 
-PAIR = {"pairs": {"": ["jmd", "glad"]}}
-DRAWS = {"kind": "draws", "data": "small", **PAIR}
-FLAT = {"jmd": 92.0, "glad": 90.0}
-
-
-@pytest.mark.parametrize(
-    ("entry", "fits", "verdict", "words"),
-    [
-        ({}, {"jmd": 92, "glad": 86}, HOLDS, "printed"),
-        ({}, {"jmd": 92, "glad": 91.5}, SMALLER, "source 3"),
-        ({}, {"jmd": 86, "glad": 92}, FAILS, "the reverse is true in source 1"),
-        ({}, {"jmd": 90.01, "glad": 90}, FAILS, "not shown in source"),
-        ({"test": "within", "margin": 1.0}, {"jmd": 90.5, "glad": 90}, HOLDS, "margin 1.00"),
-        ({"test": "within", "margin": 1.0}, {"jmd": 91.5, "glad": 90}, FAILS, ""),
-        ({"sigma3": "each", "sources": "mean"}, {"jmd": 96, "glad": 90}, HOLDS, "at 6"),
-        (
-            {"sigma3": "each", "sources": "mean"},
-            {"jmd": lambda level: 90 + 6 * (level != 3), "glad": 90},
-            FAILS,
-            "not shown in at 3",
-        ),
-        (
-            {"sigma3": "each", "sources": "mean", "above": 3.5},
-            {"jmd": lambda level: 90 + 6 * (level != 3), "glad": 90},
-            HOLDS,
-            "at 4",
-        ),
-        (
-            {"sigma3": "slope"},
-            {"jmd": lambda level: 90 + level, "glad": 90},
-            HOLDS,
-            "by sigma3: +2.",
-        ),
-        ({"sigma3": "slope"}, {"jmd": lambda level: 95 - level, "glad": 90}, FAILS, "reverse"),
-        ({"sigma3": "mean"}, {"jmd": 97, "glad": 90}, HOLDS, "by sigma3"),
-        (
-            {"sigma3": "roughness", "unit": "sd"},
-            {"jmd": lambda level: 90 + 2 * (level % 2), "glad": 90},
-            HOLDS,
-            "",
-        ),
-        ({"sigma3": "roughness", "unit": "sd"}, FLAT, FAILS, "not shown"),
-        (
-            {"kind": "protected", "pairs": {"JMD": ["jmd", "glad"]}},
-            {"jmd": 95, "glad": lambda level: 95 - 4 * level},
-            HOLDS,
-            "lower ends",
-        ),
-        (
-            {"kind": "protected", "pairs": {"JMD": ["jmd", "glad"]}},
-            {"jmd": lambda level: 95 - 2 * level, "glad": lambda level: 95 - 4 * level},
-            FAILS,
-            "JMD source 1 loses",
-        ),
-        ({"kind": "protected", "pairs": {"JMD": ["jmd", "glad"]}}, FLAT, FAILS, "loses nothing"),
-    ],
-)
-def test_draws(entry, fits, verdict, words):
-    found = outcome({**DRAWS, **entry}, draws=drawn(**fits))
-    assert found.verdict == verdict
-    assert words in found.numbers
-
-
-def test_noise_levels_are_compared_with_the_true_ones():
-    entry = {**DRAWS, "pairs": {"jmd": ["jmd", "jmd"]}, "columns": ["noise", "true_noise"]}
-    entry |= {"unit": "percent", "test": "within", "margin": "noise"}
-    draws = drawn(column="noise", jmd=0.0)
-    near = draws.assign(noise=draws["noise"] + 1.01 * draws["true_noise"])
-    assert outcome(entry, draws=near).verdict == HOLDS
-    far = draws.assign(noise=draws["noise"] + 1.2 * draws["true_noise"])
-    assert outcome(entry, draws=far).ours.startswith("at most 20.")
-    assert outcome(entry, draws=far).verdict == FAILS
-
-
-@pytest.mark.parametrize(("bend", "verdict"), [(3, HOLDS), (5, FAILS)])
-def test_a_curve_falls_from_a_printed_level(bend, verdict):
-    draws = drawn(glad=lambda level: 95 - 8 * max(level - bend, 0))
-    entry = {"kind": "falls from", "data": "small", "fit": "glad", "sigma3": 3.0}
-    assert outcome(entry, draws=draws).verdict == verdict
-
-
-@pytest.mark.parametrize(("gain", "verdict"), [(5, HOLDS), (2, FAILS), (1, FAILS)])
-def test_a_gap_is_larger_on_another_scale(gain, verdict):
-    draws = pd.concat([drawn("large", jmd=90 + gain, glad=90), drawn(jmd=92, glad=90)])
-    entry = {"kind": "larger on", "data": "large", "than": "small", "pair": ["jmd", "glad"]}
-    assert outcome(entry, draws=draws).verdict == verdict
-
-
-def test_the_sigma3_of_the_config_decides_what_is_compared():
-    draws = drawn(jmd=lambda level: 96 if level == 4 else 84, glad=90)
-    assert judged(DRAWS, evidence(4.0, draws=draws))[""].verdict == HOLDS
-    assert judged(DRAWS, evidence(3.0, draws=draws))[""].verdict == FAILS
-    assert judged(DRAWS, evidence(3.5, draws=draws))[""].verdict == UNTESTABLE
-
-
-RESTARTS = {"kind": "restarts", "data": "3sources"}
-
-
-@pytest.mark.parametrize(
-    ("entry", "fits", "verdict"),
-    [
-        (PAIR, {"jmd": 92, "glad": 90}, HOLDS),
-        (PAIR, {"jmd": 90, "glad": 92}, FAILS),
-        (PAIR, {"jmd": 90, "glad": 90}, FAILS),
-        ({**PAIR, "sources": "each"}, {"jmd": [95, 89], "glad": 90}, FAILS),
-        ({**PAIR, "sources": "mean"}, {"jmd": [95, 89], "glad": 90}, HOLDS),
-        ({**PAIR, "test": "not below", "margin": 1.4}, {"jmd": 89, "glad": 90}, HOLDS),
-        ({**PAIR, "test": "not below", "margin": 1.4}, {"jmd": 88, "glad": 90}, FAILS),
-        (
-            {**PAIR, "sources": "each", "test": "not always above"},
-            {"jmd": [95, 89], "glad": 90},
-            HOLDS,
-        ),
-        ({**PAIR, "sources": "each", "test": "not always above"}, {"jmd": 95, "glad": 90}, FAILS),
-        ({"pairs": {"": [["jmd", "glad"], ["kmeans", "bnmf"]]}}, {"jmd": 95, "glad": 93}, HOLDS),
-        ({"pairs": {"": [["jmd", "glad"], ["kmeans", "bnmf"]]}}, {"jmd": 95, "glad": 91}, FAILS),
-    ],
-)
-def test_restarts(entry, fits, verdict):
-    runs = {"3sources": ran(kmeans=92, bnmf=85, **fits)}
-    assert outcome({**RESTARTS, **entry}, runs=runs).verdict == verdict
-
-
-def test_competitors_have_the_better_of_two_scores_and_may_be_lacking():
-    runs = ran(map_bjmd=92, kmeans=91, jnmf=80)
-    entry = {**RESTARTS, "pairs": {"": ["map-bjmd", "competitors"]}}
-    found = outcome(entry, runs={"3sources": runs})
-    assert found.verdict == HOLDS
-    assert "(best other kmeans)" in found.numbers
-    runs.loc[runs["fit"] == "jnmf", "auc_scaled"] += 15
-    found = outcome(entry, runs={"3sources": runs})
-    assert found.verdict == FAILS
-    assert "(best other jnmf)" in found.numbers
-
-
-def test_selection_is_compared_with_the_data_before_it():
-    runs = {"metabric": ran(jmd=80), "metabric-filtered": ran(jmd=85)}
-    entry = {"kind": "restarts", "pairs": {"jmd": ["jmd", "jmd"]}}
-    after = {**entry, "data": "metabric-filtered", "before": "metabric"}
-    assert outcome(after, runs=runs).ours.startswith("+5.0")
-    turned = {**entry, "data": "metabric", "before": "metabric-filtered"}
-    assert outcome(turned, runs=runs).verdict == FAILS
-
-
-@pytest.mark.parametrize(
-    ("seconds", "verdict"), [((9.0, 1.0), HOLDS), ((2.0, 1.0), FAILS), ((1.0, 9.0), FAILS)]
-)
-def test_much_faster_means_beyond_what_the_paper_calls_comparable(seconds, verdict):
-    """112.20 s against 53.79 s on Yale B; by draws where there are any, or else by restarts."""
-    entry = {
-        "kind": "faster",
-        "pairs": {"jmd / glad": ["jmd", "glad"]},
-        "margin": "comparable time",
-    }
-    slow, fast = seconds
-    draws = drawn(column="seconds", jmd=slow, glad=fast)
-    assert outcome({**entry, "data": "small"}, draws=draws).verdict == verdict
-    runs = {"yale-b": ran(jmd={"seconds": slow}, glad={"seconds": fast})}
-    found = outcome({**entry, "data": ["small", "real"]}, runs=runs)
-    assert found.verdict == verdict
-    assert "not made in this run: jmd on small" in found.numbers
-
-
-@pytest.mark.parametrize(
-    ("auc", "verdict", "words"),
-    [(99.0, HOLDS, "above it"), (50.0, FAILS, "below the print in 3sources a")],
-)
-def test_printed_numbers_are_reached(auc, verdict, words):
-    runs = {"3sources": ran(("a", "b", "c"), map_bjmd=auc)}
-    entry = {"kind": "against print", "fits": ["map-bjmd"], "test": "reached"}
-    found = outcome(entry, runs=runs)
-    assert found.verdict == verdict
-    assert words in found.numbers
-    assert "draws of map-bjmd on the small data" in found.numbers, "what the run lacks"
-
-
-def test_printed_rows_may_be_draws():
-    printed = evidence().print_of("small", "cavi-bjmd")
-    entry = {"kind": "against print", "data": ["small"], "fits": ["cavi-bjmd"]}
-    draws = drawn(cavi_bjmd=0.0)
-    draws["auc"] += printed[draws["source"] - 1]
-    assert outcome({**entry, "test": "consistent"}, draws=draws).verdict == HOLDS
-    draws["auc"] += 30
-    assert outcome({**entry, "test": "consistent"}, draws=draws).verdict == FAILS
-    assert outcome({**entry, "test": "reached"}, draws=draws).verdict == HOLDS
-
-
-@pytest.mark.parametrize(
-    ("entry", "columns", "verdict"),
-    [
-        ({"kind": "source over source", "fits": ["jmd"], "column": "seconds"}, {}, FAILS),
-        ({"kind": "singular", "fit": "jmd"}, {"condition": 1e9}, HOLDS),
-        ({"kind": "singular", "fit": "jmd"}, {"condition": 100.0}, FAILS),
-        ({"kind": "many iterations", "fit": "jmd", "least": 4999}, {}, HOLDS),
-        ({"kind": "many iterations", "fit": "jmd", "least": 5000}, {}, FAILS),
-        ({"kind": "stops at maximum", "fit": "jmd", "share": 0.5}, {"converged": False}, HOLDS),
-        ({"kind": "stops at maximum", "fit": "jmd", "share": 0.5}, {}, FAILS),
-    ],
-)
-def test_facts_about_restarts(entry, columns, verdict):
-    entry = {**entry, "data": "yale-b"}
-    if entry["kind"] == "source over source":
-        entry["sources"] = [2, 1]
-    assert outcome(entry, runs={"yale-b": ran(jmd=columns)}).verdict == verdict
-
-
-@pytest.mark.parametrize(("most", "verdict"), [(10, HOLDS), (8, FAILS)])
-def test_few_sweeps(most, verdict):
-    draws = drawn(column="most_iterations", jmd=8.5)
-    entry = {"kind": "few sweeps", "data": "small", "fits": ["jmd"], "most": most}
-    assert outcome(entry, draws=draws).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("entry", "verdict"),
-    [
-        ({"kind": "auc rises", "start": "first"}, HOLDS),
-        ({"kind": "auc rises", "start": "ELBO stable"}, HOLDS),
-        ({"kind": "auc rises", "start": "ELBO stable", "end": "first"}, FAILS),
-        ({"kind": "auc rises", "start": "change stable", "test": "within", "margin": 1.0}, HOLDS),
-        ({"kind": "auc rises", "start": "first", "test": "within", "margin": 1.0}, FAILS),
-        ({"kind": "stable from", "moment": "ELBO stable", "iteration": 20_000}, HOLDS),
-        ({"kind": "stable from", "moment": "ELBO stable", "iteration": 100_000}, FAILS),
-        ({"kind": "change stays above zero"}, HOLDS),
-        ({"kind": "noisier is worse", "data": "small", "fit": "advi-bjmd"}, HOLDS),
-    ],
-)
-def test_traces_of_advi(entry, verdict):
-    found = Evidence({"advi-bjmd": "VI-BJMD"}, 4.0, advi=traced())
-    assert judged(entry, found)[""].verdict == verdict
-
-
-def test_a_final_auc_does_not_rise():
-    final = traced(auc=lambda step: 90 + 0 * step)
-    assert outcome({"kind": "auc rises", "start": "first"}, advi=final).verdict == FAILS
-    vanishing = final.assign(change=np.exp(-final["iteration"] / 5000))
-    assert outcome({"kind": "change stays above zero"}, advi=vanishing).verdict == FAILS
-
-
-@pytest.mark.parametrize(
-    ("power", "false", "verdict"), [(0.6, 1, HOLDS), (0.0, 0, FAILS), (0.6, 9, FAILS)]
-)
-def test_a_test_finds_signal_and_keeps_its_level(power, false, verdict):
-    parts = [{"label": "signal", "kind": "power"}, {"label": "level", "kind": "keeps level"}]
-    features = feature_frame(power, false)
-    features["power"] *= power > 0
-    assert outcome({"noise_from": "truth", "parts": parts}, features=features).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("entry", "after", "verdict"),
-    [
-        ({}, {"jmd": 85, "bnmf": 82}, HOLDS),
-        ({}, {"jmd": 85, "bnmf": 79}, FAILS),
-        ({"fits": ["jmd"], "over": "competitors"}, {"jmd": 85, "bnmf": 82}, HOLDS),
-        ({"fits": ["jmd"], "over": "competitors"}, {"jmd": 85, "bnmf": 86}, FAILS),
-    ],
-)
-def test_selected_features(entry, after, verdict):
-    assert outcome({"kind": "selected", **entry}, feature_auc=staged(**after)).verdict == verdict
-
-
-def test_other_readings_are_shown_and_the_first_decides():
-    entry = {**DRAWS, "also": [{"label": "turned", "pairs": {"": ["glad", "jmd"]}}]}
-    found = judged(entry, evidence(draws=drawn(jmd=96, glad=90)))
-    assert {label: one.verdict for label, one in found.items()} == {"": HOLDS, "turned": FAILS}
-
-
-def test_the_worst_part_that_was_tested_decides():
-    parts = {"a": Outcome(HOLDS), "b": Outcome(SMALLER), "c": Outcome(UNTESTABLE, numbers="no c")}
-    assert verdicts.combined(parts).verdict == SMALLER
-    assert verdicts.combined({**parts, "d": Outcome(FAILS)}).verdict == FAILS
-    assert verdicts.combined({"c": parts["c"], "d": parts["c"]}).numbers == "no c"
-
-
-def test_claims_are_judged_on_what_a_run_has_and_say_what_it_lacks():
-    entry = {**DRAWS, "pairs": ["JMD", "VI"]}
-    found = outcome(entry, draws=drawn(jmd=96, glad=90))
-    assert found.verdict == HOLDS
-    assert "not made in this run: draws of cavi-bjmd on the small data" in found.numbers
-    assert outcome(entry, draws=drawn(n_draws=1, jmd=96, glad=90)).verdict == UNTESTABLE
+@pytest.mark.parametrize("claim", IN_BOTH_WORLDS, ids=lambda claim: claim.id)
+def test_every_claim_holds_where_it_is_true_and_is_reversed_where_it_is_false(claim):
+    true = claim.outcomes(world(true=True))
+    false = claim.outcomes(world(true=False))
+    assert {label for label, one in true.items() if one.verdict not in (HOLDS, SMALLER)} == set()
+    assert {label for label, one in false.items() if one.verdict != REVERSE} == set()
 
 
 @pytest.mark.parametrize("claim", claims.claims(), ids=lambda claim: claim.id)
 def test_without_evidence_no_claim_is_decided(claim):
-    for found in claim.outcomes(evidence()).values():
+    for found in claim.outcomes(Evidence(ROWS, 4.0)).values():
         assert found.verdict == UNTESTABLE
         assert found.numbers, "the reason is missing"
+
+
+def judged(evidence, **entry):
+    """The outcomes of a claim that somebody adds."""
+    return claims.claim({"id": "new", "sentence": "A new one.", **entry}, {"title": ""}).outcomes(
+        evidence
+    )
+
+
+def with_draws(draws, sigma3=4.0):
+    return Evidence(ROWS, sigma3, draws=draws)
+
+
+DRAWS = {"kind": "draws", "data": "small", "pairs": {"": ["jmd", "glad"]}}
+STARTS = {"kind": "restarts", "data": "3sources", "pairs": {"": ["map-bjmd", "competitors"]}}
+
+
+@pytest.mark.parametrize("family", ["small", "3sources"])
+@pytest.mark.parametrize(
+    ("shift", "reached", "compatible", "within"),
+    [(0.0, HOLDS, HOLDS, HOLDS), (-9.0, REVERSE, REVERSE, REVERSE), (9.0, HOLDS, REVERSE, REVERSE)],
+)
+def test_ours_against_the_printed_numbers(family, shift, reached, compatible, within):
+    """By one more draw of synthetic data, and by the starts on real data."""
+    evidence = world(true=True)
+    frame = evidence.draws if family == "small" else evidence.runs[family]
+    frame = frame[(frame["fit"] == "map-bjmd") & (frame["scale"] == family)]
+    luck = np.random.default_rng(0).normal(size=len(frame))
+    frame = frame.assign(
+        auc=evidence.print_of(family, "map-bjmd")[frame["source"] - 1] + shift + luck
+    )
+    found = Evidence(ROWS, 4.0, {family: frame.assign(auc_scaled=frame["auc"])}, frame)
+    verdicts_of_tests = {"reached": reached, "compatible": compatible, "within": within}
+    entry = {"kind": "against print", "data": family, "fits": ["map-bjmd"], "margin": 5.0}
+    for test, verdict in verdicts_of_tests.items():
+        assert judged(found, **entry, test=test)[""].verdict == verdict
+
+
+def test_the_sigma3_of_the_config_decides_what_is_compared():
+    draws = world(true=True).draws.query("scale == 'small' and fit in ['jmd', 'glad']").copy()
+    draws.loc[(draws["fit"] == "jmd") & (draws["sigma3"] != 4), "auc"] -= 50
+    assert judged(with_draws(draws), **DRAWS)[""].verdict == HOLDS
+    assert judged(with_draws(draws, 3.0), **DRAWS)[""].verdict == REVERSE
+    assert judged(with_draws(draws, 3.3), **DRAWS)[""].verdict == UNTESTABLE
+    at_each = judged(with_draws(draws), **DRAWS, sources="mean", sigma3="each")[""]
+    assert "the reverse is true in at 1.5, at 2, at 2.5, at 3, at 3.5, at 4.5" in at_each.numbers
+    between = {"sources": "mean", "sigma3": "each", "above": 3.5, "below": 4.5}
+    assert judged(with_draws(draws), **DRAWS, **between)[""].verdict == HOLDS
+    few = judged(with_draws(draws[draws["sigma3"] > 4]), **DRAWS, sigma3="slope")[""]
+    assert "a sweep over sigma3 of jmd and glad" in few.numbers
+
+
+def test_claims_are_judged_on_what_a_run_has_and_say_what_it_lacks():
+    draws = world(true=True).draws.query("fit in ['jmd', 'glad']")
+    found = judged(with_draws(draws), **{**DRAWS, "pairs": ["JMD", "VI"]})[""]
+    assert found.verdict in (HOLDS, SMALLER)
+    assert "not made in this run: draws of cavi-bjmd on the small data" in found.numbers
+    one = with_draws(draws[draws["draw"] == 0])
+    assert "two draws of jmd" in judged(one, **DRAWS)[""].numbers
+
+
+def test_advi_is_judged_by_its_traces_where_it_has_no_draws():
+    evidence = world(true=True)
+    draws = evidence.draws[~evidence.draws["fit"].str.startswith("advi")]
+    traces = evidence.advi.assign(auc_1=80.0, auc_2=70.0, auc_3=60.0)
+    ours = traces[traces["iteration"] == 2000].set_index("draw")
+    theirs = draws.query("scale == 'small' and fit == 'jmd' and sigma3 == 4 and source == 1")
+    expected = 80.0 - theirs["auc"][theirs["draw"].isin(ours.index)].mean()
+    found = judged(
+        Evidence(ROWS, 4.0, draws=draws, advi=traces),
+        **{**DRAWS, "pairs": {"": ["advi-bjmd", "jmd"]}},
+    )
+    assert f"source 1 {expected:+.2f} (" in found[""].numbers
+    assert list(found) == ["", "closed form (ours)"], "the closed form is another reading"
+    pooled = {claim.id: claim for claim in claims.claims()}["E4"].outcomes(with_draws(draws))
+    assert pooled[""].verdict == UNTESTABLE
+    assert pooled["closed form (ours)"].verdict == HOLDS
+
+
+def test_competitors_have_the_better_of_two_scores_and_may_be_lacking():
+    runs = world(true=True).runs["3sources"].query("fit in ['map-bjmd', 'kmeans', 'bnmf']").copy()
+    found = judged(Evidence(ROWS, 4.0, {"3sources": runs}), **STARTS)[""]
+    assert found.verdict in (HOLDS, SMALLER)
+    assert "(bnmf)" in found.numbers, "the best of those that were made"
+    assert "not made in this run: jnmf on 3sources, semi-nmf on 3sources" in found.numbers
+    runs.loc[runs["fit"] == "kmeans", "auc_scaled"] += 50
+    found = judged(Evidence(ROWS, 4.0, {"3sources": runs}), **STARTS)[""]
+    assert found.verdict == REVERSE
+    assert "(kmeans)" in found.numbers
+    worst = {**STARTS, "pairs": {"": [["map-bjmd", "kmeans"], "bnmf"]}}
+    runs.loc[runs["fit"] == "kmeans", "auc_scaled"] -= 60
+    assert judged(Evidence(ROWS, 4.0, {"3sources": runs}), **worst)[""].verdict == REVERSE
+
+
+def test_the_estimate_over_starts_is_what_the_tables_show():
+    runs = world(true=True).runs["3sources"].query("fit in ['map-bjmd', 'bnmf']").copy()
+    runs.loc[runs["fit"] + runs["seed"].astype(str) == "map-bjmd0", ["auc", "auc_scaled"]] -= 30
+    runs.loc[runs["seed"] == 0, "seconds"] = 1e9  # the first fit compiles
+    evidence = Evidence(ROWS, 4.0, {"3sources": runs})
+    found = judged(evidence, **STARTS)[""]
+    of_three_chosen = 19.5 - 2 - 30 / 3
+    assert float(found.ours.split()[0]) == pytest.approx(of_three_chosen, abs=0.1)
+    assert evidence.starts("3sources", "bnmf", "seconds").estimate.max() < 100
+    two = Evidence(ROWS, 4.0, {"3sources": runs[runs["seed"] < 2]})
+    assert "3 starts of map-bjmd on 3sources" in judged(two, **STARTS)[""].numbers
+
+
+@pytest.mark.parametrize(
+    ("iterations", "verdict"), [(150_000, HOLDS), (60_000, INCONCLUSIVE), (0, REVERSE)]
+)
+def test_runs_that_were_cut_off_early_decide_nothing_about_the_maximum(iterations, verdict):
+    runs = world(true=True).runs["large"].assign(iterations=iterations, converged=iterations == 0)
+    entry = {"kind": "stops at maximum", "data": "large", "fit": "jmd", "share": 0.5}
+    found = judged(Evidence(ROWS, 4.0, {"large": runs}), **entry, maximum=150_000)
+    assert found[""].verdict == verdict
+
+
+def test_other_readings_are_about_what_changes():
+    entry = {**DRAWS, "pairs": ["JMD", "MAP"], "also": [{"label": "MAP alone", "pairs": ["MAP"]}]}
+    claim = claims.claim({"id": "new", "sentence": "", **entry}, {"title": ""})
+    assert {label: keys["pairs"] for label, keys in claim.readings.items()} == {
+        "": {"JMD": ["jmd", "glad"], "MAP": ["map-bjmd-printed", "map-catbjmd-printed"]},
+        "MAP alone": {"MAP": ["map-bjmd-printed", "map-catbjmd-printed"]},
+        "MAP with ridge 1/z": {"MAP": ["map-bjmd-corrected", "map-catbjmd-corrected"]},
+        "MAP run to convergence (ours)": {"MAP": ["map-bjmd", "map-catbjmd"]},
+    }
+    entry["as_it_is"] = True
+    claim = claims.claim({"id": "new", "sentence": "", **entry}, {"title": ""})
+    assert list(claim.readings) == ["", "MAP alone"]
+    entry = {"kind": "iterations", "data": "small", "fits": ["jmd", "advi-bjmd"]}
+    claim = claims.claim({"id": "new", "sentence": "", **entry}, {"title": ""})
+    assert claim.readings["closed form (ours)"]["fits"] == ["cavi-bjmd"]
 
 
 def test_claims_name_fits_of_the_config(request):
@@ -423,47 +288,33 @@ def test_claims_name_fits_of_the_config(request):
         below = value.values() if isinstance(value, dict) else value
         return [value] if isinstance(value, str) else [s for one in below for s in strings(one)]
 
-    ids = [claim.id for claim in claims.claims()]
-    assert len(ids) == len(set(ids))
     config = yaml.safe_load((request.config.rootpath / "config/config.yaml").read_text())
     named = [
         name
         for claim in claims.claims()
-        for parts in claim.readings.values()
-        for keys in parts.values()
+        for keys in claim.readings.values()
         for key in ("fit", "fits", "pair", "pairs", "over", "noise_from")
         for name in strings(keys.get(key, ()))
     ]
     assert set(named) - {"truth"} <= set(config["fits"])
 
 
-@pytest.mark.parametrize(
-    "pairs", [[["jmd", "glad"]], ["JMDD"], "JMD", {"": "jmd"}, {"": ["jmd", "glad", "kmeans"]}]
-)
-@pytest.mark.parametrize("kind", ["draws", "faster"])
-def test_pairs_in_another_form_are_refused_with_one_sentence(kind, pairs):
-    with pytest.raises(InputError, match=r"pairs = .* must be a list of names under \[pairs\], or"):
-        claims.claim({"id": "new", "sentence": "", "kind": kind, "data": "small", "pairs": pairs})
-
-
-def test_margins_are_those_of_the_papers_tables():
-    margins = evidence().margins
+def test_margins_are_those_of_the_papers_tables_which_may_contradict_its_text():
+    margins = Evidence(ROWS, 4.0).margins
     assert margins["about the same"] == pytest.approx(79.16 - 77.85)
     assert margins["similar"] == pytest.approx(91.98 - 90.56)
     assert margins["noise"] == pytest.approx(100 * (0.1186 / 0.1106 - 1))
     assert np.exp(margins["comparable time"]) == pytest.approx(112.20 / 53.79)
+    turned = {**DRAWS, "pairs": {"": ["jmd", "map-bjmd"]}}
+    for entry, answer in ((DRAWS, "yes"), (turned, "no"), ({**DRAWS, "sigma3": "slope"}, "")):
+        assert judged(world(true=True), **entry)[""].paper_tables_agree == answer
 
 
-def test_the_papers_own_tables_may_contradict_its_text():
-    pairs = {"pairs": {"": ["jmd", "map-bjmd"]}}
-    draws = drawn(jmd=96, map_bjmd=90, glad=80)
-    assert outcome(DRAWS, draws=draws).paper_tables_agree == "yes"
-    assert outcome({**DRAWS, **pairs}, draws=draws).paper_tables_agree == "no"
-    assert outcome({**DRAWS, "sigma3": "slope"}, draws=draws).paper_tables_agree == ""
-
-
-@pytest.mark.parametrize(("noise", "verdict"), [((2.5, 2.5, 2.5), FAILS), ((1.0, 2.5, 4.0), HOLDS)])
-def test_objectives_gain_by_noise_levels_only_if_they_differ(noise, verdict):
+@pytest.mark.parametrize(
+    ("noise", "verdicts_allowed"),
+    [((2.5, 2.5, 2.5), {REVERSE, INCONCLUSIVE}), ((1.0, 2.5, 4.0), {HOLDS})],
+)
+def test_objectives_gain_by_noise_levels_only_if_they_differ(noise, verdicts_allowed):
     """On real fits: where all sources are equally noisy, two more parameters only cost."""
     gains = []
     for draw in range(3):
@@ -476,27 +327,32 @@ def test_objectives_gain_by_noise_levels_only_if_they_differ(noise, verdict):
             for fit in ("cavi-catbjmd", "cavi-bjmd")
         ]
         gains.append(objectives[0].objective - objectives[1].objective)
-    assert verdicts.above([Effect("gain", np.array(gains))]).verdict == verdict
+    assert verdicts.judge([Effect("gain", np.array(gains))]).verdict in verdicts_allowed
 
 
-def test_the_table_opens_with_the_main_claims_on_one_screen():
-    rows = {"jmd": {"label": "JMD", "paper_row": "JMD"}, "glad": {"label": "GLAD"}}
-    columns = ("noise", "objective", "seconds", "iterations", "most_iterations")
-    draws = drawn(jmd=96, glad=90)
-    draws = draws.assign(**dict.fromkeys(columns, 1 + 0.1 * draws["draw"]))
-    table = claims.table([], [draws], [], [], [], [], rows, 4.0)
-    main = table.shown[2]
-    assert set(main.cells["Claim"]) == {claim.sentence for claim in claims.claims() if claim.main}
-    assert 10 <= len(main.cells) <= 20
-    marked = set(main.cells["Verdict"] + "/" + main.marks["Verdict"])
-    assert marked == {f"{HOLDS}/good", f"{FAILS}/bad", f"{UNTESTABLE}/"}
-    sections = [part for part in table.shown[4:-2] if not isinstance(part, str)]
-    assert sum(len(part.cells) for part in sections) == len(claims.claims())
-    pooled = sections[3].cells.set_index("No.").loc["H1a"]
-    assert "JMD alone: +5.96" in pooled["Ours"]
-    assert set(table.data.loc[table.data["id"] == "H1a", "reading"]) > {"", "JMD alone"}
-    assert (
-        claims.table([], [], [], [], [], [], {}, 4.0)
-        .shown[0]
-        .startswith(f"All claims, {len(claims.claims())} in number: 0 hold")
-    )
+def test_the_table_opens_with_the_main_claims_of_the_paper_on_one_screen():
+    of_paper = [claim for claim in claims.claims() if not claim.own]
+    ids = [claim.id for claim in claims.claims()]
+    assert len(ids) == len(set(ids))
+    assert 60 <= len(ids) <= 75
+    assert all(claim.where for claim in of_paper)
+    rows = {fit: {"label": fit, "paper_row": row} for fit, row in ROWS.items()}
+    world_ = world(true=True)
+    found = claims.table(world_.runs.values(), [world_.draws], [], [], [], world_.runs, rows, 4.0)
+    counts, main, how_to_read, by_chance, *sections, _, numbers = found.shown
+    assert counts.startswith(f"{len(of_paper)} claims of the paper. Holds: ")
+    assert len(main.cells) <= 16
+    assert set(main.cells["Claim"]) <= {claim.sentence for claim in of_paper}
+    assert "height of the patterns" in main.cells["Ours"].iloc[0]
+    assert set(main.marks["Verdict"]) == {"good", "weak", ""}
+    assert "say nothing about other samples" in how_to_read
+    first = found.data[found.data["reading"] == ""]
+    judged_by_intervals = (first["intervals"] > 0).sum()
+    assert by_chance.startswith(f"{judged_by_intervals} of the verdicts")
+    assert f"up to {0.05 * judged_by_intervals:.1f} of these" in by_chance
+    tables = [part.cells for part in sections if not isinstance(part, str)]
+    assert sum(map(len, tables)) == len(ids)
+    assert set(tables[-1]["Where"]) == {""}, "our own questions have no place in the paper"
+    shown = pd.concat(tables).set_index("No.").loc["E1", "Ours"]
+    assert "the same: MAP with ridge 1/z" in shown
+    assert list(numbers) == ["No.", "Numbers"]

@@ -31,9 +31,7 @@ def test_a_draw_is_the_mean_of_its_best_runs_by_objective(drawn):
     runs = restarts.run("map-bjmd", sources, 5, n_restarts=3, seed=7, **JOBS["map-bjmd"]["options"])
     best = restarts.best(runs, 2)
     found = drawn[(drawn["fit"] == "map-bjmd") & (drawn["sigma3"] == 4)]
-    auc = np.mean(
-        [scores.four_scores(run.memberships, sources.labels)["auc"] for run in best], axis=0
-    )
+    auc = np.mean([scores.four_scores(run, sources.labels)["auc"] for run in best], axis=0)
     np.testing.assert_allclose(found["auc"], auc)
     np.testing.assert_allclose(found["noise"], np.mean([run.noise for run in best], axis=0))
     np.testing.assert_allclose(found["objective"], np.mean([run.objective for run in best]))
@@ -67,6 +65,18 @@ def test_means_errors_and_intervals_over_draws():
     assert table.shown[-1].to_numpy().tolist() == [["JNMF", "93.00 ± 2.08 (3.61)"]]
 
 
+def test_the_conjecture_is_beside_the_printed_rows():
+    """z is how many standard deviations of a draw the printed number lies above the mean."""
+    rows = {"map": {"label": "MAP", "paper_row": "MAP-BJMD"}}
+    frames = [
+        pd.DataFrame([{"fit": "map", "sigma3": 4.0, "source": 1, "draw": i, "auc": auc}])
+        for i, auc in enumerate([97.67, 98.67, 99.67])
+    ]
+    table = tables.conjecture(frames, rows)
+    np.testing.assert_allclose(table.data[["mean", "sd", "paper", "z"]], [[98.67, 1, 99.67, 1]])
+    assert table.shown[1].iloc[0].tolist() == ["MAP", "98.7 (1.0)", "99.7", "+1.0"]
+
+
 def without_noise(scale, sigma3, seed, *, extra_features=0):
     """Data whose true features no test can miss."""
     real = synthetic.generate(scale, sigma3, seed, extra_features=extra_features)
@@ -81,22 +91,14 @@ def without_noise(scale, sigma3, seed, *, extra_features=0):
     )
 
 
-def features(**changes):
-    arguments = {
-        "noise_from": [],
-        "n_restarts": 1,
-        "n_best": 1,
-        "seed": 7,
-        "sigma3": 4.0,
-        "fit": "map-bjmd",
-        "level": 0.05,
-    } | changes
-    return draws.feature_tables(0, 40, JOBS, **arguments)
+def features():
+    settings = {"sigma3": 4.0, "fit": "map-bjmd", "level": 0.05}
+    numbers = {"n_restarts": 1, "n_best": 1, "seed": 7}
+    return draws.feature_tables(0, 40, JOBS, noise_from=[], **numbers, **settings)
 
 
 def test_power_is_one_where_the_signal_is_strong(monkeypatch):
-    generate = without_noise
-    monkeypatch.setattr(draws, "synthetic", SimpleNamespace(generate=generate))
+    monkeypatch.setattr(draws, "synthetic", SimpleNamespace(generate=without_noise))
     passed, auc = features()
     truth = passed[passed["noise_from"] == "truth"].set_index("source")
     assert truth.index.tolist() == [1, 2, 3, draws.ALL, draws.ANY]
@@ -104,37 +106,12 @@ def test_power_is_one_where_the_signal_is_strong(monkeypatch):
     assert set(auc["stage"]) == {"before", "after"} and set(auc["fit"]) == set(JOBS)
 
 
-def test_a_selector_that_keeps_noise_is_found_out(monkeypatch):
-    """With a hundredth of the noise, everything passes."""
+@pytest.mark.parametrize(("factor", "share"), [(0.1, 1), (10, 0)])
+def test_a_wrong_noise_lets_everything_pass_or_nothing(monkeypatch, factor, share):
     mean_noise = scores.mean_noise
-    monkeypatch.setattr(draws.scores, "mean_noise", lambda runs, fit: mean_noise(runs, fit) / 10)
-    passed, _ = features()
+    monkeypatch.setattr(draws.scores, "mean_noise", lambda *of: factor * mean_noise(*of))
+    passed, auc = features()
     ours = passed[passed["noise_from"] == "map-bjmd"]
-    assert (ours[["power", "false_rate", "any_false"]] == 1).all(axis=None)
-
-
-def test_nothing_comes_after_a_test_that_nothing_passes(monkeypatch):
-    mean_noise = scores.mean_noise
-    monkeypatch.setattr(draws.scores, "mean_noise", lambda runs, fit: mean_noise(runs, fit) * 10)
-    _, auc = features()
-    assert set(auc["stage"]) == {"before"}
+    assert (ours[["power", "false_rate", "any_false"]] == share).all(axis=None)
     cells = tables.feature_draws_auc([auc], ROWS).shown[-1]
-    assert cells.iloc[0].tolist()[2:] == ["–", "–"]
-
-
-def test_the_better_score_is_the_better_one_over_all_sources():
-    rows = [("a", 1, 90.0, 60.0), ("a", 2, 50.0, 70.0), ("b", 1, 60.0, 90.0), ("b", 2, 70.0, 50.0)]
-    runs = pd.DataFrame(rows, columns=["fit", "source", "auc", "auc_scaled"]).assign(
-        source_name="",
-        seed=0,
-        matched=0.0,
-        matched_scaled=0.0,
-        noise=1.0,
-        iterations=1,
-        seconds=1.0,
-        converged=True,
-        chosen=True,
-        condition=1.0,
-    )
-    better = draws._better_auc(runs).set_index(["fit", "source"])["auc"]
-    assert better["a"].tolist() == [90, 50] and better["b"].tolist() == [90, 50]
+    assert (cells.iloc[0].tolist()[2:] == ["–", "–"]) == (share == 0)

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import logging
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -39,6 +40,24 @@ def test_a_problem_ends_a_script_with_one_sentence(problem, sentence, tmp_path, 
     with pytest.raises(SystemExit) as end:
         frame.run_script(main, SimpleNamespace(log=[tmp_path / "log"], rule="fit"))
     assert str(end.value.code).startswith(f"fit: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("origin", "source"),
+    [
+        ('{"url": "file:///me/bjmd", "dir_info": {}}', "--editable /me/bjmd[advi,workflow]"),
+        ('{"url": "file:///me/bjmd.whl", "archive_info": {}}', "bjmd[advi]==1"),
+        (None, "bjmd[advi]==1"),
+    ],
+    ids=["from a folder", "from a file", "from PyPI"],
+)
+def test_conda_installs_what_runs_snakemake(origin, source, tmp_path, monkeypatch):
+    installed = SimpleNamespace(read_text=lambda name: origin)
+    monkeypatch.setattr(frame, "distribution", lambda name: installed)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bjmd.yaml").write_text("- pip:\n    - bjmd[advi]==1\n")
+    path = frame.conda_environment(tmp_path / "bjmd.yaml", "bjmd[advi]==1")
+    assert Path(path).is_absolute() and Path(path).read_text() == f"- pip:\n    - {source}\n"
 
 
 def test_where_there_are_no_locks_that_is_said(tmp_path, monkeypatch, caplog):

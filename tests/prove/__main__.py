@@ -1,4 +1,4 @@
-"""python tests/prove [fits inputs stress kills slurm] [--scale 1] [--jobs N] [--only N]
+"""python tests/prove [fits inputs stress kills] [--scale 1] [--jobs N] [--only N]
 
 See __init__.py.  Prints a Markdown table for docs/trust.md.  Exit code 1 if anything went wrong.
 """
@@ -16,14 +16,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from prove import fits, inputs, kills, stress, workers
 
+CHECKS = {"fits": fits.check, "inputs": inputs.check, "stress": stress.check}
 SIZES = {
     "fits": 10_000 * len(fits.KINDS),
     "inputs": 100_000,
     "stress": len(stress.CASES),
-    "kills": 50,
-    "slurm": 50,
+    "kills": 100,
 }
-CHECKS = {"fits": fits.check, "inputs": inputs.check, "stress": stress.check}
 PACKAGES = ("bjmd", "numpy", "scipy", "numba", "scikit-learn", "h5py")
 
 
@@ -43,14 +42,11 @@ def main():
     wrong = []
     for what in options.what:
         size = max(1, round(options.scale * SIZES[what]))
-        if what in CHECKS:
-            counts, seconds, sentences = workers.run(CHECKS[what], range(size), options.jobs)
-        elif what == "kills" or kills.has_slurm():
-            counts, sentences = kills.run(size, slurm=what == "slurm")
+        if what == "kills":
+            counts, sentences = kills.run(size)
             seconds = {}
         else:
-            print("There is no SLURM here, so nothing is killed on it.", file=sys.stderr)
-            continue
+            counts, seconds, sentences = workers.run(CHECKS[what], range(size), options.jobs)
         wrong += [f"{what} {number} ({kind}): {said}" for kind, number, said in sentences]
         for kind in sorted({*counts, *(kind for kind, _, _ in sentences)}):
             n_wrong = sum(one == kind for one, _, _ in sentences)

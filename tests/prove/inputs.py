@@ -17,6 +17,7 @@ import zipfile
 from pathlib import Path
 
 import anndata
+import h5py
 import numpy as np
 import scipy.io
 import scipy.sparse
@@ -97,8 +98,9 @@ def seeds():
         scipy.sparse.save_npz("d.npz", sparse.tocsc())
         storage.save_sources("e.npz", sources)
         storage.save_sources("f.npz", Sources([dense, scipy.sparse.csc_array(counts)]))
-        obs = {"batch": ["x", "x", "y"]}
-        anndata.AnnData(np.arange(12.0).reshape(3, 4), obs=obs).write_h5ad("a.h5ad")
+        obs = {"batch": ["x", "y", "x"]}
+        for file, x in {"a.h5ad": counts.T, "b.h5ad": scipy.sparse.csr_matrix(counts.T)}.items():
+            anndata.AnnData(x, obs=obs).write_h5ad(file)
         Path("l.tsv").write_text("sample\tclass\ns0\tx\ns1\ty\n")
         Path("l.csv").write_text("s0,x,one\ns1,y,one\n")
         outputs.write(
@@ -111,7 +113,7 @@ def seeds():
             ".npz of arrays": ("b.npz",),
             ".npz of SciPy": ("c.npz", "d.npz"),
             ".npz of bjmd": ("e.npz", "f.npz"),
-            "AnnData": ("a.h5ad",),
+            "AnnData": ("a.h5ad", "b.h5ad"),
             "label files": ("l.tsv", "l.csv"),
             "stored fits": tuple(f"fit/{file}" for file in STORED),
         }
@@ -146,10 +148,13 @@ def _received(kind, folder, rng):
             if kind == "label files":
                 text_files.read_labels(path, ["one"], [["s0", "s1", "s2"]])
             else:
-                sources, _ = readers.read_sources(path, samples_in_rows=bool(rng.random() < 0.2))
-                for x in sources.matrices:
-                    stored = x.data if scipy.sparse.issparse(x) else x
-                    if np.isinf(stored).any():  # NaN is a missing entry
+                reading = {"samples_in_rows": bool(rng.random() < 0.2)}
+                if kind == "AnnData":
+                    reading["split_by"] = _chosen([None, "batch"], rng)
+                    reading["on_disk"] = _chosen([False, True], rng)
+                sources, _ = readers.read_sources(path, **reading)
+                for x in sources.data:
+                    if np.isinf(x.columns(slice(None))).any():  # NaN is a missing entry
                         yield "an infinite entry was read"
     except (InputError, FitError) as problem:
         if "\n" in str(problem).strip() or len(str(problem)) > 2000:
@@ -171,7 +176,7 @@ def changed(name, content, rng):
         elif name.endswith(".json"):
             content = _json(content, rng)
         elif name.endswith(".h5ad"):
-            content = _bytes(content, rng)
+            content = _hdf5(content, rng)
         else:
             content = _cells(name, content, rng)
     return content
@@ -248,6 +253,36 @@ def _archive(content, rng):
         for name, data in members.items():
             archive.writestr(name, data)
     return file.getvalue()
+
+
+def _hdf5(content, rng):
+    """A change of an array, an attribute or a link of an HDF5 file."""
+    stored = io.BytesIO(content)
+    with contextlib.suppress(Exception), h5py.File(stored, "r+") as file:
+        names = []
+        file.visit(names.append)
+        name = _chosen(sorted(names), rng)
+        what = rng.integers(6)
+        if what == 0 and len(file[name].attrs):
+            key = _chosen(sorted(file[name].attrs), rng)
+            value = _chosen([*VALUES, [1, 2], [2**31, 5]], rng)
+            file[name].attrs[key] = value
+        elif what == 1:
+            del file[name]
+        elif what == 2:
+            del file[name]
+            targets = [f"/{name}", "/", "/nowhere", f"/{_chosen(sorted(names), rng)}"]
+            file[name] = h5py.SoftLink(_chosen(targets, rng))
+        elif what == 3:
+            del file[name]
+            file.create_group(name)
+        elif isinstance(file[name], h5py.Dataset):
+            array = _array(file[name][()], rng)
+            attributes = dict(file[name].attrs)
+            del file[name]
+            file[name] = array
+            file[name].attrs.update(attributes)
+    return stored.getvalue()
 
 
 def _array(array, rng):

@@ -56,11 +56,13 @@ def check(number):
         wrong = [*_sound(result), *_monotone(result)]
         if place == "new samples":
             for source in (None, 0):
-                placed = projection.project(result, scale * matrices[0], source=source)
+                placed = projection.project(
+                    result, scale * matrices[0], source=source, any_scale=True
+                )
                 if not np.isfinite(placed.memberships).all() or not np.isfinite(placed.noise):
                     wrong.append("a projection is not finite")
             if not np.isfinite(
-                projection.log_evidence(result, scale * matrices[0], source=0)
+                projection.log_evidence(result, scale * matrices[0], source=0, any_scale=True)
             ).all():
                 wrong.append("a score is not finite")
         if place == "noise":

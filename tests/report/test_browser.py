@@ -127,7 +127,7 @@ def folder(tmp_path_factory):
 
 def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
     pictures = (folder / "report.html").read_text().count("<img alt=")
-    assert pictures == 8
+    assert pictures == 10
     found, console = look_at(folder)
     assert console == []
     for width in map(str, WIDTHS):
@@ -135,8 +135,9 @@ def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
         assert found[width]["charts"] == 2
         assert found[width]["sideways"] == 0
     assert (found["1200"]["cut"], found["1200"]["outside"]) == ([], [])
-    # on a phone the tables with six columns scroll in their own boxes
-    assert set(found["400"]["cut"]) <= {"DIV Residuals", "DIV Check of the noise model"}
+    # on a phone wide tables scroll in their own boxes
+    wide = ("Residuals", "Check of the noise model", "Associations", "Components by source")
+    assert set(found["400"]["cut"]) <= {f"DIV {name}" for name in wide}
 
 
 def test_a_broken_page_is_noticed(tmp_path):
@@ -189,10 +190,10 @@ def test_tables_sort_by_number_or_name_and_filter_and_the_theme_follows_the_swit
 
 def test_points_are_placed_found_and_named_as_text(tmp_path):
     pytest.importorskip("bokeh")
-    columns = {"name": [HOSTILE, "two", "three"], "class": [HOSTILE, "b", "b"]}
+    columns = {"name": [HOSTILE, "two", "three"], "class": [HOSTILE, "beta", "beta"]}
     values = np.array([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]])
     corners = tables.polygon(3)
-    item = interactive._chart("simplex", columns, [HOSTILE, "b"], values, corners=corners)
+    item = interactive._chart("simplex", columns, [HOSTILE, "beta"], values, corners=corners)
     found = answer(
         pages.page("title", [pages.chart(item, HOSTILE, HOSTILE)], scripts=interactive.scripts()),
         """
@@ -201,7 +202,8 @@ def test_points_are_placed_found_and_named_as_text(tmp_path):
         const [points] = all("ColumnDataSource").filter((source) => source.data.name);
         const [across, up] = all("Select");
         const [search] = all("TextInput");
-        const place = () => [points.data.x, points.data.y].map((values) => [...values]);
+        const inOrder = NAMES.map((name) => points.data.name.indexOf(name));
+        const place = () => ["x", "y"].map((axis) => inOrder.map((i) => points.data[axis][i]));
         const result = { images: document.images.length, title: document.title, map: place() };
         const settled = () => new Promise((done) => setTimeout(done, 300));
         across.value = "C2";
@@ -210,14 +212,17 @@ def test_points_are_placed_found_and_named_as_text(tmp_path):
         result.by_two = place();
         search.value_input = "TWO";
         await settled();
-        result.found = points.selected.indices;
+        result.found = points.selected.indices.map((i) => points.data.name[i]);
+        search.value_input = "BETA";
+        await settled();
+        result.of_class = points.selected.indices.map((i) => points.data.name[i]).sort();
         result.canvases = document.querySelectorAll(".chart > div > *").length;
         return result;
-        """,
+        """.replace("NAMES", json.dumps(columns["name"]).replace("<", r"\u003c")),
         tmp_path,
     )
     assert found["images"] == 0 and found["title"] == "title" and found["canvases"] == 1
     np.testing.assert_allclose(found["map"], (values.T @ corners).T, atol=1e-3)
     assert found["up"] == "C1", "one component in place of all takes another one with it"
     np.testing.assert_allclose(found["by_two"], values[[1, 0]])
-    assert found["found"] == [1]
+    assert found["found"] == ["two"] and found["of_class"] == ["three", "two"]

@@ -27,12 +27,14 @@ def test_two_levels_of_column_names_share_cells():
 def test_text_is_escaped():
     cells = pd.DataFrame([["<b>"]], columns=["a & b"])
     box = pages.table('"label"', cells)
-    assert (
-        "<td>&lt;b&gt;</td>" in box
-        and "<th>a &amp; b</th>" in box
-        and 'aria-label="&quot;label&quot;"' in box
-    )
+    assert '<td class="short">&lt;b&gt;</td>' in box and "<th>a &amp; b</th>" in box
+    assert 'aria-label="&quot;label&quot;"' in box
     assert pages.paragraph("1 < 2") == "<p>1 &lt; 2</p>"
+
+
+def test_names_of_files_are_links():
+    cells = pd.DataFrame([[pages.Link("a b.tsv")]], columns=["File"])
+    assert '<a href="a%20b.tsv">a b.tsv</a>' in pages.table("files", cells)
 
 
 def test_a_number_stays_on_one_line_with_its_per_cent():

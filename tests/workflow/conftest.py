@@ -19,9 +19,10 @@ TINY = yaml.safe_load((ROOT / ".test/config/config.yaml").read_text())
 class Workflow:
     """The Snakefile with a config of its own in a folder of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, snakefile=ROOT / "workflow/Snakefile"):
         self.folder = folder
-        (folder / "config").mkdir()
+        self.snakefile = snakefile
+        (folder / "config").mkdir(parents=True)
         self.configure(TINY)
 
     def configure(self, config):
@@ -34,7 +35,7 @@ class Workflow:
             "-m",
             "snakemake",
             "-s",
-            ROOT / "Snakefile",
+            self.snakefile,
             "--cores",
             str(cores),
             *arguments,
@@ -51,9 +52,10 @@ class Workflow:
             raise AssertionError(done.stdout + done.stderr)
         return done
 
-    def jobs(self, *arguments):
+    def jobs(self, *arguments, **environment):
         """How often each rule would run now."""
-        lines = self.run("--dry-run", "--quiet", "rules", *arguments).stdout.splitlines()
+        done = self.run("--dry-run", "--quiet", "rules", *arguments, **environment)
+        lines = done.stdout.splitlines()
         counts = [line.split() for line in lines]
         return {
             words[0]: int(words[1]) for words in counts if len(words) == 2 and words[1].isdigit()
@@ -63,7 +65,7 @@ class Workflow:
 @pytest.fixture(scope="module")
 def new_workflow(tmp_path_factory):
     """A function that makes a workflow, which the tests of a file may share, in a new folder."""
-    return lambda name: Workflow(tmp_path_factory.mktemp(name))
+    return lambda name: Workflow(tmp_path_factory.mktemp("workflow") / name)
 
 
 @pytest.fixture(scope="module")

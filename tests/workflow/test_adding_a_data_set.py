@@ -57,3 +57,9 @@ def test_one_folder_adds_a_data_set(fresh):
     assert (performance.loc["map-bjmd", "auc"] > 95).all() and "jnmf" in performance.index
     page = (results / "report.html").read_text()
     assert "Toy, after the feature test" in page
+
+    # the feature test has its noise from another fit
+    fits["jnmf"] |= {"options": {"tol": 1e-3}}
+    fresh.configure(fresh.config | {"fits": fits})
+    jobs = fresh.jobs(PYTHONPATH=str(fresh.folder / "src"))
+    assert jobs["fit"] == 2 and "feature_test" not in jobs

@@ -1,4 +1,4 @@
-"""The workflow on one's own data, on the example that config/own.yaml names."""
+"""The workflow on one's own data, with the small config that `snakemake --directory .test` runs."""
 
 import re
 import shutil
@@ -11,27 +11,26 @@ from bjmd import cli
 from bjmd.files import outputs
 
 ROOT = Path(__file__).parent.parent.parent
-OWN = ("--configfile", "config/own.yaml", "--config", "restarts=3", "chunk=2")
+OWN = ("--configfile", ROOT / ".test/config/own.yaml")
 
 
 @pytest.fixture(scope="module")
 def own(new_workflow):
     """A finished run; the config below it asks for the paper's data, which must not run."""
-    workflow = new_workflow("own")
-    shutil.copy(ROOT / "config/own.yaml", workflow.folder / "config")
-    shutil.copytree(ROOT / "config/example", workflow.folder / "config/example")
+    workflow = new_workflow("own/run")
+    shutil.copytree(ROOT / "config/example", workflow.folder.parent / "config/example")
     workflow.run(*OWN)
     return workflow
 
 
 def test_the_folder_is_that_of_bjmd_fit_to_the_bit(own, monkeypatch):
     monkeypatch.chdir(own.folder)
-    files = [f"config/example/lab-{lab}.tsv" for lab in "abc"]
+    files = [f"../config/example/lab-{lab}.tsv" for lab in "abc"]
     command = [
         "fit",
         *files,
         "--labels",
-        "config/example/labels.tsv",
+        "../config/example/labels.tsv",
         "-k",
         "5",
         "--restarts",
@@ -66,7 +65,7 @@ def test_only_what_is_needed_runs(own):
 
 
 def test_a_changed_file_is_noticed(own):
-    path = own.folder / "config/example/labels.tsv"
+    path = own.folder.parent / "config/example/labels.tsv"
     path.write_text(path.read_text() + "lab-a-1\tblock 4\n")
     assert own.jobs(*OWN) == {"all": 1, "own_data": 1, "fit": 2, "own_outputs": 1, "total": 5}
 

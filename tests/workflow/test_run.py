@@ -2,6 +2,7 @@ import copy
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-
-ROOT = Path(__file__).parent.parent.parent
+from conftest import ROOT
 
 
 def arrays(folder):
@@ -33,7 +33,8 @@ def test_every_target_is_there_and_a_second_run_has_nothing_to_do(finished):
         "tables/performance-small.csv",
         "figures/auc-small.svg",
         "figures/noise-small.png",
-        "draws/small/1-1.csv",
+        "draws/small/map-bjmd/1-1.csv",
+        "complete.txt",
     ):
         assert (finished.folder / "results" / name).stat().st_size > 0
     assert "Nothing to be done" in finished.run("--dry-run").stdout
@@ -79,9 +80,47 @@ def changed(finished):
 
 def test_changing_one_option_reruns_only_what_depends_on_it(changed):
     jobs = changed("map-catbjmd", options={"priors": "paper", "tol": 1e-3}).jobs()
-    assert jobs["fit"] == 2, "two chunks of one fit"
-    assert jobs["draw"] == jobs["feature_draw"] == 2, "it runs on all draws"
+    assert jobs["fit"] == jobs["draw"] == 2, "two chunks of one fit"
+    assert jobs["feature_draw"] == 1, "one chunk"
     assert "synthetic" not in jobs
+
+
+@pytest.fixture(scope="module")
+def copy_of_the_code(tmp_path_factory):
+    """A copy of the packages, which a run may use in their place."""
+    source = tmp_path_factory.mktemp("code") / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    return source
+
+
+FIT_AND_WHAT_FOLLOWS = {"fit", "feature_draw", "score", "table", "figure", "report"}
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "fits", "rules"),
+    [
+        ("bjmd/inference/map.py", "# a comment\n", 0, set()),
+        (
+            "bjmd/inference/map.py",
+            "CHANGED = 1\n",
+            5,
+            FIT_AND_WHAT_FOLLOWS | {"draw", "advi_trace"},
+        ),
+        ("bjmd_paper/baselines/joint_nmf.py", "CHANGED = 1\n", 1, FIT_AND_WHAT_FOLLOWS),
+        ("bjmd_paper/claims/claims.toml", "# changed\n", 0, {"table", "report"}),
+        ("bjmd_paper/figures.py", "CHANGED = 1\n", 0, {"figure", "report"}),
+        ("bjmd/files/readers.py", "CHANGED = 1\n", 0, set()),
+    ],
+)
+def test_results_follow_the_code(finished, copy_of_the_code, file, edit, fits, rules):
+    """What depends on a changed file runs again, and nothing else; ADVI starts with code of MAP."""
+    path = copy_of_the_code / file
+    before = path.read_text()
+    path.write_text(before + edit)
+    jobs = finished.jobs(PYTHONPATH=str(copy_of_the_code))
+    path.write_text(before)
+    assert set(jobs) - {"all", "complete", "total"} == rules
+    assert jobs.get("fit", 0) == fits
 
 
 def test_a_label_does_not_rerun_a_fit(changed):
@@ -95,7 +134,7 @@ def test_an_exhibit_can_be_made_again_alone_by_its_file_name(finished):
 
 
 def test_only_the_exhibits_that_show_a_changed_file_are_made_again(finished):
-    path = finished.folder / "results/draws/small/1-1.csv"
+    path = finished.folder / "results/draws/small/map-bjmd/1-1.csv"
     before = path.read_text(), path.stat()
     try:
         path.write_text(before[0].replace("99.", "98.", 1))
@@ -124,7 +163,7 @@ def test_the_report_is_one_file_that_begins_with_what_was_found(finished):
     fragments = [
         path.read_text() for path in finished.folder.glob("results/tables/*.fragment.html")
     ]
-    assert len(fragments) == 10 and all(fragment in html for fragment in fragments)
+    assert len(fragments) == 11 and all(fragment in html for fragment in fragments)
     text = " ".join(html.split())
     assert "the known classes of the small synthetic data (noise sd 4 in source 3)." in text
     assert "The objective after each iteration on the small synthetic data." in text
@@ -147,20 +186,6 @@ def test_snakemakes_own_report_has_every_exhibit(finished):
         "The claims that the paper makes in its text",
     ):
         assert text in page, text
-
-
-def test_the_report_says_what_was_left_out(finished):
-    before = finished.config
-    try:
-        finished.configure(
-            {**before, "real": ["metabric-489"], "cache": "empty", "skip_missing": True}
-        )
-        finished.run("results/report.html")
-        html = (finished.folder / "results/report.html").read_text()
-        assert "their files were not found: metabric-489." in html
-    finally:
-        finished.configure(before)
-        finished.run("results/report.html")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +216,9 @@ def test_an_unknown_fit_and_damaged_data_are_named(fresh):
     done = fresh.run(
         f"results/fits/{small(fresh)}/map-bjmd/0-1.npz", "--rerun-triggers", "mtime", check=False
     )
-    assert done.returncode != 0 and f"{small(fresh)}.npz is not complete" in done.stderr, (
-        done.stderr
-    )
+    assert (
+        done.returncode != 0 and f"{small(fresh)}.npz is not a complete file of bjmd" in done.stderr
+    ), done.stderr
 
 
 def small(workflow):
@@ -201,13 +226,14 @@ def small(workflow):
 
 
 def test_data_that_are_not_there_stop_only_what_needs_them(fresh):
-    fresh.configure({**fresh.config, "real": ["metabric-489"], "cache": "cache"})
-    done = fresh.run("--keep-going", check=False)
+    fits = {"map-bjmd": fresh.config["fits"]["map-bjmd"]}
+    fresh.configure({**fresh.config, "real": ["metabric-489"], "cache": "cache", "fits": fits})
+    scores = [f"results/scores/{name}.csv" for name in ("small-4.0", "metabric-489")]
+    done = fresh.run("--keep-going", *scores, check=False)
     assert done.returncode != 0
-    assert "prepare: metabric-489 cannot be downloaded automatically; download" in done.stderr
+    assert "prepare: metabric-489 cannot be downloaded automatically" in done.stderr
     assert "Traceback" not in done.stderr
-    assert (fresh.folder / "results/tables/performance-small.csv").exists()
-    assert not (fresh.folder / "results/tables/performance-metabric-489.csv").exists()
+    assert [(fresh.folder / path).exists() for path in scores] == [True, False]
 
 
 @pytest.mark.skipif("BJMD_DATA" not in os.environ, reason="real data: BJMD_DATA is not set")
@@ -237,22 +263,42 @@ def test_real_data_run_from_the_mirror_to_the_table(fresh):
     )
 
 
-def test_a_bad_value_ends_the_job_with_a_sentence_in_its_log(fresh):
-    config = copy.deepcopy(fresh.config)
-    config["fits"]["map-bjmd"]["options"]["alpha0"] = [
-        2,
-        2,
-    ]  # which only data tell from the right number
-    fresh.configure(config)
-    done = fresh.run("results/fits/small-4.0/map-bjmd/0-1.npz", check=False)
-    assert done.returncode != 0
-    assert "fit: the length of alpha0 is 2 but there are to be " in done.stderr
+def test_a_fit_that_fails_leaves_the_other_rows_and_is_named_everywhere(fresh):
+    """The data tell that the length of alpha0 is wrong; so it fails in every job that runs it."""
+    good = fresh.config["fits"]["map-bjmd"] | {"restarts": 2}
+    bad = good | {"label": "hopeless", "options": {"alpha0": [2, 2]}}
+    advi = bad | {"method": "advi-bjmd", "label": "ADVI", "options": {"alpha0": [2, 2]}}
+    del advi["draws"]
+    fits = {"map-bjmd": good, "hopeless": bad, "advi-bjmd": advi}
+    missing = {"real": ["metabric-489"], "cache": "empty", "skip_missing": True}
+    traces = fresh.config["advi_traces"] | {"number": 0}
+    fresh.configure({**fresh.config, "fits": fits, "advi_traces": traces, **missing})
+    done = fresh.run(check=False)
+    assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
-    assert (
-        "the length of alpha0 is 2"
-        in (fresh.folder / "results/logs/fit/small-4.0/map-bjmd/0-1.log").read_text()
-    )
-    assert not list(fresh.folder.glob("results/fits/**/*.npz"))
+    reason = "the length of alpha0 is 2 but there are to be 5"
+    draws = ("draws 0 to 0 (small)", "draws 0 to 1 (conjecture)", "draws 0 to 1 for the")
+    for place in ("small-4.0, restarts 0 to 1", *draws):
+        assert f"hopeless on {place}" in done.stderr
+    log = fresh.folder / "results/logs/fit/small-4.0/hopeless/0-1.log"
+    assert reason in log.read_text()
+
+    results = fresh.folder / "results"
+    table = pd.read_csv(results / "tables/performance-small.csv")
+    assert list(table["fit"].unique()) == ["map-bjmd", "truth"]
+    note = f"Failed, and left out: hopeless on small-4.0, restarts 0 to 1: {reason}"
+    assert note in (results / "tables/performance-small.md").read_text()
+    assert "hopeless on draws 0 to 0" in (results / "tables/draws-small.md").read_text()
+    assert set(pd.read_csv(results / "tables/draws-small.csv")["fit"]) == {"map-bjmd"}
+    page = (results / "report.html").read_text()
+    assert page.count("Failed, and left out of tables and figures: ") == 6
+    assert "Left out: metabric-489, because its files were not found." in page
+    assert (results / "figures/convergence-small.png").exists(), "there is nothing to draw"
+    assert not (results / "complete.txt").exists()
+
+    fresh.configure({**fresh.config, "fits": {"map-bjmd": good}})
+    jobs = set(fresh.jobs())
+    assert "complete" in jobs and not {"fit", "draw", "feature_draw"} & jobs
 
 
 def test_the_same_command_continues_after_a_crash(fresh):
@@ -266,7 +312,7 @@ def test_the_same_command_continues_after_a_crash(fresh):
     }
     plain = fresh.config["fits"]["map-bjmd"]
     fresh.configure({**fresh.config, "fits": {"map-bjmd": plain, "slow": slow}})
-    command = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", "2"]
+    command = [sys.executable, "-m", "snakemake", "-s", ROOT / "workflow/Snakefile", "--cores", "2"]
     target = f"results/fits/{small(fresh)}/slow/0-0.npz"
     first = subprocess.Popen(
         [*command, target], cwd=fresh.folder, stderr=subprocess.DEVNULL, start_new_session=True

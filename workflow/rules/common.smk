@@ -1,12 +1,39 @@
 """What the config asks for, checked before anything runs, and helpers of the rules."""
 
+import os
+import re
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
 from snakemake.exceptions import WorkflowError
 
-from bjmd.errors import InputError
-from bjmd_paper import exhibits
-from bjmd_paper.datasets import catalogue
-from bjmd_paper.frame import hold_lock
-from bjmd_paper.plan import Plan, validate
+ENVIRONMENT = workflow.source_path("../envs/bjmd.yaml")
+REQUIRED = re.search(r"bjmd\[\S+\]==(\S+)", Path(ENVIRONMENT).read_text())
+INSTALL = f"install it with: {sys.executable} -m pip install '{REQUIRED[0]}'"
+
+try:
+    from bjmd import __version__
+
+    if __version__ != REQUIRED[1]:
+        raise WorkflowError(
+            f"this workflow needs bjmd {REQUIRED[1]} in the environment that runs Snakemake, which has bjmd {__version__}; "
+            f"{INSTALL}"
+        )
+    from bjmd.errors import InputError
+    from bjmd_paper import exhibits
+    from bjmd_paper.datasets import catalogue
+    from bjmd_paper.frame import conda_environment, hold_lock
+    from bjmd_paper.plan import Plan, validate
+    from bjmd_paper.source import fingerprint
+except ModuleNotFoundError as error:
+    raise WorkflowError(
+        f"this workflow needs {error.name} in the environment that runs Snakemake, which does not have it; "
+        f"{INSTALL}; or, in a clone, run make setup"
+    )
+
+if "conda" in map(str, workflow.deployment_settings.deployment_method):
+    ENVIRONMENT = conda_environment(ENVIRONMENT, REQUIRED[0])
 
 try:
     if workflow.is_main_process:  # jobs need not check the config again
@@ -20,6 +47,7 @@ except InputError as error:
 EXHIBITS = [] if PLAN.own else exhibits.of(PLAN)
 TABLES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "table"}
 FIGURES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "figure"}
+FAILURES = sorted({path for exhibit in EXHIBITS for path in exhibit.failures()})
 
 
 wildcard_constraints:
@@ -38,7 +66,33 @@ def targets():
     """The outputs of a run: the folder of the user's own data, or the paper's tables, figures and report."""
     if PLAN.own:
         return [f"results/own/{PLAN.own['name']}"]
-    return [*(path for exhibit in EXHIBITS for path in exhibit.files()), "results/report.html"]
+    files = [path for exhibit in EXHIBITS for path in exhibit.files()]
+    return [*files, "results/report.html", "results/complete.txt"]
+
+
+def code_of(script, *modules):
+    """The fingerprint of a script and of modules that it finds by their names, so that it runs again if they change."""
+    return fingerprint(workflow.source_path(f"../scripts/{script}.py"), *modules)
+
+
+def code_of_fit(script, *fits):
+    """The same with the methods of some fits."""
+    methods = {PLAN.fits[fit]["method"] for fit in fits}
+    found = [entry for entry in entry_points(group="bjmd.methods") if entry.name in methods]
+    return code_of(script, *(entry.module for entry in found))
+
+
+def code_of_exhibit(script, exhibit):
+    """The same with the function of an exhibit, the picture of its data, and the method that one figure runs."""
+    modules = [f"bjmd_paper.{exhibit.function.rpartition('.')[0]}", "bjmd.inference.cavi"]
+    if exhibit.settings.get("family") in catalogue.names():
+        modules.append(catalogue.get(exhibit.settings["family"]).module)
+    return code_of(script, *modules)
+
+
+def own_files(wildcards):
+    """All files of the user's own data; a module's prefix is not for them."""
+    return [os.path.abspath(path) for path in PLAN.own_files()]
 
 
 def fits_of(wildcards):
@@ -52,8 +106,8 @@ def fits_of(wildcards):
 
 def n_best_of(wildcards):
     """How many restarts of every fit on one data set are chosen."""
-    family = PLAN.family(wildcards.dataset)
-    return {fit: PLAN.n_best(fit, family) for fit in PLAN.fits_on(wildcards.dataset)}
+    dataset = wildcards.dataset
+    return {fit: PLAN.numbers(fit, dataset)["best"] for fit in PLAN.fits_on(dataset)}
 
 
 def truth_of(wildcards):

@@ -4,10 +4,12 @@ rule synthetic:
         truth="results/truth/{scale}-{sigma3}.npz",
     log:
         "results/logs/synthetic/{scale}-{sigma3}.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
         seed=config["seed"],
+        code=lambda wildcards: code_of("synthetic"),
     script:
         "../scripts/synthetic.py"
 
@@ -17,19 +19,22 @@ rule synthetic:
 rule downloads:
     input:
         [f"results/data/{name}.npz" for name in PLAN.real],
+    localrule: True
 
 
 rule prepare:
     output:
-        "results/data/{real}.npz",
+        data="results/data/{real}.npz",
+        files="results/data/{real}.files.csv",
     log:
         "results/logs/prepare/{real}.log",
     retries: 0  # downloads are tried again anyway
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
-        mirror=config["mirror"],
-        cache=config["cache"],
+        where=lambda wildcards: PLAN.where(wildcards.real),
+        code=lambda wildcards: code_of("prepare", catalogue.get(wildcards.real).module),
     message:
         "Finding, checking and reading {wildcards.real}; a download may take a while."
     script:
@@ -42,11 +47,12 @@ rule known_shares:
     log:
         "results/logs/known-shares/{real}.log",
     retries: 0
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
-        mirror=config["mirror"],
-        cache=config["cache"],
+        where=lambda wildcards: PLAN.where(wildcards.real),
+        code=lambda wildcards: code_of("known_shares", catalogue.get(wildcards.real).module),
     script:
         "../scripts/known_shares.py"
 
@@ -54,15 +60,19 @@ rule known_shares:
 rule feature_test:
     input:
         data="results/data/{real}.npz",
-        scores="results/scores/{real}.csv",
+        # and not the scores, which change with every fit on the data
+        fits=lambda wildcards: PLAN.chunks(wildcards.real, config["feature_test"]["fit"]),
     output:
         data="results/data/{real}-filtered.npz",
         table="results/tables/feature-test-{real}.csv",
     log:
         "results/logs/feature-test/{real}.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
         **config["feature_test"],
+        best=lambda wildcards: PLAN.numbers(config["feature_test"]["fit"], wildcards.real)["best"],
+        code=lambda wildcards: code_of("feature_test"),
     script:
         "../scripts/feature_test.py"

@@ -4,6 +4,7 @@
 rule table:
     input:
         unpack(lambda wildcards: TABLES[wildcards.table].inputs),
+        failures=lambda wildcards: TABLES[wildcards.table].failures(),
     output:
         csv="results/tables/{table}.csv",
         markdown="results/tables/{table}.md",
@@ -17,13 +18,16 @@ rule table:
         ),
     log:
         "results/logs/tables/{table}.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
         function=lambda wildcards: TABLES[wildcards.table].function,
         settings=lambda wildcards: TABLES[wildcards.table].settings,
+        optional=lambda wildcards: TABLES[wildcards.table].optional,
         title=lambda wildcards: TABLES[wildcards.table].title,
         caption=lambda wildcards: TABLES[wildcards.table].caption,
+        code=lambda wildcards: code_of_exhibit("table", TABLES[wildcards.table]),
     message:
         "Table: {wildcards.table}."
     script:
@@ -43,12 +47,14 @@ rule figure:
         png="results/figures/{figure}.png",
     log:
         "results/logs/figures/{figure}.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
         function=lambda wildcards: FIGURES[wildcards.figure].function,
         settings=lambda wildcards: FIGURES[wildcards.figure].settings,
         caption=lambda wildcards: FIGURES[wildcards.figure].caption,
+        code=lambda wildcards: code_of_exhibit("figure", FIGURES[wildcards.figure]),
     message:
         "Figure: {wildcards.figure}."
     script:
@@ -58,20 +64,43 @@ rule figure:
 rule report:
     input:
         introduction=workflow.source_path("../report/workflow.rst"),
-        parts=[exhibit.part() for exhibit in EXHIBITS],
+        parts=[exhibit.files()[-1] for exhibit in EXHIBITS],
+        failures=FAILURES,
     output:
         "results/report.html",
     log:
         "results/logs/report.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
         exhibits=[(exhibit.section, exhibit.title, exhibit.caption) for exhibit in EXHIBITS],
         left_out=PLAN.left_out,
+        code=lambda wildcards: code_of("report"),
     message:
         "All tables and figures on one page: {output}."
     script:
         "../scripts/report.py"
+
+
+# The last job of a run: it fails if a fit did.
+rule complete:
+    input:
+        "results/report.html",
+        [path for exhibit in EXHIBITS for path in exhibit.files()],
+        failures=FAILURES,
+    output:
+        "results/complete.txt",
+    log:
+        "results/logs/complete.log",
+    retries: 0
+    localrule: True
+    conda:
+        ENVIRONMENT
+    message:
+        "Has every fit succeeded?"
+    script:
+        "../scripts/complete.py"
 
 
 # The run that is kept in the repository: `snakemake reference` after a run.
@@ -82,7 +111,8 @@ rule reference:
         directory("results/reference"),
     log:
         "results/logs/reference.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     script:
         "../scripts/reference.py"

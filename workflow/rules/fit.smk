@@ -1,3 +1,6 @@
+# A fit that fails writes the reason in place of its results; the scores and all that is made of them leave it out.
+
+
 rule fit:
     input:
         data="results/data/{dataset}.npz",
@@ -8,7 +11,7 @@ rule fit:
     benchmark:
         "results/benchmarks/fit/{dataset}/{fit}/{first}-{last}.tsv"
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     threads: 1
     resources:
         mem_mb=doubling(4000),
@@ -16,6 +19,7 @@ rule fit:
     params:
         job=lambda wildcards: PLAN.job(wildcards.dataset, wildcards.fit),
         seed=config["seed"],
+        code=lambda wildcards: code_of_fit("fit", wildcards.fit),
     message:
         "Fitting {wildcards.fit} to {wildcards.dataset}, restarts {wildcards.first} to {wildcards.last}."
     script:
@@ -30,12 +34,15 @@ rule score:
     output:
         runs="results/scores/{dataset}.csv",
         traces="results/scores/{dataset}.traces.csv",
+        failures="results/scores/{dataset}.failures.txt",
     log:
         "results/logs/score/{dataset}.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
         best=n_best_of,
+        code=lambda wildcards: code_of("score"),
     script:
         "../scripts/score.py"
 
@@ -49,9 +56,11 @@ rule shares:
         "results/shares/{dataset}.csv",
     log:
         "results/logs/shares/{dataset}.log",
+    localrule: True
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     params:
         best=n_best_of,
+        code=lambda wildcards: code_of("shares"),
     script:
         "../scripts/shares.py"

@@ -3,26 +3,27 @@
 
 rule own_data:
     input:
-        lambda wildcards: PLAN.own_files(),
+        own_files,
     output:
         data="results/data/own-{own}.npz",
         settings="results/data/own-{own}.json",
     log:
         "results/logs/own-data/{own}.log",
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     resources:
         mem_mb=doubling(8000),
         runtime=doubling(60),
     params:
         own=lambda wildcards: PLAN.own_settings(),
+        code=lambda wildcards: code_of("own_data"),
     script:
         "../scripts/own_data.py"
 
 
 rule own_outputs:
     input:
-        lambda wildcards: PLAN.own_files(),
+        own_files,
         data="results/data/own-{own}.npz",
         settings="results/data/own-{own}.json",
         fits=lambda wildcards: PLAN.chunks(f"own-{wildcards.own}", "own"),
@@ -31,12 +32,13 @@ rule own_outputs:
     log:
         "results/logs/own-outputs/{own}.log",
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     resources:
         mem_mb=doubling(8000),
         runtime=doubling(60),
     params:
         own=lambda wildcards: PLAN.own_settings(),
+        code=lambda wildcards: code_of("own_outputs"),
     message:
         "Tables, figures and report: {output}."
     script:

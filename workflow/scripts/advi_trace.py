@@ -3,16 +3,19 @@
 import pandas as pd
 
 from bjmd_paper import draws
+from bjmd_paper.failures import noted
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
     wildcards = snakemake.wildcards
     params = snakemake.params
-    numbers = range(int(wildcards.first), int(wildcards.last) + 1)
+    first = int(wildcards.first)
+    last = int(wildcards.last)
     settings = params.sigma3, params.max_iterations, params.seed
-    traces = [draws.advi_trace(draw, *settings) for draw in numbers]
-    pd.concat(traces).to_csv(snakemake.output[0], index=False)
+    with noted(f"ADVI without a stopping rule on draws {first} to {last}", snakemake.output):
+        traces = [draws.advi_trace(draw, *settings) for draw in range(first, last + 1)]
+        pd.concat(traces).to_csv(snakemake.output[0], index=False)
 
 
 run_script(main, snakemake)

@@ -1,14 +1,22 @@
 """Draw a figure of the list of exhibits."""
 
+import textwrap
+
+from matplotlib.figure import Figure
+
+from bjmd.errors import FitError
 from bjmd.report.style import save
 from bjmd_paper import exhibits
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
-    figure = exhibits.make(
-        snakemake.params.function, dict(snakemake.input.items()), snakemake.params.settings
-    )
+    inputs = dict(snakemake.input.items())
+    try:
+        figure = exhibits.make(snakemake.params.function, inputs, snakemake.params.settings)
+    except FitError as error:
+        figure = Figure(figsize=(8, 2))
+        figure.text(0.05, 0.5, textwrap.fill(f"There is {error}.", 100), va="center")
     save(figure, snakemake.output.svg, snakemake.output.png)
 
 

@@ -5,12 +5,16 @@ from pathlib import Path
 
 from bjmd.analysis.summary import summarise
 from bjmd.data.assembly import Settings
+from bjmd.errors import FitError
 from bjmd.files import outputs, readers
 from bjmd.results import storage
+from bjmd_paper import failures
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
+    for reason in failures.sentences(snakemake.input.fits):
+        raise FitError(reason)
     sources = storage.load_sources(snakemake.input.data)
     settings = Settings(**json.loads(Path(snakemake.input.settings).read_text(encoding="utf-8")))
     results = [run for path in snakemake.input.fits for run in storage.load_decompositions(path)]

@@ -2,17 +2,16 @@
 them as sources.
 """
 
-from pathlib import Path
-
 from bjmd.results import storage
-from bjmd_paper.datasets.fetch import fetch_and_read
+from bjmd_paper.datasets import catalogue, fetch
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
-    where = dict(snakemake.params.items())
-    sources = fetch_and_read(snakemake.wildcards.real, Path(snakemake.output[0]).parent, **where)
-    storage.save_sources(snakemake.output[0], sources)
+    name = snakemake.wildcards.real
+    folder, files = fetch.files(name, **dict(snakemake.params.where))
+    storage.save_sources(snakemake.output.data, catalogue.get(name).read(folder))
+    files.to_csv(snakemake.output.files, index=False)
 
 
 run_script(main, snakemake)

@@ -9,7 +9,7 @@ from bjmd_paper.frame import run_script
 def main(snakemake):
     folder = Path(snakemake.output[0])
     for path in map(Path, snakemake.input):
-        target = folder / path.relative_to("results")
+        target = folder.joinpath(*path.parts[path.parts.index("results") + 1 :])
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
 

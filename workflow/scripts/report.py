@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bjmd_paper import exhibits
+from bjmd_paper import exhibits, failures
 from bjmd_paper.frame import run_script
 
 
@@ -10,7 +10,10 @@ def main(snakemake):
     introduction = Path(snakemake.input.introduction).read_text()
     parts = zip(snakemake.params.exhibits, snakemake.input.parts, strict=True)
     page = exhibits.report(
-        introduction, [(*about, path) for about, path in parts], snakemake.params.left_out
+        introduction,
+        [(*about, path) for about, path in parts],
+        snakemake.params.left_out,
+        failures.sentences(snakemake.input.failures),
     )
     Path(snakemake.output[0]).write_text(page)
 

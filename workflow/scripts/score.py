@@ -2,21 +2,28 @@
 
 from pathlib import Path
 
+from bjmd.errors import FitError
 from bjmd.results import storage
-from bjmd_paper import scores
+from bjmd_paper import failures, scores
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
+    best = snakemake.params.best
     sources = storage.load_sources(snakemake.input.data)
-    results = {fit: [] for fit in snakemake.params.best}
-    for path in snakemake.input.fits:
+    results = {fit: [] for fit in best}
+    for path in failures.succeeded(snakemake.input.fits):
         results[Path(path).parent.name] += storage.load_decompositions(path)
-    runs = scores.runs_table(sources, results, snakemake.params.best, integration=True)
+    results = {fit: runs for fit, runs in results.items() if runs}
+    failed = failures.sentences(snakemake.input.fits)
+    if not results:
+        raise FitError(f"every fit failed: {'; '.join(failed)}")
+    runs = scores.runs_table(sources, results, best, integration=True)
     for path in snakemake.input.truth:
         runs = scores.with_truth(runs, sources, *storage.load_decompositions(path))
     runs.to_csv(snakemake.output.runs, index=False)
-    scores.traces_table(results, snakemake.params.best).to_csv(snakemake.output.traces, index=False)
+    scores.traces_table(results, best).to_csv(snakemake.output.traces, index=False)
+    Path(snakemake.output.failures).write_text("".join(f"{line}\n" for line in failed))
 
 
 run_script(main, snakemake)

@@ -1,12 +1,22 @@
 """Make a table of the list of exhibits, in all its formats."""
 
-from bjmd_paper import exhibits, tables
+import pandas as pd
+
+from bjmd.errors import FitError
+from bjmd_paper import exhibits, failures, tables
 from bjmd_paper.frame import run_script
 
 
 def main(snakemake):
     params = snakemake.params
-    table = exhibits.make(params.function, dict(snakemake.input.items()), params.settings)
+    inputs = dict(snakemake.input.items())
+    failed = failures.sentences(inputs.pop("failures", []))
+    try:
+        table = exhibits.make(params.function, inputs, params.settings, params.optional)
+    except FitError as error:
+        table = tables.Table(pd.DataFrame(), [f"There is {error}."])
+    if failed:
+        table.shown.append(f"Failed, and left out: {'; '.join(failed)}.")
     tables.write(table, params.title, params.caption, snakemake.output)
 
 

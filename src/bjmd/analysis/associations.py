@@ -46,8 +46,17 @@ def associations(
     table = pd.DataFrame(rows, columns=COLUMNS).sort_values(
         ["p_value", "strength"], ascending=[True, False], kind="stable", ignore_index=True
     )
-    raised = table["p_value"] * len(table) / (table.index + 1)
-    return table.assign(q_value=raised[::-1].cummin().clip(upper=1))
+    return table.assign(q_value=false_discovery_rates(table["p_value"]))
+
+
+def false_discovery_rates(p_values: Any) -> np.ndarray:
+    """q after Benjamini and Hochberg."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")[::-1]
+    raised = p[order] * len(p) / np.arange(len(p), 0, -1)
+    q = np.empty_like(p)
+    q[order] = np.minimum(np.minimum.accumulate(raised), 1.0)
+    return q
 
 
 def _rows(name, column, is_number, h, source):

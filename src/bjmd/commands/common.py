@@ -1,7 +1,6 @@
 """What the subcommands share: options, reading sources, and messages in the terminal."""
 
 import argparse
-import inspect
 import json
 import logging
 import os
@@ -14,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bjmd.checks import count, one_of
+from bjmd.checks import count
 from bjmd.data import assembly
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import InputError, problems_as_sentences
 from bjmd.files import readers
 from bjmd.inference import registry
 from bjmd.model import BY_SOURCE, LEARNED
@@ -47,81 +46,177 @@ files:
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     """The output folder."""
-    add = parser.add_argument
-    text = "folder to write the results to"
-    add("-o", "--output", type=Path, required=True, metavar="FOLDER", help=text)
-    add("--force", action="store_true", help=f"replace the {what} that is already in FOLDER")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder to write the results to",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help=f"replace the {what} that is already in FOLDER"
+    )
 
 
-def add_sources(
-    parser: argparse.ArgumentParser, what: str = "a data source"
-) -> argparse._ArgumentGroup:
+def add_fit(parser: argparse.ArgumentParser) -> None:
+    """The folder of a fit, and its data."""
+    add_folder(parser)
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="the data files of the fit, if you have moved them",
+    )
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """The folder of a fit."""
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a folder that `bjmd fit` wrote"
+    )
+
+
+def add_sources(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """The files and the options for reading them; returns the group of these options."""
-    text = f"{what} (formats below)"
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=text)
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="a data source (formats below)"
+    )
     group = parser.add_argument_group("data")
     add = group.add_argument
     add_samples_in_rows(group)
     add("--names", metavar="A,B,...", help="names of the sources (default: the names of the files)")
-    text = (
-        "features to use: all of them, missing in sources that lack them (outer), or only those "
-        "that every source has (inner); default: %(default)s"
+    add(
+        "--join",
+        choices=assembly.JOINS,
+        default=assembly.JOINS[0],
+        help="features to use: all of them, missing in sources that lack them (outer), or only "
+        "those that every source has (inner); default: %(default)s",
     )
-    add("--join", choices=assembly.JOINS, default=assembly.JOINS[0], help=text)
-    text = "split an .h5ad file into sources by this column of obs"
-    add("--split-by", metavar="COLUMN", help=text)
-    text = "leave the matrices of .h5ad, .h5mu and .zarr files on disk (docs/large.md)"
-    add("--on-disk", action="store_true", help=text)
-    text = "for counts: scale each sample to a total of 10,000 and take log(1 + x), as scanpy does"
-    add("--normalize", action="store_true", help=text)
-    scales = assembly.SCALES
-    text = "divide each source by its mean or its root mean square (rms); default: %(default)s"
-    add("--scale", choices=scales, default=scales[0], help=text)
+    add(
+        "--split-by",
+        metavar="COLUMN",
+        help="split an .h5ad file into sources by this column of obs",
+    )
+    add(
+        "--on-disk",
+        action="store_true",
+        help="leave the matrices of .h5ad, .h5mu and .zarr files on disk (docs/large.md)",
+    )
+    add(
+        "--normalize",
+        action="store_true",
+        help="for counts: scale each sample to a total of 10,000 and take log(1 + x), as scanpy "
+        "does",
+    )
+    add(
+        "--scale",
+        choices=assembly.SCALES,
+        default=assembly.SCALES[0],
+        help="divide each source by its mean or its root mean square (rms); default: %(default)s",
+    )
+    add(
+        "--layer",
+        metavar="NAME",
+        help="fit this layer of .h5ad, .h5mu and .zarr files instead of X",
+    )
+    add(
+        "--use-highly-variable",
+        action=argparse.BooleanOptionalAction,
+        help="use only the features that var['highly_variable'] marks, or all of them (default: "
+        "those marked, if a single .h5ad file marks any)",
+    )
     return group
 
 
 def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
     """The option for files with samples in rows."""
-    text = "rows are samples and columns are features (default: the reverse)"
-    parser.add_argument("--samples-in-rows", action="store_true", help=text)
+    parser.add_argument(
+        "--samples-in-rows",
+        action="store_true",
+        help="rows are samples and columns are features (default: features in rows)",
+    )
+
+
+def add_seed_and_jobs(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=threads.available(),
+        metavar="N",
+        help="number of threads, across and within fits (default: one per core)",
+    )
 
 
 def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
     """The options for the fits."""
-    add = parser.add_argument_group("method").add_argument
-    text = f"one of {', '.join(registry.method_names())} (default: %(default)s)"
-    add("--method", default="cavi-bjmd", metavar="NAME", help=text)
-    text = f"number of random starts; the best fit is kept (default: {n_restarts})"
-    add("--restarts", type=int, default=n_restarts, metavar="N", help=text)
-    add("--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)")
-    text = "number of threads, across and within fits (default: one per core)"
-    add("--jobs", type=int, default=threads.available(), metavar="N", help=text)
-    text = (
-        "how the noise varies: by source, feature or sample, or robust (to outliers); combine with "
-        "+, as in feature+robust (default: source)"
+    group = parser.add_argument_group("method")
+    add = group.add_argument
+    add(
+        "--method",
+        default="cavi-bjmd",
+        metavar="NAME",
+        help=f"one of {', '.join(registry.method_names())} (default: %(default)s)",
     )
-    add("--noise", metavar="MODEL", help=text)
-    text = (
-        "whether each source has an offset for each feature, for shifted batches (default: yes "
-        "with two or more sources)"
+    add(
+        "--restarts",
+        type=int,
+        default=n_restarts,
+        metavar="N",
+        help=f"number of random starts; the best fit is kept (default: {n_restarts})",
     )
-    add("--offsets", nargs="?", const="yes", metavar="yes|no", help=text)
-    text = "priors scaled and centred to the data, or the paper's fixed priors (default: data)"
-    add("--priors", choices=("data", "paper"), help=text)
-    text = (
-        "prior of the memberships: a number (1 is flat, larger values favour mixtures), learned, "
-        "or by-source, which learns one for each source (default: learned)"
+    add_seed_and_jobs(group)
+    add(
+        "--noise",
+        metavar="MODEL",
+        help="how the noise varies: by source, feature or sample, or robust (to outliers); combine "
+        "with +, as in feature+robust (default: source)",
     )
-    add("--alpha0", type=_number, metavar="A", help=text)
-    text = "prior scale of the components: a number, or learned for each of them (default)"
-    add("--lambda", dest="lambda_", type=_number, metavar="L", help=text)
-    text = (
-        "stop when the objective changes by less than T nats per entry (with --priors paper, when "
-        "its relative change is less than T)"
+    add(
+        "--offsets",
+        nargs="?",
+        const="yes",
+        metavar="yes|no",
+        help="whether each source has an offset for each feature, for shifted batches (default: "
+        "yes with two or more sources)",
     )
-    add("--tol", type=float, metavar="T", help=text)
-    text = "another option of the method; may be repeated"
-    add("--option", action="append", default=[], metavar="KEY=VALUE", help=text)
+    add(
+        "--priors",
+        choices=("data", "paper"),
+        help="priors scaled and centred to the data, or the paper's fixed priors (default: data)",
+    )
+    add(
+        "--alpha0",
+        type=_number,
+        metavar="A",
+        help="prior of the memberships: a number (1 is flat, larger values favour mixtures), "
+        "learned, or by-source, which learns one for each source (default: learned)",
+    )
+    add(
+        "--lambda",
+        dest="lambda_",
+        type=_number,
+        metavar="L",
+        help="prior scale of the components: a number, or learned for each of them (default)",
+    )
+    add(
+        "--tol",
+        type=float,
+        metavar="T",
+        help="stop when the objective changes by less than T nats per entry (with --priors paper, "
+        "when its relative change is less than T)",
+    )
+    add(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another option of the method; may be repeated",
+    )
 
 
 def _number(text: str) -> float | str:
@@ -157,7 +252,7 @@ def read(
     arguments: argparse.Namespace, labels: Path | None = None
 ) -> tuple[list[assembly.RawSource], Sources, assembly.Settings]:
     """The sources in the files as they are, those for the fit, and how these were prepared."""
-    how = ("samples_in_rows", "split_by", "on_disk")
+    how = ("samples_in_rows", "split_by", "on_disk", "layer", "use_highly_variable")
     reading = {name: getattr(arguments, name) for name in how}
     names = arguments.names.split(",") if arguments.names else None
     raw_sources = readers.read_files(arguments.files, **reading)
@@ -176,7 +271,8 @@ def read(
     log.info("%s; %s", count(sources.n_features, "feature"), sizes)
     hint = None if arguments.normalize else assembly.looks_like_counts(raw_sources)
     if hint is not None:
-        log.info("hint: %s", hint)
+        advice = "if these are counts, normalise totals and take log(1 + x), as --normalize does"
+        log.info("hint: %s; %s", hint, advice)
     if arguments.scale == "none" and all(sources.squared_norms):
         _hint_at_scales(sources)
     for note in settings.notes:
@@ -188,27 +284,29 @@ def read_again(
     folder: Path, fit: Any, files: list[Path], command: str
 ) -> tuple[list[assembly.RawSource], Sources]:
     """The data of a fit in a folder, from the files that were fitted or from those given."""
-    with storage.complete(folder / "settings.json"):
+    with problems_as_sentences(folder / "settings.json", storage.OURS):
         paths = files or [Path(file) for file in fit.settings.files]
-        reading = {"samples_in_rows": False, "split_by": None, **fit.settings.reading}
-        normalize = bool(reading.pop("normalize", False))
-        join = one_of("join", reading.pop("join"), assembly.JOINS)
-        scale = one_of("scale", fit.settings.scale, assembly.SCALES)
-        inspect.signature(readers.read_files).bind(paths, **reading)  # fails if a name is damaged
-    missing = next((path for path in paths if not path.exists()), None)
-    if missing is not None:
-        raise InputError(
-            f"{missing} is not there; say where the data are: bjmd {command} {folder} FILE ..."
+        if not paths:
+            raise InputError(
+                f"the fit in {folder} was made in Python of data in memory; if they are in a file "
+                f"as well, name it: bjmd {command} {folder} FILE"
+            )
+        missing = next((path for path in paths if not path.exists()), None)
+        if missing is not None:
+            raise InputError(
+                f"{missing} is not there; say where the data are: bjmd {command} {folder} FILE ..."
+            )
+        reading = {"use_highly_variable": False, **fit.settings.reading}
+        preparation = {name: reading.pop(name) for name in ("join", "normalize") if name in reading}
+        raw_sources = readers.read_files(paths, **reading)
+        if len(raw_sources) != len(fit.names):
+            raise InputError(
+                f"the files hold {len(raw_sources)} sources, but the fit has {len(fit.names)} "
+                f"({', '.join(fit.names)}); give the files of the fit, in their order"
+            )
+        sources, _ = assembly.prepare(
+            raw_sources, names=fit.names, scale=fit.settings.scale, **preparation
         )
-    raw_sources = readers.read_files(paths, **reading)
-    if len(raw_sources) != len(fit.names):
-        raise InputError(
-            f"the files hold {len(raw_sources)} sources, but the fit has {len(fit.names)} "
-            f"({', '.join(fit.names)}); give the files of the fit, in their order"
-        )
-    sources, _ = assembly.prepare(
-        raw_sources, names=fit.names, join=join, normalize=normalize, scale=scale
-    )
     return raw_sources, sources
 
 
@@ -224,31 +322,6 @@ def _hint_at_scales(sources: Sources) -> None:
             large,
             sizes[large] / sizes[small],
             small,
-        )
-
-
-def fits(
-    arguments: argparse.Namespace,
-    sources: Sources,
-    options: dict[str, Any],
-    *,
-    search: bool,
-    agree: bool = False,
-) -> Any:
-    """All restarts, and their consensus if it was asked for (analysis.fitting.Fits)."""
-    from bjmd.analysis import fitting
-
-    with ctrl_c_ends_at_once():
-        return fitting.fit(
-            arguments.method,
-            sources,
-            arguments.components,
-            n_restarts=arguments.restarts,
-            seed=arguments.seed,
-            jobs=arguments.jobs,
-            search=search,
-            agree=agree,
-            **options,
         )
 
 

@@ -1,6 +1,6 @@
 """Decompose data sources into components that they share.
 
-Runs fits from several random starts and keeps the best one. Writes tables,
+Fits the model from several random starts and keeps the best fit. Writes tables,
 figures and a report to FOLDER.
 """
 
@@ -25,31 +25,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd fit FILE [FILE ...] -k K -o FOLDER [options]"
     parser.epilog = EXAMPLES + common.FORMATS
     add = parser.add_argument
-    text = "number of components"
-    add("-k", "--components", type=int, required=True, metavar="K", help=text)
+    add("-k", "--components", type=int, required=True, metavar="K", help="number of components")
     common.add_output(parser, "fit")
     data = common.add_sources(parser)
-    text = (
-        "a table of known classes, shown in figures but not used in the fit; columns: sample, "
-        "class and, if sources share sample names, source"
+    data.add_argument(
+        "--labels",
+        type=Path,
+        metavar="LABELS",
+        help="known classes, shown in figures but not used in the fit: a column of obs of .h5ad "
+        "files, or a table with the columns sample, class and, if sources share sample names, "
+        "source",
     )
-    data.add_argument("--labels", type=Path, metavar="FILE", help=text)
-    text = (
-        "a table about the samples, with their names in its first column; its columns are tested "
-        "for association with the components (default: obs of .h5ad)"
+    data.add_argument(
+        "--metadata",
+        type=Path,
+        metavar="FILE",
+        help="a table about the samples, with their names in its first column; its columns are "
+        "tested for association with the components (default: obs of .h5ad)",
     )
-    data.add_argument("--metadata", type=Path, metavar="FILE", help=text)
-    text = "write tables and text only, which is faster"
-    add("--no-figures", action="store_true", help=text)
-    text = "also find the components that the restarts agree on (implies --no-search)"
-    add("--consensus", action="store_true", help=text)
-    text = "run every restart to convergence, instead of continuing only the best ones"
-    add("--no-search", action="store_true", help=text)
+    add("--no-figures", action="store_true", help="write tables and text only, which is faster")
+    add(
+        "--consensus",
+        action="store_true",
+        help="also find the components that the restarts agree on (implies --no-search)",
+    )
+    add(
+        "--no-search",
+        action="store_true",
+        help="run every restart to convergence, instead of continuing only the best ones",
+    )
     add("--plain-restarts", action="store_true", help=argparse.SUPPRESS)
     common.add_method(parser, n_restarts=20)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from bjmd.analysis import fitting
     from bjmd.analysis.summary import summarise
     from bjmd.files import outputs, text_files
     from bjmd.report import text
@@ -72,8 +82,18 @@ def run(arguments: argparse.Namespace) -> None:
         metadata = [raw.metadata for raw in raw_sources]
     sources.require_components(arguments.components)
     common.require_writable(folder.parent)
-    search = not arguments.no_search
-    fits = common.fits(arguments, sources, options, search=search, agree=arguments.consensus)
+    with common.ctrl_c_ends_at_once():
+        fits = fitting.fit(
+            arguments.method,
+            sources,
+            arguments.components,
+            n_restarts=arguments.restarts,
+            seed=arguments.seed,
+            jobs=arguments.jobs,
+            search=not arguments.no_search,
+            agree=arguments.consensus,
+            **options,
+        )
     report = outputs.write(
         folder,
         sources,

@@ -16,14 +16,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd select FILE [FILE ...] -o FOLDER [options]"
     parser.epilog = common.FORMATS
     add = parser.add_argument
-    text = "numbers to try: a range, or a list like 2,4,8 (default: 2..10)"
-    add("-k", "--components", default="2..10", metavar="K..K", help=text)
+    add(
+        "-k",
+        "--components",
+        default="2..10",
+        metavar="K..K",
+        help="numbers to try: a range, or a list like 2,4,8 (default: 2..10)",
+    )
     common.add_output(parser, "selection")
     common.add_sources(parser)
-    text = "share of entries to hold out (default: 0.1)"
-    add("--held-out", type=float, default=0.1, metavar="SHARE", help=text)
-    text = "number of random hold-outs (default: 3)"
-    add("--repeats", type=int, default=3, metavar="N", help=text)
+    add(
+        "--held-out",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="share of entries to hold out (default: 0.1)",
+    )
+    add(
+        "--repeats",
+        type=int,
+        default=3,
+        metavar="N",
+        help="number of random hold-outs (default: 3)",
+    )
     common.add_method(parser, n_restarts=5)
 
 
@@ -31,6 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import number_of_components
     from bjmd.files import outputs
     from bjmd.report import figures, style, text
+    from bjmd.results import storage
 
     options = common.method_options(arguments)
     numbers = _numbers(arguments.components)
@@ -57,7 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
             jobs=arguments.jobs,
             **options,
         )
-    with outputs.new_folder(folder) as new:
+    with storage.atomic_path(folder) as new:
+        new.mkdir()
         table, svg, png = (new / name for name in FILES)
         selection.table.to_csv(table, sep="\t", index=False, float_format="%.8g")
         style.save(figures.selection(selection), svg, png)

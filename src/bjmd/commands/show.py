@@ -1,14 +1,12 @@
 """Summarise a fit: its sources and their noise, its components and its restarts."""
 
 import argparse
-from pathlib import Path
 
 from bjmd.commands import common
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "a folder that `bjmd fit` wrote"
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help=text)
+    common.add_folder(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from bjmd.checks import count
 from bjmd.commands import common
-from bjmd.data.assembly import RawSource, Settings, normalized, over_features, scales
-from bjmd.data.sources import Sources
+from bjmd.data.assembly import over_features, prepared_as
 from bjmd.errors import InputError
 from bjmd.files import readers
 from bjmd.results import storage
@@ -19,15 +18,26 @@ from bjmd.results import storage
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = common.FORMATS
     add = parser.add_argument
-    add("folder", type=Path, metavar="FOLDER", help="a folder that `bjmd fit` wrote")
+    common.add_folder(parser)
     add("file", type=Path, metavar="FILE", help="the new samples (formats below)")
-    text = (
-        "the source of the fit that the samples belong to, with its noise, offsets and scale "
-        "(default: estimate noise and scale from the samples)"
+    add(
+        "--source",
+        metavar="NAME",
+        help="the source of the fit that the samples belong to, with its noise, offsets and scale "
+        "(default: estimate noise and scale from the samples)",
     )
-    add("--source", metavar="NAME", help=text)
-    text = "a .tsv file to write to (default: the terminal)"
-    add("-o", "--output", type=Path, metavar="FILE", help=text)
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="a .tsv file to write to (default: the terminal)",
+    )
+    add(
+        "--any-scale",
+        action="store_true",
+        help="accept samples that look as if they were on another scale than the data of the fit",
+    )
     common.add_samples_in_rows(parser)
 
 
@@ -46,16 +56,18 @@ def run(arguments: argparse.Namespace) -> None:
             f"the fit has no source {source!r}; its sources are {', '.join(fit.names)}"
         )
     number = None if source is None else fit.names.index(source)
-    raw_sources = readers.read_files(arguments.file, samples_in_rows=arguments.samples_in_rows)
+    reading = {"samples_in_rows": arguments.samples_in_rows, "use_highly_variable": False}
+    if arguments.file.suffix.lower() in readers.ANNDATA_ENDINGS:
+        reading["layer"] = fit.settings.reading.get("layer")
+    raw_sources = readers.read_files(arguments.file, **reading)
     if len(raw_sources) > 1:
         raise InputError(f"{arguments.file} holds {len(raw_sources)} sources; give a file with one")
-    raw = raw_sources[0]
-    if fit.settings.reading.get("normalize"):
-        raw = normalized(raw)
-    raw.matrix = raw.matrix / _divisor(fit.settings, raw, number)
+    raw = prepared_as(raw_sources[0], fit.settings, number)
     matrix, report = over_features(raw, fit.feature_names)
     common.log.info(report)
-    projected = projection.project(fit.results[0], matrix, source=number)
+    projected = projection.project(
+        fit.results[0], matrix, source=number, any_scale=arguments.any_scale
+    )
     origin = "estimated from the samples" if source is None else f"that of source {source!r}"
     common.log.info("noise sd %.4g, %s", projected.noise, origin)
     samples = raw.sample_names or range(1, matrix.shape[1] + 1)
@@ -68,12 +80,3 @@ def run(arguments: argparse.Namespace) -> None:
     with storage.atomic_path(output) as temporary:
         temporary.write_text(text, encoding="utf-8")
     common.log.info("memberships of %s are in %s", count(len(samples), "sample"), output)
-
-
-def _divisor(settings: Settings, raw: RawSource, number: int | None) -> float:
-    """What the fit divided the source by; for a new source, what it would have divided it by."""
-    if settings.scale == "none":
-        return 1.0
-    if number is not None:
-        return settings.divisors[number]
-    return scales(Sources([raw.matrix], names=[raw.name]), settings.scale)[0]

@@ -6,7 +6,6 @@ rounding, and 1 if anything differs.
 """
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 
@@ -22,10 +21,7 @@ ROUNDING = 1e-8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd verify FOLDER [FILE ...]"
-    text = "a folder that `bjmd fit` wrote"
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help=text)
-    text = "its data files, if you have moved them"
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=text)
+    common.add_fit(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -48,9 +44,6 @@ def run(arguments: argparse.Namespace) -> None:
             differences.append(f"{folder / name} is missing.")
         elif now != stored:
             differences.append(f"{folder / name} has changed since it was written.")
-    settings_hash = outputs.hash_of_settings(fit.results, fit.settings, hashes["versions"])
-    if hashes["settings"] != settings_hash:
-        differences.append("The stored settings are not those of the fit.")
     print("\n".join(differences) or "The data, the settings and all files are unchanged.")
     for name, here in storage.versions().items():
         then = hashes["versions"].get(name)

@@ -1,21 +1,24 @@
 """Raw sources become `Sources`: the one way for files, for the command and for the estimator.
 
-A raw source is a matrix with its own names.  `assemble` matches the features of several (`align`),
-and `prepare` also normalises counts (`normalized`), brings sources to one scale (`scales`), and
+A raw source is a matrix with its own names.  `assemble` matches the features of several, and
+`prepare` also normalises counts (`normalized`), brings sources to one scale (`scales`), and
 records how.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import count, one_of
-from bjmd.data.matrix import as_matrix
+from bjmd.data.matrix import as_floats, as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 
@@ -39,10 +42,10 @@ class RawSource:
     name: str = ""
     path: Path | None = None  # the file that it comes from
     part: str | None = None  # which of several sources in the file it is
-    on_disk: bool = False  # whether the matrix stays in the file
     labels: np.ndarray | None = None  # classes x samples
     class_names: Sequence[str] = ()
     metadata: Any = None  # a DataFrame about the samples, or None
+    note: str = ""  # a sentence about how it was read, for the user and the report
 
     def __str__(self) -> str:
         """What messages call it."""
@@ -60,27 +63,6 @@ class Settings:
     reading: Mapping[str, Any] = field(default_factory=dict)  # options of reading and joining
 
 
-@dataclass(frozen=True)
-class Alignment:
-    """How the features of several sources were matched."""
-
-    feature_names: list[str]  #: the features of the aligned sources, in order of first appearance
-    n_shared: int  #: the number of features that every source has
-    n_all: int  #: the number of features that at least one source has
-    lacking: dict[str, int]  #: the number of all features that each source lacks
-    join: str
-
-    def __str__(self) -> str:
-        if self.n_shared == self.n_all:
-            return f"all {self.n_all} features are in every source"
-        lacking = ", ".join(f"{name} lacks {n}" for name, n in self.lacking.items() if n)
-        others = "missing entries" if self.join == "outer" else "left out"
-        return (
-            f"{self.n_shared} of {self.n_all} features are in every source; "
-            f"the others are {others} ({lacking})"
-        )
-
-
 def prepare(
     raw_sources: Sequence[RawSource],
     *,
@@ -96,7 +78,9 @@ def prepare(
         raw_sources = [normalized(raw) for raw in raw_sources]
     sources, alignment = assemble(raw_sources, names=names, join=join)
     divisors = scales(sources, scale)
-    notes = [f"{str(alignment)[0].upper()}{str(alignment)[1:]}."] if len(sources) > 1 else []
+    notes = list(dict.fromkeys(raw.note for raw in raw_sources if raw.note))
+    if len(sources) > 1:
+        notes.append(alignment)
     if normalize:
         notes.append(f"Each sample was scaled to a total of {TOTAL:,.0f}, and log(1 + x) taken.")
     if scale != "none":
@@ -109,28 +93,49 @@ def prepare(
 
 def assemble(
     raw_sources: Sequence[RawSource], *, names: list[str] | None = None, join: str = "outer"
-) -> tuple[Sources, Alignment]:
-    """Match features by name, and report those that the sources do not share.
+) -> tuple[Sources, str]:
+    """Match features by name; returns the sources, and a sentence on how their features matched.
 
-    `names` replaces the names of the sources. `join` takes all features, missing in sources that
-    lack them ("outer"), or only those that every source has ("inner").
+    `names` replaces the names of the sources.  join="outer" takes every feature that any source
+    has; the rows that a source lacks are missing (NaN) in it.  join="inner" takes the features that
+    every source has.
     """
     if not raw_sources:
         raise InputError("no source was given; give at least one table of features x samples")
+    one_of("join", join, JOINS)
     names = source_names(raw_sources, names)
-    matrices, alignment = align(
-        [raw.matrix for raw in raw_sources], _feature_names(raw_sources), names, join
-    )
+    feature_names = _feature_names(raw_sources)
+    for raw in raw_sources:
+        _check_names(raw, raw.sample_names, "sample")
+    union = list(dict.fromkeys(chain.from_iterable(feature_names)))
+    in_all = set(union).intersection(*feature_names)
+    shared = [feature for feature in union if feature in in_all]
+    if join == "inner" and not shared:
+        raise InputError(
+            "no feature is in every source, so join='inner' leaves none; use join='outer'"
+        )
+    chosen = union if join == "outer" else shared
     labels, class_names = _labels(raw_sources)
     sources = Sources(
-        matrices,
+        [
+            _over(chosen, raw.matrix, own, name)
+            for raw, own, name in zip(raw_sources, feature_names, names, strict=True)
+        ],
         names=names,
-        feature_names=alignment.feature_names,
+        feature_names=chosen,
         labels=labels,
         class_names=class_names,
         sample_names=[raw.sample_names for raw in raw_sources],
     )
-    return sources, alignment
+    if len(shared) == len(union):
+        return sources, f"All {len(union)} features are in every source."
+    n_lacking = [len(union) - len(own) for own in feature_names]
+    lacking = [f"{name} lacks {n}" for name, n in zip(names, n_lacking, strict=True) if n]
+    others = "missing entries" if join == "outer" else "left out"
+    return sources, (
+        f"{len(shared)} of {len(union)} features are in every source; "
+        f"the others are {others} ({', '.join(lacking)})."
+    )
 
 
 def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> list[str]:
@@ -148,57 +153,13 @@ def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> l
     return names
 
 
-def align(
-    matrices: Sequence[Any],
-    feature_names: Sequence[Sequence[str]],
-    names: Sequence[str],
-    join: str = "outer",
-) -> tuple[list[Any], Alignment]:
-    """The same features x samples matrices over common features, and how these were matched.
-
-    join="outer" takes every feature that any source has; the rows that a source lacks are missing
-    (NaN) in it.  join="inner" takes the features that every source has.
-    """
-    one_of("join", join, JOINS)
-    for x, features, name in zip(matrices, feature_names, names, strict=True):
-        if len(features) != x.shape[0]:
-            counts = f"{x.shape[0]} features but {len(features)} feature names"
-            raise InputError(f"source {name!r} has {counts}; give one each")
-        if len(set(features)) < len(features):
-            double = next(feature for feature in features if list(features).count(feature) > 1)
-            raise InputError(
-                f"source {name!r} has feature {double!r} more than once; rename or merge its rows"
-            )
-    row_of = [{feature: row for row, feature in enumerate(features)} for features in feature_names]
-    union = list(dict.fromkeys(feature for features in feature_names for feature in features))
-    shared = [feature for feature in union if all(feature in rows for rows in row_of)]
-    for name, rows, features in zip(names, row_of, feature_names, strict=True):
-        others = {feature for other in row_of if other is not rows for feature in other}
-        if len(names) > 1 and not others & rows.keys():
-            raise InputError(
-                f"source {name!r} has no feature in common with the others: it has for example "
-                f"{_examples(features)}, they have {_examples(sorted(others))}; use one kind of "
-                "names, and check that features and samples are not swapped"
-            )
-    if join == "inner" and not shared:
-        raise InputError(
-            "no feature is in every source, so join='inner' leaves none; use join='outer'"
-        )
-    chosen = union if join == "outer" else shared
-    each = zip(matrices, row_of, names, strict=True)
-    aligned = [_over(chosen, x, rows, name) for x, rows, name in each]
-    lacking = {name: len(union) - len(rows) for name, rows in zip(names, row_of, strict=True)}
-    return aligned, Alignment(chosen, len(shared), len(union), lacking, join)
-
-
-def _over(features, x, row_of, name):
+def _over(features, x, own_features, name):
     """The rows of the given features, NaN where there is none; no copy where nothing changes."""
+    row_of = {feature: row for row, feature in enumerate(own_features)}
     rows = np.array([row_of.get(feature, -1) for feature in features], dtype=int)
-    if np.array_equal(rows, np.arange(x.shape[0])):
-        return x
     known = rows >= 0
     if known.all():
-        return x[rows]
+        return x if np.array_equal(rows, np.arange(x.shape[0])) else x[rows]
     if not isinstance(x, np.ndarray):
         kind = "sparse" if as_matrix(x, name).is_sparse else "on disk"
         raise InputError(
@@ -206,14 +167,9 @@ def _over(features, x, row_of, name):
             "cannot mark as missing; take the common features with join='inner', add zeros if "
             "that is what absence means, or make it dense"
         )
-    dtype = np.float32 if x.dtype == np.float32 else float
-    aligned = np.full((len(features), x.shape[1]), np.nan, dtype=dtype)
+    aligned = np.full((len(features), x.shape[1]), np.nan, dtype=as_floats(x).dtype)
     aligned[known] = x[rows[known]]
     return aligned
-
-
-def _examples(features):
-    return ", ".join(repr(str(feature)) for feature in features[:2])
 
 
 def normalized(raw: RawSource) -> RawSource:
@@ -234,23 +190,28 @@ def normalized(raw: RawSource) -> RawSource:
     totals = x.sums_of_columns()
     usable = (totals > 0) & np.isfinite(totals)  # infinite entries are refused later
     factors = np.where(usable, TOTAL / np.where(usable, totals, 1.0), 1.0)
-    return replace(raw, matrix=x.logarithms(factors).raw)
+    if x.is_sparse:
+        logs = (x.array @ scipy.sparse.diags_array(factors)).log1p()
+    else:
+        logs = np.log1p(x.array * factors)
+    return replace(raw, matrix=logs.astype(x.dtype, copy=False))
 
 
 def looks_like_counts(raw_sources: Iterable[RawSource]) -> str | None:
-    """A sentence if a source seems to need normalisation; None if none does."""
+    """What looks as if a source had to be normalised; None if nothing does."""
     for raw in raw_sources:
         x = as_matrix(raw.matrix, raw.name)
-        if not x.in_memory or (x.values < 0).any():
+        if x.extent.least < 0:
+            continue
+        if x.extent.is_whole:
+            return f"the entries of {raw} are whole numbers"
+        if not x.in_memory:
             continue
         means = x.sums_of_columns() / np.maximum(x.counts_of_columns, 1)
         means = means[means > 0]
-        advice = "if these are counts, normalise totals and take log(1 + x), as --normalize does"
-        if not (x.values % 1).any():
-            return f"the entries of {raw} are whole numbers; {advice}"
         if len(means) and means.max() > UNEQUAL * means.min():
             ratio = means.max() / means.min()
-            return f"the totals of samples in {raw} differ {ratio:,.0f}-fold; {advice}"
+            return f"the totals of samples in {raw} differ {ratio:,.0f}-fold"
     return None
 
 
@@ -284,44 +245,58 @@ def divided(sources: Sources, divisors: Iterable[float]) -> Sources:
     return sources.replace(matrices=[x / divisor for x, divisor in each])
 
 
+def prepared_as(raw: RawSource, settings: Settings, number: int | None) -> RawSource:
+    """New samples, normalised and scaled as those of a fit were.
+
+    `number` is the source of the fit that they belong to, or None for a new source.
+    """
+    if settings.reading.get("normalize"):
+        raw = normalized(raw)
+    if settings.scale == "none":
+        return raw
+    if number is not None:
+        divisor = settings.divisors[number]
+    else:
+        divisor = scales(Sources([raw.matrix], names=[raw.name]), settings.scale)[0]
+    return replace(raw, matrix=raw.matrix / divisor)
+
+
 def over_features(raw: RawSource, feature_names: Sequence[str]) -> tuple[Any, str]:
     """The matrix of new samples over the features of a fit, and a sentence on how they matched.
 
     Features that the source lacks are missing (NaN); features unknown to the fit are ignored.
     """
-    row_of = {feature: row for row, feature in enumerate(_feature_names([raw])[0])}
-    rows = np.array([row_of.get(feature, -1) for feature in feature_names])
-    known = rows >= 0
-    if not known.any():
+    (own_features,) = _feature_names([raw])
+    n_known = len(set(own_features).intersection(feature_names))
+    if not n_known:
         n_swapped = len(set(feature_names).intersection(raw.sample_names or ()))
         swapped = f", but {n_swapped} of its samples are, as if transposed" if n_swapped else ""
         raise InputError(
-            f"none of the {len(row_of)} features of {raw}, such as {next(iter(row_of))!r}, is "
-            f"among the {len(rows)} of the fit, such as {feature_names[0]!r}{swapped}; "
+            f"none of the {len(own_features)} features of {raw}, such as {own_features[0]!r}, is "
+            f"among the {len(feature_names)} of the fit, such as {feature_names[0]!r}{swapped}; "
             "features are matched by name"
         )
-    n_unknown = len(row_of) - int(known.sum())
-    report = f"{raw} has {known.sum()} of the {len(rows)} features of the fit"
-    if not known.all():
+    n_unknown = len(own_features) - n_known
+    report = f"{raw} has {n_known} of the {len(feature_names)} features of the fit"
+    if n_known < len(feature_names):
         report += "; the others count as missing"
     if n_unknown:
         verb = "is" if n_unknown == 1 else "are"
         past = "was" if n_unknown == 1 else "were"
         report += f"; {count(n_unknown, 'feature')} {verb} unknown to the fit and {past} ignored"
-    found = raw.matrix[rows[known]]
-    if known.all():
-        return found, report
-    matrix = np.full((len(rows), found.shape[1]), np.nan)
-    matrix[known] = as_matrix(found, raw.name).columns(slice(None))
-    return matrix, report
+    x = raw.matrix
+    if n_known < len(feature_names):
+        x = as_matrix(x, raw.name).columns(slice(None))
+    return _over(feature_names, x, own_features, raw.name), report
 
 
 def _feature_names(raw_sources: Sequence[RawSource]) -> list[list[str]]:
     """Every source's feature names, ready to be matched; numbered if no source has any."""
+    for raw in raw_sources:
+        _check_names(raw, raw.feature_names, "feature")
     named = [raw for raw in raw_sources if raw.feature_names is not None]
     if len(named) == len(raw_sources):
-        for raw in raw_sources:
-            _check_orientation(raw, [other for other in raw_sources if other is not raw])
+        _check_overlap(raw_sources)
         return [raw.feature_names or [] for raw in raw_sources]
     if named:
         nameless = next(raw for raw in raw_sources if raw.feature_names is None)
@@ -331,47 +306,67 @@ def _feature_names(raw_sources: Sequence[RawSource]) -> list[list[str]]:
         )
     if len({raw.matrix.shape[0] for raw in raw_sources}) > 1:
         counts = ", ".join(f"{raw} has {raw.matrix.shape[0]}" for raw in raw_sources)
-        same_width = len({raw.matrix.shape[1] for raw in raw_sources}) == 1
-        swapped = "transpose them if features and samples are swapped, or " if same_width else ""
         raise InputError(
             f"the sources have no feature names and different numbers of features ({counts}), "
-            f"so these cannot be matched; {swapped}name the features"
+            "so these cannot be matched; transpose them if features and samples are swapped, or "
+            "name the features"
         )
     return [[f"feature {i + 1}" for i in range(raw.matrix.shape[0])] for raw in raw_sources]
 
 
-def _check_orientation(raw: RawSource, others: list[RawSource]) -> None:
-    """Refuse a source that looks transposed; warn of one with few features in common."""
-    other_features = {name for other in others for name in other.feature_names or ()}
-    other_samples = {name for other in others for name in other.sample_names or ()}
-    features = raw.feature_names or []
-    samples = set(raw.sample_names or ())
-    n_common = len(other_features.intersection(features))
-    if n_common >= FEW_IN_COMMON * min(len(features), len(other_features)):
-        return
-    n_samples_as_features = len(samples & other_features)
-    n_samples_in_common = len(samples & other_samples)
-    many = max(n_common, len(samples) / 2)
-    if n_samples_as_features > many:
+def _check_names(raw: RawSource, names: Sequence[str] | None, what: str) -> None:
+    """Refuse names that are empty or repeated."""
+    n_times = Counter(names)
+    if "" in n_times:
         raise InputError(
-            f"{raw} looks transposed: {n_samples_as_features} of its {len(samples)} samples are "
-            f"features of other sources, but only {n_common} of its {len(features)} features are; "
-            "transpose it"
+            f"{raw} lacks the names of {n_times['']} of its {n_times.total()} {what}s; "
+            f"name every {what}"
         )
-    if n_samples_in_common > many:
+    repeated = [name for name, n in n_times.most_common() if n > 1]
+    if repeated:
+        n = n_times[repeated[0]]
+        others = f" (and repeats {len(repeated)} names in all)" if len(repeated) > 1 else ""
         raise InputError(
-            f"{raw} has {n_samples_in_common} of its {len(samples)} samples in common with other "
-            f"sources but only {n_common} of its {len(features)} features, as if the two were "
-            "swapped; transpose the sources (for files, add or drop --samples-in-rows)"
+            f"{raw} has the {what} name {repeated[0]!r} {n} times{others}; make its names unique"
         )
-    if n_common:  # a source with none is refused when features are matched
-        log.warning(
-            "only %d of the %d features of %s are in another source; check that they use the "
-            "same names",
-            n_common,
-            len(features),
-            raw,
-        )
+
+
+def label_by(raw_sources: Sequence[RawSource], column: str) -> None:
+    """Let a column of the metadata be the classes of the samples."""
+    values = []
+    for raw in raw_sources:
+        if column not in raw.metadata:
+            has = ", ".join(map(str, raw.metadata)) or "none"
+            raise InputError(f"{raw} has no column {column!r} for labels; it has {has}")
+        values.append(raw.metadata[column].astype(object))
+    class_names = sorted({str(x) for part in values for x in part.dropna()})
+    for raw, part in zip(raw_sources, values, strict=True):
+        raw.class_names = class_names
+        raw.labels = part.astype(str).to_numpy() == np.array(class_names, dtype=object)[:, None]
+
+
+def _check_overlap(raw_sources: Sequence[RawSource]) -> None:
+    """Refuse a source that shares no feature with the others; warn of one that shares few."""
+    for raw in raw_sources:
+        others = {
+            name for other in raw_sources if other is not raw for name in other.feature_names or ()
+        }
+        n_features = raw.matrix.shape[0]
+        n_common = len(others.intersection(raw.feature_names or ()))
+        if n_common == 0 and len(raw_sources) > 1:
+            raise InputError(
+                f"{raw} has no feature in common with the others: it has for example "
+                f"{_examples(raw.feature_names)}, they have {_examples(sorted(others))}; use one "
+                "kind of names, or transpose it if features and samples are swapped (for files, "
+                "add or drop --samples-in-rows)"
+            )
+        if n_common < FEW_IN_COMMON * min(n_features, len(others)):
+            message = "only %d of the %d features of %s are in another source; check their names"
+            log.warning(message, n_common, n_features, raw)
+
+
+def _examples(features):
+    return ", ".join(repr(str(feature)) for feature in features[:2])
 
 
 def _labels(raw_sources: Sequence[RawSource]) -> tuple[list[np.ndarray] | None, list[str] | None]:

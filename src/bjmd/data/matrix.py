@@ -15,7 +15,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -26,7 +26,26 @@ from bjmd.numerics import threads
 BLAS_GAIN = 4
 """How many times as fast BLAS multiplies as compiled loops do."""
 BLOCK = 2**18
-"""The most numbers of float32 data that are copied at once."""
+"""The most numbers that are copied at once."""
+
+
+class Extent(NamedTuple):
+    """What the entries of data are like."""
+
+    least: float
+    largest: float
+    is_whole: bool
+    """Whether all are whole numbers."""
+
+    @classmethod
+    def of_all(cls, extents: Iterable[Extent]) -> Extent:
+        """That of several data together."""
+        least, largest, is_whole = zip(*extents, strict=True)
+        return cls(min(least), max(largest), all(is_whole))
+
+    def __str__(self) -> str:
+        what = "whole numbers" if self.is_whole else "numbers"
+        return f"{what} from {self.least:.6g} to {self.largest:.6g}"
 
 
 class Matrix(ABC):
@@ -59,6 +78,11 @@ class Matrix(ABC):
     @property
     def n_missing(self) -> int:
         return self._survey[1]
+
+    @cached_property
+    @abstractmethod
+    def extent(self) -> Extent:
+        """Of the observed entries, the zeros of sparse data included."""
 
     @cached_property
     def missing(self) -> Any:
@@ -131,10 +155,6 @@ class Matrix(ABC):
     def where(self, test: Callable[[np.ndarray], np.ndarray]) -> scipy.sparse.csc_array:
         """Where entries pass a test that 0 does not: a sparse boolean matrix (CSC)."""
 
-    @abstractmethod
-    def numbers(self) -> Iterable[np.ndarray]:
-        """All that sets the matrix apart from others of its shape, in pieces, to be hashed."""
-
 
 class InMemory(Matrix):
     """What `Dense` and `Sparse` share: an array whose `values` hold all entries that are not 0."""
@@ -162,19 +182,27 @@ class InMemory(Matrix):
         missing = np.isnan(values)
         return _squared_norm(values[~missing]), int(missing.sum())
 
+    @cached_property
+    def extent(self):
+        values = self.values
+        start = 0.0 if self.is_sparse else np.inf
+        parts = (values[first : first + BLOCK] for first in range(0, len(values), BLOCK))
+        is_whole = all(((part == np.rint(part)) | np.isnan(part)).all() for part in parts)
+        least = np.fmin.reduce(values, initial=start)
+        return Extent(float(least), float(np.fmax.reduce(values, initial=-start)), is_whole)
+
     def sums_of_rows(self):
         return self.fillable().times_memberships(np.ones((1, self.shape[1])))[0]
 
     def __truediv__(self, number: float) -> InMemory:
         return type(self)((self.array / number).astype(self.dtype, copy=False))
 
+    def part(self, columns):
+        return type(self)(self.array[:, columns])
+
     def sums_of_columns(self) -> np.ndarray:
         """sum_i x_ij of every sample."""
         return np.asarray(self.fillable().array.sum(axis=0, dtype=float))
-
-    @abstractmethod
-    def logarithms(self, factors: np.ndarray) -> InMemory:
-        """log(1 + factor x) with a factor for each sample, so that zeros stay zeros."""
 
     @abstractmethod
     def without(self, hidden: scipy.sparse.csc_array) -> InMemory:
@@ -183,6 +211,10 @@ class InMemory(Matrix):
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """Its parts by name; see `from_arrays`."""
+
+    @abstractmethod
+    def numbers(self) -> Iterable[np.ndarray]:
+        """All that sets the matrix apart from others of its shape, in pieces, to be hashed."""
 
 
 class Dense(InMemory):
@@ -233,14 +265,8 @@ class Dense(InMemory):
     def columns(self, part):
         return self.array[:, part].astype(float, copy=False)
 
-    def part(self, columns):
-        return Dense(self.array[:, columns])
-
     def where(self, test):
         return scipy.sparse.csc_array(test(self.array))
-
-    def logarithms(self, factors):
-        return Dense(np.log1p(self.array * factors).astype(self.dtype, copy=False))
 
     def without(self, hidden):
         array = self.array.copy()
@@ -323,20 +349,11 @@ class Sparse(InMemory):
     def columns(self, part):
         return self.array[:, part].toarray().astype(float, copy=False)
 
-    def part(self, columns):
-        return Sparse(self.array[:, columns])
-
     def where(self, test):
         x = self.array
         passed = scipy.sparse.csc_array((test(x.data), x.indices, x.indptr), x.shape, copy=True)
         passed.eliminate_zeros()
         return passed
-
-    def logarithms(self, factors):
-        x = self.array
-        data = np.log1p(x.data * np.repeat(factors, np.diff(x.indptr)))
-        parts = (data.astype(self.dtype, copy=False), x.indices, x.indptr)
-        return Sparse(scipy.sparse.csc_array(parts, shape=x.shape))
 
     def without(self, hidden):
         unknown = np.full(hidden.nnz, np.nan, dtype=self.dtype), hidden.indices, hidden.indptr
@@ -376,10 +393,15 @@ def as_matrix(x: Any, name: str = "matrix") -> Any:
         raise InputError(f"source {name!r} is empty ({shape}); remove it or check its file")
     if isinstance(x, Matrix) or not matrix.in_memory:
         return matrix
-    single = matrix.dtype.newbyteorder("=") == np.float32
-    array = matrix.array.astype(np.float32 if single else np.float64, copy=False)
+    array = as_floats(matrix.array)
     # BLAS rounds differently in another memory order, and equal data should give equal bits
     return Sparse(array) if matrix.is_sparse else Dense(np.ascontiguousarray(array))
+
+
+def as_floats(x: Any) -> Any:
+    """The same as float32 if it is that, else as float64."""
+    single = x.dtype.newbyteorder("=") == np.float32
+    return x.astype(np.float32 if single else np.float64, copy=False)
 
 
 def from_arrays(arrays: dict[str, np.ndarray], shape: tuple[int, int]) -> Any:
@@ -391,20 +413,10 @@ def from_arrays(arrays: dict[str, np.ndarray], shape: tuple[int, int]) -> Any:
 
 
 def side_by_side(matrices: Sequence[Any]) -> Any:
-    """All samples of several matrices in one."""
-    if not all(x.in_memory for x in matrices):
-        from bjmd.data.streamed import SideBySide
-
-        return SideBySide(matrices)
+    """All samples of several matrices in memory as one."""
     if any(x.is_sparse for x in matrices):
         return Sparse(scipy.sparse.hstack([x.array for x in matrices], format="csc"))
     return Dense(np.hstack([x.array for x in matrices]))
-
-
-def transposed(x: Any) -> Any:
-    """A samples x features matrix as features x samples; what is sparse or chunked stays so."""
-    lazy = scipy.sparse.issparse(x) or hasattr(x, "chunks")
-    return x.T if lazy else np.ascontiguousarray(np.asarray(x).T)
 
 
 def residual_sum_of_squares(squared_norm, gram, projection, h):
@@ -423,10 +435,6 @@ def require_sound_sparse(x: Any, what: str) -> None:
             # SciPy overlooks a pointer that falls where the last one is not positive
             if (np.diff(x.indptr) < 0).any():
                 raise ValueError("an index pointer falls")
-        elif x.format == "coo" and x.nnz:
-            for places, length in zip(x.coords, x.shape, strict=True):
-                if places.min() < 0 or places.max() >= length:
-                    raise ValueError("an index lies outside the matrix")
     except ValueError as error:
         raise InputError(f"{what} is a damaged sparse matrix ({error}); write it again") from None
 

@@ -10,60 +10,59 @@ import numpy as np
 import scipy.sparse
 
 from bjmd.data import streamed
-from bjmd.data.matrix import Dense, Sparse
-from bjmd.errors import InputError
+from bjmd.data.matrix import Dense, Sparse, as_floats
+from bjmd.errors import InputError, problems_as_sentences
+
+SOUND = "a file with a sound matrix"
 
 
-class OnDisk(streamed.InBlocks):
+class OnDisk(streamed.Streamed):
     """Some rows of an open array of h5py or zarr, or of a group with a sparse matrix by rows."""
 
-    def __init__(self, stored, what, samples):
+    def __init__(self, stored, what, samples=None, features=None, divisor=1.0):
         self.stored = stored
         self.what = what
-        self.samples = samples
         self.sparse = hasattr(stored, "keys")
-        if self.sparse:
-            shape, dtype, self.starts = self._checked()
-        else:
-            shape = stored.shape
-            dtype = stored.dtype
-            self.starts = stored.shape[1] * np.arange(stored.shape[0] + 1)
-        # starts has the number of entries before every row of the file
-        self.n_stored = shape[1]
-        self.features = np.arange(shape[1])
-        super().__init__((shape[1], len(samples)), dtype)
+        with problems_as_sentences(what, SOUND):
+            streamed.require_whole(stored)
+            shape, dtype, self.starts = self._sparse() if self.sparse else self._dense()
+        n_rows, self.n_stored = shape
+        self.samples = np.arange(n_rows) if samples is None else samples
+        self.features = np.arange(self.n_stored) if features is None else features
+        super().__init__((len(self.features), len(self.samples)), dtype, divisor)
 
-    def _checked(self):
-        """Shape, type and starts of a sparse matrix."""
-        kind = self.stored.attrs.get("encoding-type")
-        if kind != "csr_matrix":
+    def _dense(self):
+        """Shape, type, and the number of entries before every row of the file."""
+        shape = self.stored.shape
+        return shape, self.stored.dtype, shape[1] * np.arange(shape[0] + 1)
+
+    def _sparse(self):
+        kind = str(self.stored.attrs.get("encoding-type"))
+        if kind == "csc_matrix":
             raise InputError(
                 f"{self.what} is stored by features ({kind}), so blocks of samples cannot be read; "
                 "write it by samples (adata.X = adata.X.tocsr()), or load it"
             )
-        try:
-            data = self.stored["data"]
-            indices = self.stored["indices"]
-            starts = self.stored["indptr"][:]
-            shape = tuple(map(int, self.stored.attrs["shape"]))
-        except (KeyError, OSError) as error:
-            raise self._damaged(error) from None
-        fits = (
-            len(starts) == shape[0] + 1
-            and starts[0] == 0
-            and starts[-1] == data.shape[0] == indices.shape[0]
-        )
-        if not fits or (np.diff(starts) < 0).any():
-            raise self._damaged(f"its row pointers do not fit its {data.shape[0]} entries")
+        if kind != "csr_matrix":
+            raise ValueError(f"its matrix is stored as {kind}")
+        shape = tuple(map(int, self.stored.attrs["shape"]))
+        data = self.stored["data"]
+        starts = self.stored["indptr"][:]
+        fits = starts.shape == (shape[0] + 1,) and starts[0] == 0
+        n_entries = (data.shape, self.stored["indices"].shape)
+        if not fits or n_entries != 2 * ((starts[-1],),) or (np.diff(starts) < 0).any():
+            raise ValueError(f"its row pointers do not fit its {data.shape[0]} entries")
         return shape, data.dtype, starts
 
-    def _damaged(self, why):
-        return InputError(f"{self.what} holds a damaged matrix ({why}); write it again")
+    def __getitem__(self, places):
+        """Some features, and perhaps samples, given as slices or increasing numbers."""
+        features, samples = places if isinstance(places, tuple) else (places, slice(None))
+        return OnDisk(
+            self.stored, self.what, self.samples[samples], self.features[features], self.divisor
+        )
 
-    def __getitem__(self, features):
-        """The same samples with some of the features."""
-        chosen = self.features[features]
-        return self._changed(features=chosen, shape=(len(chosen), self.shape[1]))
+    def __truediv__(self, number):
+        return OnDisk(self.stored, self.what, self.samples, self.features, self.divisor * number)
 
     def blocks(self, first=0, last=None):
         everything = slice(0, self.shape[0])
@@ -75,29 +74,26 @@ class OnDisk(streamed.InBlocks):
             limit = np.searchsorted(self.starts, self.starts[begin] + most, side="right") - 1
             stop = min(last, int(np.searchsorted(self.samples, max(begin + 1, limit))))
             end = int(self.samples[stop - 1]) + 1
-            try:
+            with problems_as_sentences(self.what, SOUND):
                 block = self.read(begin, end)
-            except OSError as error:
-                raise self._damaged(error) from None
             if end - begin > stop - first:
                 block = block[:, self.samples[first:stop] - begin]
             if not np.array_equal(self.features, np.arange(self.n_stored)):
                 block = block[self.features]
-            if self.divisor != 1:
-                block = block / self.divisor
-            yield everything, slice(first, stop), Sparse(block) if self.sparse else Dense(block)
+            block = Sparse(block) if self.sparse else Dense(block)
+            yield everything, slice(first, stop), self.scaled(block)
             first = stop
 
     def read(self, first, last):
         """Rows of the file, transposed: features x samples."""
         if not self.sparse:
-            return self.stored[first:last].T.astype(float)
+            return as_floats(self.stored[first:last].T)
         begin = int(self.starts[first])
         end = int(self.starts[last])
         data, indices = (self.stored[name][begin:end] for name in ("data", "indices"))
         if end > begin and not 0 <= indices.min() <= indices.max() < self.n_stored:
-            raise self._damaged("an index lies outside it")
-        parts = data, indices, self.starts[first : last + 1] - begin
+            raise ValueError("an index lies outside it")
+        parts = as_floats(data), indices, self.starts[first : last + 1] - begin
         block = scipy.sparse.csc_array(parts, shape=(self.n_stored, last - first))
         block.sum_duplicates()  # parts of an entry that is stored twice would be squared one by one
         return block
@@ -112,4 +108,4 @@ class OnDisk(streamed.InBlocks):
             if self.sparse:
                 yield from (block.array.data, block.array.indices, np.diff(block.array.indptr))
             else:
-                yield block.array.T
+                yield block.columns(slice(None)).T

@@ -57,16 +57,12 @@ class Sources:
         labels: Sequence[Any] | None = None,
         class_names: Collection[str] | None = None,
     ) -> None:
-        if getattr(matrices, "ndim", None) == 2:
-            raise InputError(
-                "Sources takes a list of matrices, one per source; "
-                "wrap a single matrix as Sources([X])"
-            )
-        if isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):
+        is_matrix = getattr(matrices, "ndim", None) == 2
+        if is_matrix or isinstance(matrices, str | Mapping) or not isinstance(matrices, Iterable):
             raise InputError(
                 "Sources takes a list of matrices, one per source, not a "
-                f"{type(matrices).__name__}; files are read by bjmd.files.readers.read_sources, "
-                "and names go into names=[...]"
+                f"{type(matrices).__name__}; wrap a single matrix as Sources([X]), read files with "
+                "bjmd.files.readers.read_sources, and give names as names=[...]"
             )
         matrices = list(matrices)
         if not matrices:
@@ -131,6 +127,7 @@ class Sources:
         """All samples side by side as one source, as the cat variants of a method see them."""
         if len(self) == 1:
             return self
+        self.require_in_memory("pooling sources")
         labels = None if self.labels is None else [np.hstack(self.labels)]
         return Sources(
             [side_by_side(self.data)],

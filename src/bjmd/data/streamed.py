@@ -3,29 +3,33 @@ several machines.
 
 Matrices of AnnData files that stay on disk are in on_disk.py.
 
-Numbers of any real type become float64 block by block before they are multiplied, so a source of
-float32 gives the results it would give in memory, and no M x N array of float64 is ever made.
-Sums over blocks go in a fixed order: neither the number of threads nor that of workers changes a
-bit of the result.  Where entries are missing is kept in memory.
+Every answer is put together from those of blocks, each of which is a matrix in memory while it is
+asked.  Sums over blocks go in a fixed order: neither the number of threads nor that of workers
+changes a bit of the result.  Where entries are missing is kept in memory.
 """
 
 from __future__ import annotations
 
 import copy
 import mmap
-from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from bjmd.data.matrix import Dense, Matrix, Sparse, mapped_file
-from bjmd.errors import InputError
+from bjmd.data.matrix import Dense, Extent, Matrix, Sparse, as_floats, as_matrix, mapped_file
+from bjmd.errors import InputError, problems_as_sentences
+from bjmd.numerics import threads
 
 BLOCK_ENTRIES = 2**23
 """Entries of a file that are read at once: 64 MB as float64."""
+MOST_COMPRESSED = 2000
+ALWAYS_FITS = 2**28
+"""No compression that anndata uses makes bytes fewer by more than the first; an array of fewer
+bytes than the second is read whatever its size in the file.
+"""
 
 
 def streamed(x, name):
@@ -39,23 +43,74 @@ def streamed(x, name):
         raise InputError(
             f"source {name!r} is a {kind}, which needs dask: pip install 'bjmd[dask]'"
         ) from None
-    return Chunked(x if isinstance(x, dask.array.Array) else dask.array.from_array(x), name)
+    if not isinstance(x, dask.array.Array):
+        with problems_as_sentences(f"source {name!r}", "all in its file"):
+            require_whole(x)
+        x = dask.array.from_array(x)
+    return Chunked(x, name)
+
+
+def require_whole(stored):
+    """Refuse arrays whose numbers are not all in their file, or are more than it can hold."""
+    if hasattr(stored, "keys"):
+        for name in stored:
+            part = stored[name]
+            if hasattr(part, "file") and part.file.filename != stored.file.filename:
+                raise ValueError(f"{name} lies in another file")
+            require_whole(part)
+    elif hasattr(stored, "nchunks_initialized"):
+        n_lost = stored.nchunks - stored.nchunks_initialized
+        if n_lost:
+            raise ValueError(
+                f"{stored.name} lacks {n_lost} of its {stored.nchunks} chunks: they are lost, or "
+                "have only zeros, which zarr writes with array.write_empty_chunks"
+            )
+    elif hasattr(stored, "is_virtual"):
+        if stored.is_virtual or stored.external:
+            raise ValueError(f"the numbers of {stored.name} lie in another file")
+        n_bytes = (stored.size or 0) * stored.dtype.itemsize
+        n_stored = stored.id.get_storage_size()
+        if n_bytes > max(ALWAYS_FITS, MOST_COMPRESSED * n_stored):
+            raise ValueError(f"{stored.name} promises {n_bytes} bytes and has {n_stored}")
 
 
 class Streamed(Matrix):
-    """A matrix that is read piece by piece for every answer."""
+    """A matrix that is read block by block for every answer."""
 
     in_memory = False
     gaps: Any = None
     """A `Sparse` with what `fill` put into the missing entries, which count as 0 in the data."""
 
-    def __init__(self, shape, dtype):
+    def __init__(self, shape, dtype, divisor=1.0):
         self.shape = shape
         self.dtype = dtype
+        self.divisor = divisor
 
     @property
     def raw(self):
         return self
+
+    def blocks(self) -> Iterator[tuple[slice, slice, Any]]:
+        """Rows and columns, and the matrix in memory that is there, piece by piece."""
+        raise NotImplementedError
+
+    def scaled(self, block):
+        """A block of the stored numbers, divided."""
+        return block if self.divisor == 1 else block / self.divisor
+
+    def answers(self, ask, arguments=lambda rows, columns: ()):
+        """Rows and columns of every block, and ask(block, *arguments(rows, columns))."""
+        for rows, columns, block in self.blocks():
+            yield rows, columns, ask(block, *arguments(rows, columns))
+
+    @cached_property
+    def _survey(self):
+        surveys = [survey for *_, survey in self.answers(lambda block: block._survey)]
+        return sum(norm for norm, _ in surveys), sum(n_missing for _, n_missing in surveys)
+
+    @cached_property
+    def extent(self):
+        return Extent.of_all(extent for *_, extent in self.answers(lambda block: block.extent))
 
     def fillable(self):
         if not self.n_missing:
@@ -68,37 +123,50 @@ class Streamed(Matrix):
         self.gaps.array.data[:] = values
 
     def times_memberships(self, h):
-        product = self._times_memberships(h)
-        return product if self.gaps is None else product + self.gaps.times_memberships(h)
+        total = np.zeros((len(h), self.shape[0]))
+        parts = self.answers(
+            lambda block, h: block.fillable().times_memberships(h),
+            lambda rows, columns: [h[:, columns]],
+        )
+        for rows, _, product in parts:
+            total[:, rows] += product
+        return total if self.gaps is None else total + self.gaps.times_memberships(h)
 
     def times_components(self, wt):
-        product = self._times_components(wt)
-        return product if self.gaps is None else product + self.gaps.times_components(wt)
+        total = np.zeros((len(wt), self.shape[1]))
+        parts = self.answers(
+            lambda block, wt: block.fillable().times_components(wt),
+            lambda rows, columns: [wt[:, rows]],
+        )
+        for _, columns, product in parts:
+            total[:, columns] += product
+        return total if self.gaps is None else total + self.gaps.times_components(wt)
 
-    @abstractmethod
-    def _times_memberships(self, h):
-        """The product with 0 in place of what is missing."""
+    def sums_of_rows(self):
+        total = np.zeros(self.shape[0])
+        for rows, _, sums in self.answers(lambda block: block.sums_of_rows()):
+            total[rows] += sums
+        return total
 
-    @abstractmethod
-    def _times_components(self, wt):
-        """The product with 0 in place of what is missing."""
-
-    @abstractmethod
-    def blocks(self):
-        """Rows and columns as slices, and the `Matrix` that is there, piece by piece."""
+    def squares(self, base, of_rows, of_columns):
+        totals = np.zeros(self.shape[0]), np.zeros(self.shape[1])
+        parts = self.answers(
+            lambda block, *weights: block.squares(*weights),
+            lambda rows, columns: [base[rows], of_rows[rows], of_columns[columns]],
+        )
+        for rows, columns, squares in parts:
+            totals[0][rows] += squares[0]
+            totals[1][columns] += squares[1]
+        return totals
 
     def where(self, test):
         passed = [(np.empty(0, dtype=np.int32),) * 2]
-        for rows, columns, block in self.blocks():
-            i, j = block.where(test).tocoo().coords
+        for rows, columns, found in self.answers(lambda block: block.where(test)):
+            i, j = found.tocoo().coords
             passed.append((i + np.int32(rows.start), j + np.int32(columns.start)))
         places = tuple(np.concatenate(part) for part in zip(*passed, strict=True))
         passes = np.ones(len(places[0]), dtype=bool)
         return scipy.sparse.csc_array((passes, places), shape=self.shape)
-
-    def numbers(self):
-        for *_, block in self.blocks():
-            yield from block.numbers()
 
     def __array__(self, dtype=None, copy=None):
         # whatever would load the source by accident ends here
@@ -109,64 +177,15 @@ class Streamed(Matrix):
         )
 
 
-class InBlocks(Streamed):
-    """A matrix that is read block by block, from its beginning to its end, for every product."""
-
-    divisor = np.float64(1)
-
-    def __truediv__(self, number):
-        return self._changed(divisor=np.float64(self.divisor * number))
-
-    def _changed(self, **attributes):
-        """A copy with other attributes, of whose entries nothing is known yet."""
-        changed = copy.copy(self)
-        for known in ("_survey", "missing", "places", "counts_of_rows", "counts_of_columns"):
-            vars(changed).pop(known, None)
-        vars(changed).update(attributes)
-        return changed
-
-    @cached_property
-    def _survey(self):
-        surveys = [block._survey for *_, block in self.blocks()]
-        return sum(norm for norm, _ in surveys), sum(n_missing for _, n_missing in surveys)
-
-    def _complete_blocks(self):
-        for rows, columns, block in self.blocks():
-            yield rows, columns, block.fillable() if self.n_missing else block
-
-    def _times_memberships(self, h):
-        total = np.zeros((len(h), self.shape[0]))
-        for rows, columns, block in self._complete_blocks():
-            total[:, rows] += block.times_memberships(h[:, columns])
-        return total
-
-    def _times_components(self, wt):
-        total = np.zeros((len(wt), self.shape[1]))
-        for rows, columns, block in self._complete_blocks():
-            total[:, columns] += block.times_components(wt[:, rows])
-        return total
-
-    def sums_of_rows(self):
-        total = np.zeros(self.shape[0])
-        for rows, _, block in self._complete_blocks():
-            total[rows] += block.sums_of_rows()
-        return total
-
-    def squares(self, base, of_rows, of_columns):
-        totals = np.zeros(self.shape[0]), np.zeros(self.shape[1])
-        for rows, columns, block in self.blocks():
-            parts = block.squares(base[rows], of_rows[rows], of_columns[columns])
-            totals[0][rows] += parts[0]
-            totals[1][columns] += parts[1]
-        return totals
-
-
-class Mapped(InBlocks):
+class Mapped(Streamed):
     """A memory-mapped array, read in the order of its file."""
 
-    def __init__(self, array):
-        super().__init__(array.shape, array.dtype)
+    def __init__(self, array, divisor=1.0):
+        super().__init__(array.shape, array.dtype, divisor)
         self.array = array.view(np.ndarray)
+
+    def __truediv__(self, number):
+        return Mapped(self.array, self.divisor * number)
 
     def columns(self, part):
         return self.array[:, part] / self.divisor
@@ -177,135 +196,62 @@ class Mapped(InBlocks):
         runs = self.array if by_rows else self.array.T
         n_runs, length = runs.shape
         step = max(1, BLOCK_ENTRIES // length)
-        dtype = np.float32 if runs.dtype == np.float32 else np.float64
         mapping, mode = mapped_file(self.array)
         everything = slice(0, length)
         for first in range(0, n_runs, step):
-            values = runs[first : first + step].astype(dtype, copy=False)
-            if self.divisor != 1:
-                values = values / self.divisor
-            here = slice(first, first + len(values))
+            here = slice(first, min(first + step, n_runs))
+            values = as_floats(runs[here])
             if by_rows:
-                yield here, everything, Dense(values)
+                yield here, everything, self.scaled(Dense(values))
             else:
-                yield everything, here, Dense(values.T)
+                yield everything, here, self.scaled(Dense(values.T))
             if mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
                 # pages would count as this process's memory until the system is short of it
                 mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class Chunked(Streamed):
-    """A dask array; its products run where dask runs, perhaps on workers that hold the chunks."""
+    """A dask array; its blocks are asked where dask runs, perhaps on workers that hold them."""
 
-    def __init__(self, array, name):
-        super().__init__(array.shape, array.dtype)
+    def __init__(self, array, name, divisor=1.0):
+        super().__init__(array.shape, array.dtype, divisor)
         if np.isnan(array.shape).any():
             raise InputError(
                 f"source {name!r} has chunks of unknown size; call x.compute_chunk_sizes() first"
             )
         self.name = name
-        self.stored = array  # sparse chunks stay sparse in the products, which are most of the work
-        if scipy.sparse.issparse(array._meta):
-            meta = np.empty((0, 0), array.dtype)
-            array = array.map_blocks(lambda block: block.toarray(), meta=meta)
-            self.array = array.astype(np.float64)
-        else:
-            self.array = self.stored = array.astype(np.float64)  # when a chunk is computed, not now
-
-    @cached_property
-    def _survey(self):
-        import dask.array
-
-        n_missing = int(dask.array.isnan(self.array).sum().compute())
-        norm = self.squares(np.zeros(self.shape[0]), *map(np.ones, self.shape))[0].sum()
-        return float(norm), n_missing
+        self.array = array
 
     def __truediv__(self, number):
-        return Chunked(self.stored / number, self.name)
+        return Chunked(self.array, self.name, self.divisor * number)
 
-    @cached_property
-    def _multiplied(self):
-        def without_nan(chunk):  # in here, it reaches workers that have no bjmd
-            if not scipy.sparse.issparse(chunk):
-                return np.where(np.isnan(chunk), 0.0, chunk)
-            chunk = chunk.copy()
-            chunk.sum_duplicates()
-            chunk.data[np.isnan(chunk.data)] = 0.0
-            return chunk
+    def columns(self, part):
+        return self.scaled(as_matrix(self.array[:, part].compute())).columns(slice(None))
 
-        if not self.n_missing:
-            return self.stored
-        return self.stored.map_blocks(without_nan, meta=self.stored._meta)
-
-    def _times_memberships(self, h):
-        return self._summed(lambda part, x: (part @ x.T)[:, :, None], "kij", h, "kj")
-
-    def _times_components(self, wt):
-        return self._summed(lambda part, x: (part @ x)[:, :, None], "kji", wt, "ki")
-
-    def _summed(self, product, places, factor, of_factor):
-        """The sum over chunks of products with a factor (K x M or K x N, cut as the source is)."""
-        import dask.array
-
-        last = places[2]
-        chunks = (len(factor), self.array.chunks["ij".index(last)])
-        cut = dask.array.from_array(factor, chunks=chunks)
-        how = {"adjust_chunks": {last: 1}, "dtype": float, "meta": np.empty((0, 0, 0))}
-        products = dask.array.blockwise(
-            product, places, cut, of_factor, self._multiplied, "ij", **how
-        )
-        return products.sum(axis=2).compute()
-
-    def sums_of_rows(self):
-        import dask.array
-
-        # not as a product, whose bits depend on how many threads a worker has
-        return dask.array.nansum(self.array, axis=1).compute()
-
-    def squares(self, base, of_rows, of_columns):
+    def answers(self, ask, arguments=lambda rows, columns: ()):
         import dask
-        import dask.array
+        from dask.array.core import slices_from_chunks
 
-        centred = self.array - base[:, None]
-        centred = dask.array.where(dask.array.isnan(centred), 0.0, centred)
-        rows = dask.array.einsum("ij,ij,j->i", centred, centred, of_columns)
-        columns = dask.array.einsum("ij,ij,i->j", centred, centred, of_rows)
-        return dask.compute(rows, columns)
-
-    def columns(self, part):
-        return self.array[:, part].compute()
-
-    def blocks(self):
-        rows, columns = (
-            [slice(end - n, end) for n, end in zip(lengths, np.cumsum(lengths), strict=True)]
-            for lengths in self.array.chunks
-        )
-        for i, j in np.ndindex(self.array.numblocks):
-            yield rows[i], columns[j], Dense(self.array.blocks[i, j].compute())
-
-
-class SideBySide(InBlocks):
-    """Several matrices next to each other as one, with nothing copied."""
-
-    def __init__(self, parts):
-        self.parts = parts
-        ends = [0, *np.cumsum([part.shape[1] for part in parts]).tolist()]
-        self.ranges = [slice(first, last) for first, last in pairwise(ends)]
-        dtype = np.result_type(*(part.dtype for part in parts))
-        super().__init__((parts[0].shape[0], ends[-1]), dtype)
-
-    def __truediv__(self, number):
-        return SideBySide([part / number for part in self.parts])
-
-    def blocks(self):
-        for samples, part in zip(self.ranges, self.parts, strict=True):
-            yield slice(0, self.shape[0]), samples, part
-
-    def columns(self, part):
-        first, last, _ = part.indices(self.shape[1])
-        pieces = [
-            x.columns(slice(max(first - samples.start, 0), last - samples.start))
-            for samples, x in zip(self.ranges, self.parts, strict=True)
-            if samples.start < last and first < samples.stop
+        # chunks may be empty, and have nothing to say then
+        chunks = [
+            (rows, columns, chunk)
+            for (rows, columns), chunk in zip(
+                slices_from_chunks(self.array.chunks), self.array.to_delayed().ravel(), strict=True
+            )
+            if rows.start < rows.stop and columns.start < columns.stop
         ]
-        return np.hstack(pieces)
+        answers = dask.compute(
+            *(
+                dask.delayed(_asked)(ask, chunk, self.divisor, arguments(rows, columns))
+                for rows, columns, chunk in chunks
+            )
+        )
+        for (rows, columns, _), answer in zip(chunks, answers, strict=True):
+            yield rows, columns, answer
+
+
+def _asked(ask, chunk, divisor, arguments):
+    """The answer of one chunk, perhaps on a worker; dask has threads enough."""
+    block = as_matrix(chunk)
+    with threads.limited(1):
+        return ask(block if divisor == 1 else block / divisor, *arguments)

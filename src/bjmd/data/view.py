@@ -31,6 +31,12 @@ block of it.
 ROUNDING = 1e-28
 """The share of ||X||^2 around the means below which the data are constant up to rounding."""
 
+UNIT_OF_CONSTANTS = 1e-6
+"""The unit of data that are constant, over their root mean square: far above rounding."""
+
+NORMAL_OVER_MEDIAN = 1.4826
+"""The sd of a normal distribution over the median of its absolute values."""
+
 
 class View:
     """One source; `shift` may change between sweeps (`move`), and so may the matrix if it is not
@@ -154,9 +160,15 @@ class View:
 
     def squares_of_columns(self, weights=1.0):
         """sum_i phi_i z_ij^2."""
-        if np.ndim(weights) or np.any(self.shift):
+        if np.ndim(weights) or not self.constant:
             return self._squares(weights, 1.0)[1]
-        return self._once("columns", lambda _: self._squares(1.0, 1.0)[1])
+        ones = [np.ones(n) for n in self.shape]
+        squares = self._once("columns", lambda data: data.squares(self.origin, *ones)[1])
+        squares = squares / self.unit**2
+        if not np.any(self.shift):
+            return squares
+        along = self.times_components(self.shift[None])[0]  # sum_i shift_i z_ij
+        return squares - 2 * along - self.counts_of_columns(self.shift**2)
 
     def _squares(self, of_rows, of_columns):
         of_rows = np.ones(self.shape[0]) * of_rows
@@ -193,29 +205,44 @@ def centre(sources, robust=False):
 
     The origin is the mean of every feature over all samples, a source counting by the inverse of
     its variance; the unit is the root of the mean square around it.  `robust` takes medians
-    instead, which outliers do not move.
+    instead, which outliers do not move, and of the distances from the origin only those that are
+    not zero: most are, where most entries are zeros.
     """
     if robust:
         everything = np.hstack([x.columns(slice(None)) for x in sources.data])
         origin = np.nanmedian(everything, axis=1)
-        spread = np.nanmedian(np.abs(everything - origin[:, None]))
-        return float(1.4826 * spread) or 1.0, origin
+        distances = np.abs(everything - origin[:, None])
+        positive = distances[distances > 0]
+        unit = NORMAL_OVER_MEDIAN * np.median(positive) if len(positive) else 0.0
+    else:
+        origin = _weighted_means(sources)
+        total = sum(_squares_around(x, origin) for x in sources.data)
+        is_constant = total <= ROUNDING * sum(sources.squared_norms)
+        unit = 0.0 if is_constant else np.sqrt(total / sum(sources.n_observed))
+    size = np.sqrt(sum(sources.squared_norms) / sum(sources.n_observed))
+    return float(unit or UNIT_OF_CONSTANTS * size or 1.0), origin
+
+
+def _weighted_means(sources):
+    """The mean of every feature, a source counting by the inverse of its variance.
+
+    The squares of a source around its own means lack one degree of freedom for every feature,
+    which is filled in by the variance of all sources together: a single sample has no variance of
+    its own, and samples that are all the same know less than they seem to.
+    """
     sums = [x.sums_of_rows() for x in sources.data]
     counts = [x.counts_of_rows for x in sources.data]
-
-    def mean(weights):
-        total = sum(w * s for w, s in zip(weights, sums, strict=True))
-        count = sum(w * n for w, n in zip(weights, counts, strict=True))
-        return np.divide(total, count, out=np.zeros_like(total), where=count > 0)
-
-    def squares(x, origin):
-        return x.squares(origin, *map(np.ones, x.shape))[0].sum()
-
-    spreads = [
-        max(squares(x, mean(np.eye(len(sources))[c])) / n, np.finfo(float).tiny)
-        for c, (x, n) in enumerate(zip(sources.data, sources.n_observed, strict=True))
+    n_means = [np.count_nonzero(n) for n in counts]
+    squares = [
+        _squares_around(x, s / np.maximum(n, 1))
+        for x, s, n in zip(sources.data, sums, counts, strict=True)
     ]
-    origin = mean(min(spreads) / np.array(spreads))
-    total = sum(squares(x, origin) for x in sources.data)
-    constant = not total > ROUNDING * sum(sources.squared_norms)
-    return 1.0 if constant else float(np.sqrt(total / sum(sources.n_observed))), origin
+    freedom = sum(sources.n_observed) - sum(n_means)
+    pooled = sum(squares) / max(freedom, 1)
+    variances = np.add(squares, np.multiply(n_means, pooled)) / sources.n_observed
+    weights = pooled / variances if pooled > 0 else np.ones(len(sources))
+    return (weights @ np.array(sums)) / (weights @ np.array(counts))
+
+
+def _squares_around(x, origin):
+    return x.squares(origin, *map(np.ones, x.shape))[0].sum()

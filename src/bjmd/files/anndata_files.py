@@ -9,38 +9,77 @@ Needs the extra bjmd[anndata]; nothing else in the package imports these librari
 """
 
 import importlib
+import json
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import scipy.sparse
 
 from bjmd import __version__
-from bjmd.data.assembly import RawSource
-from bjmd.data.matrix import transposed
+from bjmd.data.assembly import RawSource, Settings
+from bjmd.data.matrix import require_sound_sparse
 from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.data.streamed import require_whole
+from bjmd.errors import InputError, problems_as_sentences
 from bjmd.files.readers import ANNDATA_ENDINGS, unique_stems
-from bjmd.files.text_files import problems_as_sentences
+from bjmd.results import storage
 from bjmd.results.decomposition import Decomposition
+from bjmd.results.posterior import Posterior
 
 
-def read(path: Path, split_by: str | None = None, on_disk: bool = False) -> list[RawSource]:
+def read(
+    path: Path,
+    *,
+    split_by: str | None = None,
+    on_disk: bool = False,
+    layer: str | None = None,
+    use_highly_variable: bool | None = None,
+) -> list[RawSource]:
     """The sources of one file."""
-    data, file = _open_without_matrices(path) if on_disk else (_open(path), None)
+    data, stored = _open(path, on_disk, layer)
+    what = str(path)
     if path.suffix.lower() == ".h5mu":
-        stored = {name: file and file["mod"][name].get("X") for name in data.mod}
-        sources = [
-            _source(str(path), modality, name, None, stored[name])
-            for name, modality in data.mod.items()
-        ]
+        sources = []
+        for name, part in data.mod.items():
+            features, note = highly_variable(part, bool(use_highly_variable))
+            x = _matrix(what, part, layer, stored.get(name))
+            source = _source(what, part, x, name=name, features=features)
+            sources.append(replace(source, note=note))
     else:
-        sources = split(data, split_by, str(path), stored=file and file.get("X"))
+        sources = split(
+            data,
+            split_by,
+            what,
+            layer=layer,
+            use_highly_variable=use_highly_variable,
+            stored=stored.get(None),
+        )
     return [replace(source, path=path) for source in sources]
+
+
+def highly_variable(data: Any, wanted: bool | None) -> tuple[Any, str]:
+    """The features to use, and a sentence if they are not all.
+
+    By default they are those that var["highly_variable"] marks, if there is such a column.
+    """
+    is_marked = "highly_variable" in data.var
+    if wanted and not is_marked:
+        raise InputError(
+            'var has no column "highly_variable"; call scanpy.pp.highly_variable_genes first, or '
+            "use all features"
+        )
+    if wanted is False or not is_marked:
+        return slice(None), ""
+    marked = np.flatnonzero(data.var["highly_variable"])
+    note = f"Of {data.n_vars:,} features, the {len(marked):,} highly variable ones were used."
+    return marked, note
 
 
 def split(
@@ -49,18 +88,21 @@ def split(
     what: str,
     *,
     layer: str | None = None,
-    features: Any = slice(None),
+    use_highly_variable: bool | None = None,
     stored: Any = None,
 ) -> list[RawSource]:
     """An AnnData object as one source, or as one for each value of a column of obs.
 
-    `what` is its name in messages.  The matrix of a backed object stays on disk, and so does
-    `stored`, the matrix of an object that was read without it.
+    `what` is its name in messages.  `highly_variable` says which features are used.  The matrix of
+    a backed object stays on disk, and so does `stored`, the matrix of an object that was read
+    without it.
     """
     if data.isbacked and not data.is_view and layer is None:
         stored = getattr(data.X, "group", data.X)
+    features, note = highly_variable(data, use_highly_variable)
+    x = _matrix(what, data, layer, stored)
     if by is None:
-        return [_source(what, data, None, layer, stored, features=features)]
+        return [replace(_source(what, data, x, features=features), note=note)]
     if by not in data.obs:
         raise InputError(
             f"{what} has no column {by!r} in obs; it has {', '.join(data.obs) or 'none'}"
@@ -79,10 +121,11 @@ def split(
             f"{by!r}, which look like measurements; split by a column of groups, such as cohorts"
         )
     values = values.astype(str)
-    return [
-        _source(what, data, value, layer, stored, np.flatnonzero(values == value), features)
+    parts = [
+        _source(what, data, x, value, np.flatnonzero(values == value), features)
         for value in values.unique()
     ]
+    return [replace(part, note=note) for part in parts]
 
 
 def write_back(
@@ -90,6 +133,7 @@ def write_back(
     raw_sources: Sequence[RawSource],
     sources: Sources,
     result: Decomposition,
+    settings: Settings,
     variance_explained: np.ndarray | None = None,
 ) -> None:
     """Copy the AnnData and MuData files that the sources came from, with the fit in them.
@@ -100,11 +144,10 @@ def write_back(
     copied = [path for path in paths if path.suffix.lower() in ANNDATA_ENDINGS]
     for path, stem in unique_stems(copied).items():
         numbers = [c for c, raw in enumerate(raw_sources) if raw.path == path]
-        on_disk = raw_sources[numbers[0]].on_disk
         with problems_as_sentences(path, "the file that was fitted"):
-            data = _open_without_matrices(path)[0] if on_disk else _open(path)
+            data, _ = _open(path, isinstance(raw_sources[numbers[0]].matrix, OnDisk))
         ending = path.suffix.lower()
-        fit = (raw_sources, sources, result, variance_explained)
+        fit = (raw_sources, sources, result, settings, variance_explained)
         if ending == ".h5mu":
             for c in numbers:
                 annotate(data.mod[raw_sources[c].part], [c], *fit)
@@ -120,14 +163,16 @@ def annotate(
     raw_sources: Sequence[RawSource],
     sources: Sources,
     result: Decomposition,
+    settings: Settings,
     variance_explained: np.ndarray | None = None,
     key: str | None = None,
 ) -> None:
     """Put a fit into the AnnData object that the sources with these numbers came from.
 
     obsm["X_bjmd"] holds the memberships (samples x components), varm["bjmd"] the components
-    (features x components, NaN where a feature was not in the fit), and uns["bjmd"] the rest.
-    Where the fit has them, varm["bjmd_offsets"] holds the offsets (features x sources),
+    (features x components, NaN where a feature was not in the fit), obs["bjmd_source"] the source
+    of every sample if there are several, and uns["bjmd"] the rest, from which `stored_fit` gets the
+    fit back.  Where the fit has them, varm["bjmd_offsets"] holds the offsets (features x sources),
     var["bjmd_precision"] and obs["bjmd_precision"] the precision of features and samples, and
     uns["bjmd"] the degrees of freedom.  `key` replaces these names, as scanpy's key_added does.
     """
@@ -139,12 +184,18 @@ def annotate(
     row_of = {feature: i for i, feature in enumerate(sources.feature_names)}
     rows = np.array([row_of.get(feature, -1) for feature in data.var_names])
     in_fit = rows >= 0
+    if len(sources) > 1:
+        names = np.repeat(sources.names, sources.n_samples)
+        of_file = np.concatenate([names[names == sources.names[c]] for c in numbers])
+        data.obs[f"{key}_source"] = pd.Categorical(of_file[order])
     data.varm[key] = np.where(in_fit[:, None], result.components[rows], np.nan)
     data.uns[key] = {
         "sources": np.array([sources.names[c] for c in numbers]),
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in numbers]),
         "version": __version__,
         **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},
+        "params": _params(result, settings),
+        "fit": _packed(result, sources, settings),
     }
     if variance_explained is not None:
         data.uns[key]["variance_explained"] = variance_explained[numbers]
@@ -163,8 +214,48 @@ def annotate(
         data.uns[key]["degrees_of_freedom"] = model.degrees_of_freedom[numbers]
 
 
-def _library(path: Path, name: str | None = None) -> Any:
-    name = name or ("mudata" if path.suffix.lower() == ".h5mu" else "anndata")
+def _params(result: Decomposition, settings: Settings) -> dict[str, Any]:
+    """How the fit was made, in types that an .h5ad file can hold."""
+    reading = {
+        "source_key" if name == "split_by" else name: x for name, x in settings.reading.items()
+    }
+    params = {"n_components": result.n_components, **reading, **result.options}
+    return {
+        name: value if isinstance(value, str | int | float | list) else str(value)
+        for name, value in params.items()
+        if value is not None
+    }
+
+
+def _packed(result: Decomposition, sources: Sources, settings: Settings) -> dict[str, Any]:
+    """A fit without its samples, in types that an .h5ad file can hold."""
+    posterior = result.posterior and Posterior(
+        result.posterior.components, [], result.posterior.noise
+    )
+    model = result.model and replace(result.model, sample_precision=None)
+    bare = replace(
+        result, memberships=[], trace=np.empty(0), history={}, posterior=posterior, model=model
+    )
+    arrays, (run,) = storage.packed([bare])
+    # a slash in a name would make a group
+    arrays = {name.replace("/", "."): array for name, array in arrays.items()}
+    return {
+        "run": json.dumps(run),
+        "settings": json.dumps(asdict(settings)),
+        "features": np.array(sources.feature_names),
+        "sources": np.array(sources.names),
+        **arrays,
+    }
+
+
+def stored_fit(stored: Any) -> tuple[Decomposition, Settings]:
+    """The fit that `annotate` put into uns, without memberships, and how its data were prepared."""
+    arrays = {name.replace(".", "/"): array for name, array in stored["fit"].items()}
+    result = storage.unpacked(arrays, 0, json.loads(arrays["run"]))
+    return result, Settings(**json.loads(arrays["settings"]))
+
+
+def _library(path: Path, name: str) -> Any:
     try:
         with _quietly():
             return importlib.import_module(name)
@@ -174,64 +265,91 @@ def _library(path: Path, name: str | None = None) -> Any:
         ) from None
 
 
-def _open(path: Path) -> Any:
-    library = _library(path)
-    with _quietly():
-        return getattr(library, f"read_{path.suffix.lower()[1:]}")(path)
-
-
-def _open_without_matrices(path: Path) -> tuple[Any, Any]:
-    """The object with obs and var alone, and the open file that keeps everything else."""
-    library = _library(path)
+def _open(path: Path, on_disk: bool, layer: str | None = None) -> tuple[Any, dict[str | None, Any]]:
+    """What is in a file, without its matrices if these stay there; and these, by modality."""
+    ending = path.suffix.lower()
     anndata = _library(path, "anndata")
+    library = _library(path, "mudata") if ending == ".h5mu" else anndata
     with _quietly():
+        file: Any
         if path.is_dir():
             file = _library(path, "zarr").open_group(path, mode="r")
         else:
             file = _library(path, "h5py").File(path, mode="r")
-        modalities = file["mod"].attrs.get("mod-order", [*file["mod"]]) if "mod" in file else []
-        groups = [file["mod"][name] for name in modalities] or [file]
-        parts = [
-            anndata.AnnData(**{name: anndata.io.read_elem(group[name]) for name in ("obs", "var")})
-            for group in groups
-        ]
-        if len(modalities):
-            return library.MuData(dict(zip(modalities, parts, strict=True))), file
-        return parts[0], file
+            require_whole(file)
+        groups: dict[str | None, Any] = {None: file}
+        if ending == ".h5mu":
+            order = file["mod"].attrs.get("mod-order", [*file["mod"]])
+            groups = {name: file["mod"][name] for name in order}
+        stored = {name: _stored(str(path), group, layer) for name, group in groups.items()}
+        stored = {name: x for name, x in stored.items() if x is not None}
+        if not on_disk:
+            for x in stored.values():
+                require_whole(x)
+            return getattr(library, f"read_{ending[1:]}")(path), {}
+        parts = {
+            name: anndata.AnnData(
+                obs=anndata.io.read_elem(group["obs"]), var=anndata.io.read_elem(group["var"])
+            )
+            for name, group in groups.items()
+        }
+        return library.MuData(parts) if ending == ".h5mu" else parts[None], stored
+
+
+def _matrix(what: str, data: Any, layer: str | None, stored: Any) -> Any:
+    """Features x samples, sound if it is sparse, so that samples may be taken out of it."""
+    if stored is not None:
+        on_disk = OnDisk(stored, what)
+        if on_disk.shape != data.shape[::-1]:
+            n_features, n_samples = on_disk.shape
+            raise InputError(
+                f"{what} has a matrix of {n_samples} samples x {n_features} features, but names of "
+                f"{data.n_obs} samples and {data.n_vars} features; write it again"
+            )
+        return on_disk
+    x = data.X if layer is None else _layer(what, data.layers, layer)
+    if x is None:
+        raise InputError(f"{what} has no matrix X; put the values to fit there")
+    if scipy.sparse.issparse(x):
+        require_sound_sparse(x, what)
+    elif not hasattr(x, "chunks"):
+        x = np.asarray(x)  # not one of anndata's views
+    return x.T
 
 
 def _source(
     what: str,
     data: Any,
-    part: str | None,
-    layer: str | None,
-    stored: Any = None,
+    x: Any,
+    name: str | None = None,
     samples: Any = slice(None),
     features: Any = slice(None),
 ) -> RawSource:
-    if layer is not None and layer not in data.layers:
-        raise InputError(
-            f"{what} has no layer {layer!r}; it has {', '.join(data.layers) or 'none'}"
-        )
-    if stored is not None:
-        matrix: Any = OnDisk(stored, what, np.arange(data.n_obs)[samples])[features]
-    else:
-        chosen = data[samples, features]
-        x = chosen.X if layer is None else chosen.layers[layer]
-        if x is None:
-            where = f" in {part!r}" if part else ""
-            raise InputError(f"{what} has no matrix X{where}; put the values to fit there")
-        matrix = transposed(x)
+    """Some samples and features of an AnnData object whose matrix is x."""
     obs = data.obs.iloc[samples]
+    if not isinstance(samples, slice):
+        x = x[:, samples]
+    if not isinstance(features, slice):
+        x = x[features]
     return RawSource(
-        matrix,
-        [str(name) for name in data.var_names[features]],
-        [str(name) for name in obs.index],
-        name=part or what,
-        part=part,
-        on_disk=stored is not None,
+        x,
+        [str(feature) for feature in data.var_names[features]],
+        [str(sample) for sample in obs.index],
+        name=name or what,
+        part=name,
         metadata=obs,
     )
+
+
+def _stored(what: str, file: Any, layer: str | None) -> Any:
+    """The matrix in an open file, or None."""
+    return file.get("X") if layer is None else _layer(what, file.get("layers", {}), layer)
+
+
+def _layer(what: str, layers: Any, name: str) -> Any:
+    if name not in layers:
+        raise InputError(f"{what} has no layer {name!r}; it has {', '.join(layers) or 'none'}")
+    return layers[name]
 
 
 @contextmanager

@@ -7,11 +7,10 @@ import hashlib
 import json
 import re
 import shutil
-import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +21,27 @@ from bjmd.analysis.summary import Summary
 from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
-from bjmd.files.readers import ANNDATA_ENDINGS
+from bjmd.errors import InputError, problems_as_sentences
+from bjmd.files.readers import ANNDATA_ENDINGS, distinct
 from bjmd.inference import registry
 from bjmd.report import pages, tables, text
 from bjmd.results import storage
 from bjmd.results.decomposition import Decomposition
 
 FORMAT_VERSION = 1
+OURS = "a complete folder of bjmd"
 NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
 """What names.json copies from the sources."""
 FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
 """What each file holds."""
-ANSWERS = ("variance_explained", "residuals", "associations", "consensus", "check")
+ANSWERS = (
+    "components_by_source",
+    "variance_explained",
+    "associations",
+    "residuals",
+    "consensus",
+    "check",
+)
 """The tables, other than those of the fit itself, that the report shows."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
@@ -43,6 +50,7 @@ __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FIL
 class Output:
     """What `load` returns: the restarts, best first, names, settings, and answers about the fit."""
 
+    folder: Path
     results: list[Decomposition]
     names: list[str]
     feature_names: list[str]
@@ -53,11 +61,13 @@ class Output:
     settings: Settings
     answers: dict[str, pd.DataFrame]
     """The tables of ANSWERS, as far as they were written."""
+    files: list[str]
 
     def sections(self) -> list[text.Section]:
         """The report, without figures."""
-        notes = self.settings.notes
-        return text.sections(self, self.results, notes, FILES, self.answers)
+        with problems_as_sentences(self.folder, OURS):  # its tables may be damaged
+            files = described(self.files)
+            return text.sections(self, self.results, self.settings.notes, files, self.answers)
 
     def to_xarray(self) -> Any:
         """Components, memberships and noise of the best restart as an xarray.Dataset.
@@ -109,35 +119,40 @@ def write(
     require_free(folder, overwrite)
     best = summary.results[0]
     answers = tables.of_summary(sources, summary)
-    with new_folder(folder) as new:
+    with storage.atomic_path(folder) as new:
+        new.mkdir()
         storage.save_decompositions(new / "fit.npz", summary.results)
-        for name, table in {**tables.of_fit(sources, summary.results), **answers}.items():
+        of_fit = tables.of_fit(sources, summary.results)
+        for name, table in {**of_fit, **answers}.items():
             _write_table(new / f"{name}.tsv", table)
         _write_patterns(new, sources, best)
         if summary.consensus is not None:
             _write_patterns(new, sources, summary.consensus.result, "consensus_")
-        parts = _write_report(new, sources, summary, answers, settings, figures)
+        _write_rankings(new, of_fit["ranking"])
         if settings is not None:
             _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
 
-            anndata_files.write_back(new, raw_sources, sources, best, summary.variance_explained)
+            fit = (raw_sources, sources, best, settings or Settings())
+            anndata_files.write_back(new, *fit, summary.variance_explained)
         has_hashes = settings is not None and len(raw_sources) > 0
         last_files = ["names.json", "hashes.json"] if has_hashes else ["names.json"]
+        parts = _write_report(new, sources, summary, answers, settings, figures, last_files)
         _write_json(new / "names.json", _names(sources, [*_files(new), *last_files]))
-        if settings is not None and has_hashes:
-            hashes = {
-                "data": {
-                    name: hash_of_source(raw)
-                    for name, raw in zip(sources.names, raw_sources, strict=True)
-                },
-                "settings": hash_of_settings(summary.results, settings, storage.versions()),
-                "versions": storage.versions(),
-                "files": {name: hash_of_file(new / name) for name in _files(new)},
-            }
-            _write_json(new / "hashes.json", hashes)
+        if has_hashes:
+            hashes = map(hash_of_source, raw_sources)
+            _write_hashes(
+                new, data=dict(zip(sources.names, hashes, strict=True)), versions=storage.versions()
+            )
     return parts
+
+
+def _write_hashes(folder: Path, **hashes: dict) -> None:
+    """hashes.json: the given hashes, and those of all files."""
+    files = [name for name in _files(folder) if name != "hashes.json"]
+    hashes["files"] = {name: hash_of_file(folder / name) for name in files}
+    _write_json(folder / "hashes.json", hashes)
 
 
 def load(folder: str | Path) -> Output:
@@ -149,7 +164,7 @@ def load(folder: str | Path) -> Output:
             f"{folder} is not a folder with the results of a fit (it has no names.json of bjmd); "
             "give one that `bjmd fit` wrote"
         )
-    with storage.complete(folder):
+    with problems_as_sentences(folder, OURS):
         results = storage.load_decompositions(folder / "fit.npz")
         _require_names(names, results[0])
         labels = names["labels"]
@@ -161,9 +176,11 @@ def load(folder: str | Path) -> Output:
             if (path := folder / f"{name}.tsv").exists()
         }
         return Output(
+            folder=folder,
             results=results,
             labels=labels,
             answers=answers,
+            files=names["files"],
             settings=_read_settings(folder / "settings.json"),
             **{name: names[name] for name in NAMES},
         )
@@ -172,60 +189,43 @@ def load(folder: str | Path) -> Output:
 def add_check(folder: str | Path, table: pd.DataFrame) -> None:
     """Add the table of a check to the folder of a fit, and to its report."""
     folder = Path(folder)
-    with new_folder(folder) as new:
-        shutil.copytree(folder, new, dirs_exist_ok=True)
+    with storage.atomic_path(folder) as new:
+        shutil.copytree(folder, new)
         _write_table(new / "check.tsv", table)
+        names = _read_names(new) or {}
+        names["files"] = sorted({*names["files"], "check.tsv"})
+        _write_json(new / "names.json", names)
         fit = load(new)
         pngs = {png.stem: png.read_bytes() for png in sorted(new.glob("figures/*.png"))}
         _write_pages(new, fit, fit.results, fit.sections(), pngs)
-        names = _read_names(new) or {}
-        _write_json(new / "names.json", names | {"files": sorted({*names["files"], "check.tsv"})})
         if (new / "hashes.json").exists():
-            hashes = load_hashes(new)
-            files = [name for name in _files(new) if name != "hashes.json"]
-            hashes["files"] = {name: hash_of_file(new / name) for name in files}
-            _write_json(new / "hashes.json", hashes)
+            _write_hashes(new, **load_hashes(new))
 
 
 def load_hashes(folder: Path) -> dict:
-    """What hashes.json holds: data, settings, versions and files."""
+    """What hashes.json holds: data, versions and files."""
     if not (folder / "hashes.json").exists():
         raise InputError(
             f"the fit in {folder} has no hashes, so it cannot be verified: it was written by an "
             "older version, or from Python; fit again with `bjmd fit`"
         )
-    with storage.complete(folder / "hashes.json"):
+    with problems_as_sentences(folder / "hashes.json", storage.OURS):
         hashes = json.loads((folder / "hashes.json").read_text(encoding="utf-8"))
-        types = [type(hashes[name]) for name in ("settings", "data", "versions", "files")]
-        if types != [str, dict, dict, dict]:
-            raise ValueError("it is damaged")
-        return hashes
+        return {name: dict(hashes[name]) for name in ("data", "versions", "files")}
 
 
 def hash_of_source(raw: RawSource) -> str:
     """Of the numbers and names of a source, whatever the format of its file."""
-    digest = hashlib.sha256(_json([raw.matrix.shape, raw.feature_names, raw.sample_names]))
+    names = json.dumps([raw.matrix.shape, raw.feature_names, raw.sample_names])
+    digest = hashlib.sha256(names.encode())
     for part in as_matrix(raw.matrix, raw.name).numbers():
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
 
 
-def hash_of_settings(
-    results: Sequence[Decomposition], settings: Settings, versions: dict[str, str]
-) -> str:
-    """Of everything other than the data that the numbers depend on."""
-    runs = [[run.method, run.n_components, run.seed, run.options] for run in results]
-    preparation = [settings.scale, settings.divisors, settings.reading]
-    return hashlib.sha256(_json([runs, preparation, versions])).hexdigest()
-
-
 def hash_of_file(path: Path) -> str | None:
     """Of the content of a file; None if there is no such file."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-
-
-def _json(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True).encode()
 
 
 def require_free(folder: str | Path, overwrite: bool = False) -> None:
@@ -258,26 +258,6 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
-@contextmanager
-def new_folder(folder: str | Path) -> Iterator[Path]:
-    """A temporary folder that replaces `folder` if the block succeeds and vanishes if it fails."""
-    folder = Path(folder).resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        new = Path(temporary) / "new"
-        old = Path(temporary) / "old"
-        new.mkdir()  # with the user's usual permissions, which the temporary one lacks
-        yield new
-        if folder.exists():
-            folder.rename(old)
-        try:
-            new.rename(folder)
-        except OSError:
-            if old.exists():
-                old.rename(folder)
-            raise
-
-
 def _write_report(
     folder: Path,
     sources: Sources,
@@ -285,8 +265,9 @@ def _write_report(
     answers: dict[str, pd.DataFrame],
     settings: Settings | None,
     with_figures: bool,
+    more_files: list[str],
 ) -> list[text.Section]:
-    """Figures, summary.md and report.html; returns the text."""
+    """Figures, summary.md and report.html, which lists what is there; returns the text."""
     pngs: dict[str, bytes] = {}
     if with_figures:
         from bjmd.report import figures, style
@@ -297,7 +278,8 @@ def _write_report(
             style.save(figure, png.with_suffix(".svg"), png)
             pngs[name] = png.read_bytes()
     notes = settings.notes if settings else ()
-    parts = text.sections(sources, summary.results, notes, FILES, answers)
+    files = described([*_files(folder), "report.html", "summary.md", *more_files])
+    parts = text.sections(sources, summary.results, notes, files, answers)
     _write_pages(folder, sources, summary.results, parts, pngs)
     return parts
 
@@ -329,6 +311,17 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
+def _write_rankings(folder: Path, table: pd.DataFrame) -> None:
+    """A .rnk file for each component: every feature and its score, the highest first."""
+    (folder / "rankings").mkdir()
+    scored = table.assign(score=table["z"].fillna(table["difference"]))
+    ranked = scored.sort_values("score", ascending=False, kind="stable")
+    for component, part in ranked.groupby("component"):
+        path = folder / "rankings" / f"{component}.rnk"
+        columns = ["feature", "score"]
+        part.to_csv(path, sep="\t", columns=columns, header=False, index=False, float_format="%.6g")
+
+
 def _write_patterns(
     folder: Path, sources: Sources, result: Decomposition, prefix: str = ""
 ) -> None:
@@ -344,16 +337,8 @@ def _write_patterns(
 
 def _membership_files(names: list[str]) -> list[str]:
     """A file name for every source: letters, digits and _.- of its name, numbered where equal."""
-    files: dict[str, str] = {}
-    for name in names:
-        stem = re.sub(r"[^\w.-]+", "_", name)[:60].strip("._") or "source"
-        unique = stem
-        number = 2
-        while unique.lower() in files:  # some file systems do not distinguish A from a
-            unique = f"{stem}_{number}"
-            number += 1
-        files[unique.lower()] = f"memberships_{unique}.tsv"
-    return list(files.values())
+    stems = [re.sub(r"[^\w.-]+", "_", name)[:60].strip("._") or "source" for name in names]
+    return [f"memberships_{stem}.tsv" for stem in distinct(stems)]
 
 
 def _write_json(path: Path, content: dict) -> None:
@@ -411,7 +396,7 @@ def _read_settings(path: Path) -> Settings:
     if not path.exists():
         return Settings()
     settings = Settings(**json.loads(path.read_text(encoding="utf-8")))
-    texts = (*settings.files, *settings.notes, settings.scale)
+    texts = (*settings.files, *settings.notes, settings.scale, *settings.reading.keys())
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("settings are not text")
     return settings
@@ -423,6 +408,16 @@ def _indicator(classes: list[list[int]], n_classes: int) -> np.ndarray:
     for sample, members in enumerate(classes):
         indicator[members, sample] = True
     return indicator
+
+
+def described(files: list[str]) -> dict[str, str]:
+    """What each of these files and folders holds, in the order of FILES."""
+    names = dict.fromkeys(re.sub("/.*", "/", name) for name in files)
+    found: dict[str, str] = {}
+    for patterns, what in FILES.items():
+        for pattern in re.sub("<[a-z]+>", "*", patterns).split(", "):
+            found |= {name: what for name in names if fnmatch(name, pattern) and name not in found}
+    return found
 
 
 def _files(folder: Path) -> list[str]:

@@ -6,19 +6,18 @@ above the row names, as R writes it, is recognised by its length.  A cell that i
 one of MISSING is a missing value, NaN.
 """
 
+import contextlib
 import csv
 import gzip
 import io
 import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from bjmd.errors import InputError
+from bjmd.errors import InputError, problems_as_sentences
 
 log = logging.getLogger(__name__)
 
@@ -27,44 +26,39 @@ TEXT = "a table of text in UTF-8"
 _SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "spaces"}
 
 
-@contextmanager
-def problems_as_sentences(path: Path, expected: str) -> Iterator[None]:
-    """Turn whatever a library raises about a bad file into one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except MemoryError:
-        raise InputError(
-            f"{path} holds more than fits into memory; check the file, or use a larger machine"
-        ) from None
-    except Exception as error:  # a parser that meets garbage may raise anything
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{path} is not {expected} ({reason}); check the file, or write it again"
-        ) from None
-
-
 def read_numbers(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
     """The numbers as a float64 array, the names of its rows, and the names of its columns."""
     separator = separator_of(path)
-    header, frame = _parse(path, separator)
-    first_column = frame.pop(0)
-    n_columns = frame.shape[1]
-    if n_columns == 0:
-        raise InputError(_one_column(path, separator, header))
-    if len(header) not in (n_columns, n_columns + 1):
-        raise InputError(_wrong_length(path, "the first line", len(header), n_columns + 1))
-    rows = [name.strip() for name in first_column]
-    columns = [name.strip() for name in header[-n_columns:]]
-    if columns[-1] == "" and frame.iloc[:, -1].isna().all():
-        raise InputError(
-            f"the lines of {path} end with a separator, as if a column were empty; remove it"
-        )
-    has_text = any(column.kind not in "iuf" for column in frame.dtypes)
-    # pandas fills a line that ends early with missing values, so a truncated file would pass
-    if has_text or frame.iloc[:, -1].isna().any():
-        _find_fault(path, separator, columns, check_cells=has_text)
+    rows = []
+    numbers = []
+    with open_text(path) as file:
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        lines = filter(None, reader)
+        header = next(lines, None)
+        if header is None:
+            raise InputError(f"{path} is empty; check that it was written completely")
+        if header[0].startswith("#") and len(header) == 1:
+            raise InputError(
+                f"{path} begins with a comment, or is a GCT file; remove the lines above the names "
+                "and the column of descriptions"
+            )
+        first = next(lines, None)
+        if first is None:
+            raise InputError(
+                f"{path} has one line only; below the names it must have lines of numbers"
+            )
+        n_columns = len(first) - 1
+        if n_columns == 0 or (len(header) == 1 and ";" in header[0]):
+            raise InputError(_one_column(path, separator, header))
+        if len(header) not in (n_columns, n_columns + 1):
+            raise InputError(_wrong_length(path, "the first line", len(header), n_columns + 1))
+        columns = [name.strip() for name in header[-n_columns:]]
+        for fields in chain([first], lines):
+            if len(fields) != n_columns + 1:
+                place = f"line {reader.line_num}"
+                raise InputError(_wrong_length(path, place, len(fields), n_columns + 1))
+            rows.append(fields[0].strip())
+            numbers.append(_numbers(path, fields, columns))
     for names, place in ((columns, "first row"), (rows, "first column")):
         # whole numbers may be names; other numbers show that the names are missing
         if all(_is_number(name) and not name.isdecimal() for name in names):
@@ -74,7 +68,21 @@ def read_numbers(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
     if all(map(str.isdecimal, columns)):
         message = "the samples of %s have numbers for names, such as %s; is its header missing?"
         log.warning(message, path, columns[0])
-    return np.ascontiguousarray(frame.to_numpy(dtype=float)), rows, columns
+    return np.array(numbers), rows, columns
+
+
+def _numbers(path: Path, fields: list[str], columns: list[str]) -> np.ndarray:
+    """The numbers of a line after its name."""
+    if not any("_" in field for field in fields[1:]):  # Python would take 1_0 for a number
+        with contextlib.suppress(ValueError):  # something is missing, or wrong
+            return np.fromiter(map(float, fields[1:]), dtype=float)
+    for field, column in zip(fields[1:], columns, strict=True):
+        if field not in MISSING and not _is_number(field):
+            raise InputError(
+                f"{path} holds the text {field[:40]!r} in row {fields[0]!r}, column {column!r}; "
+                "a cell must hold a number, or NA where the value is missing"
+            )
+    return np.array([np.nan if field in MISSING else float(field) for field in fields[1:]])
 
 
 def read_labels(
@@ -86,39 +94,61 @@ def read_labels(
     several lines.  Without a source, a line is about the samples of that name in every source.  A
     first line whose first field is not a sample is a header.
     """
-    column_of = [{sample: j for j, sample in enumerate(samples)} for samples in sample_names]
-    lines = _label_lines(path, set().union(*column_of))
-    class_names = list(dict.fromkeys(label for _, label, *_ in lines))
-    labels = [np.zeros((len(class_names), len(samples)), dtype=bool) for samples in sample_names]
-    unknown = []
-    for sample, label, *source in lines:
-        if source and source[0] not in names:
-            raise InputError(
-                f"{path} names the source {source[0]!r}; the sources are {', '.join(names)}; "
-                "correct its third column"
-            )
-        matching = [
-            c for c, name in enumerate(names) if sample in column_of[c] and source in ([], [name])
-        ]
-        for c in matching:
-            labels[c][class_names.index(label), column_of[c][sample]] = True
-        if not matching:
-            unknown.append(sample)
-    if len(unknown) == len(lines):
+    import pandas as pd
+
+    table = _label_table(path, {sample for samples in sample_names for sample in samples})
+    if 2 in table and not table[2].isin(names).all():
+        unknown_source = table[2][~table[2].isin(names)].iloc[0]
         raise InputError(
-            f"none of the {len(lines)} samples in {path} is in the data: it has for example "
-            f"{unknown[0]!r}, they have {sample_names[0][0]!r}; its first column must hold the "
-            "names of samples"
+            f"{path} names the source {unknown_source!r}; the sources are {', '.join(names)}; "
+            "correct its third column"
         )
-    if unknown:
+    classes, class_names = pd.factorize(table[1])
+    labels = []
+    is_known = np.zeros(len(table), dtype=bool)
+    for name, samples in zip(names, sample_names, strict=True):
+        columns = pd.Index(samples).get_indexer(table[0])
+        here = (columns >= 0) & (True if 2 not in table else (table[2] == name).to_numpy())
+        block = np.zeros((len(class_names), len(samples)), dtype=bool)
+        block[classes[here], columns[here]] = True
+        labels.append(block)
+        is_known |= here
+    unknown = table[0][~is_known]
+    if not is_known.any():
+        raise InputError(
+            f"none of the {len(table)} samples in {path} is in the data: it has for example "
+            f"{unknown.iloc[0]!r}, they have {sample_names[0][0]!r}; its first column must hold "
+            "the names of samples"
+        )
+    if len(unknown):
         message = "%d of the %d samples in %s are not in the data, for example %r"
-        log.warning(message, len(unknown), len(lines), path, unknown[0])
+        log.warning(message, len(unknown), len(table), path, unknown.iloc[0])
     for name, samples, block in zip(names, sample_names, labels, strict=True):
         without = np.flatnonzero(~block.any(axis=0))
         if len(without):
             message = "%d of the %d samples of source %r have no class in %s, for example %r"
             log.warning(message, len(without), len(samples), name, path, samples[without[0]])
-    return labels, class_names
+    return labels, list(class_names)
+
+
+def _label_table(path: Path, samples: set[str]) -> Any:
+    """The lines of a label file without its header: sample, class and perhaps source."""
+    import pandas as pd
+
+    separator = separator_of(path)
+    with problems_as_sentences(path, TEXT):
+        table = pd.read_csv(
+            path, sep=separator, header=None, dtype=str, keep_default_na=False, encoding="utf-8-sig"
+        )
+        table = table.fillna("").apply(lambda column: column.str.strip())
+    if table.iloc[0, 0] not in samples:
+        table = table[1:]
+    if not len(table) or table.shape[1] not in (2, 3) or table.eq("").any(axis=None):
+        raise InputError(
+            f"the label file {path} must have lines with a sample, its class and, if sources share "
+            f"sample names, its source, separated by {_SEPARATORS[separator]}; check the file"
+        )
+    return table
 
 
 def read_metadata(path: Path, names: list[str], sample_names: list[list[str]]) -> list:
@@ -160,82 +190,6 @@ def open_text(path: Path) -> TextIO:
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 
-def _parse(path: Path, separator: str) -> tuple[list[str], Any]:
-    """The fields of the first line, and the other lines as a data frame."""
-    import pandas as pd
-
-    _check_bytes(path)
-    with open_text(path) as file:
-        header = next(filter(None, csv.reader(file, delimiter=separator)), None)
-        if header is None:
-            raise InputError(f"{path} is empty; check that it was written completely")
-        if header[0].startswith("#1."):
-            raise InputError(
-                f"{path} is a GCT file; remove its first two lines and its column of descriptions"
-            )
-        if header[0].startswith("#") and len(header) == 1:
-            raise InputError(f"{path} begins with a comment; remove the lines that begin with #")
-        if len(header) == 1 and ";" in header[0]:
-            raise InputError(_one_column(path, separator, header))
-        try:
-            # _find_fault says more than pandas' warning about mixed types
-            with warnings.catch_warnings(action="ignore", category=pd.errors.DtypeWarning):
-                frame = pd.read_csv(
-                    file,
-                    sep=separator,
-                    header=None,
-                    converters={0: str},
-                    keep_default_na=False,
-                    na_values=MISSING,
-                    float_precision="round_trip",
-                )
-        except pd.errors.EmptyDataError:
-            raise InputError(
-                f"{path} has one line only; below the names it must have lines of numbers"
-            ) from None
-        except pd.errors.ParserError as error:
-            _find_fault(path, separator, [], check_cells=False)
-            raise InputError(
-                f"{path} is not a table ({str(error).strip()}); check its quotation marks"
-            ) from None
-    return header, frame
-
-
-def _check_bytes(path: Path) -> None:
-    """Refuse null bytes, at which pandas would silently end a number."""
-    with open_bytes(path) as file:
-        while block := file.read(2**24):
-            if 0 in block:
-                raise InputError(
-                    f"{path} holds a null byte, which no text file does; check that it is complete "
-                    "and in UTF-8"
-                )
-
-
-def _find_fault(path: Path, separator: str, columns: list[str], *, check_cells: bool) -> None:
-    """Go through the table line by line and say what is wrong with the first bad line, if any."""
-    with open_text(path) as file:
-        lines = csv.reader(file, delimiter=separator)
-        next(filter(None, lines))
-        n_fields = None
-        for fields in filter(None, lines):
-            n_fields = n_fields or len(fields)
-            if len(fields) != n_fields:
-                place = f"line {lines.line_num}"
-                raise InputError(_wrong_length(path, place, len(fields), n_fields))
-            if check_cells:
-                _check_cells(path, fields, columns)
-
-
-def _check_cells(path: Path, fields: list[str], columns: list[str]) -> None:
-    for field, column in zip(fields[1:], columns, strict=True):
-        if field not in MISSING and not _is_number(field):
-            raise InputError(
-                f"{path} holds the text {field[:40]!r} in row {fields[0]!r}, column {column!r}; "
-                "a cell must hold a number, or NA where the value is missing"
-            )
-
-
 def _wrong_length(path: Path, place: str, n_fields: int, expected: int) -> str:
     return (
         f"{path} has {n_fields} fields in {place} but {expected} in others; "
@@ -262,30 +216,4 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return "_" not in text  # Python allows it in numbers; nobody else does
-
-
-def _label_lines(path: Path, samples: set[str]) -> list[list[str]]:
-    if not path.is_file():
-        raise InputError(f"there is no label file {path}; check the path")
-    separator = separator_of(path)
-    with problems_as_sentences(path, TEXT), open_text(path) as file:
-        lines = [
-            [field.strip() for field in line]
-            for line in csv.reader(file, delimiter=separator)
-            if line
-        ]
-    if lines and lines[0][0] not in samples:
-        del lines[0]
-    if not lines:
-        raise InputError(
-            f"the label file {path} has no line with a sample and its class; check the file"
-        )
-    widths = sorted({len(line) for line in lines})
-    if widths not in ([2], [3]):
-        raise InputError(
-            f"the label file {path} has lines of {' and '.join(map(str, widths))} fields; it must "
-            "have the columns sample, class and, optionally, source, separated by "
-            f"{_SEPARATORS[separator]}"
-        )
-    return lines
+    return True

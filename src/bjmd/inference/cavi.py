@@ -187,8 +187,9 @@ class State:
         return [dirichlet.mean(g) for g in self.columns]
 
     def vector(self):
-        """All positive parameters that momentum moves, as logarithms in one vector."""
-        return logarithms(self._positive())
+        """What momentum moves: the logarithms of positive parameters, and the offsets."""
+        offsets = (offset.moved for offset in self.offsets)
+        return np.concatenate([logarithms(self._positive()), *offsets])
 
     def _positive(self):
         degrees = (entries.degrees for entries in self.entries)
@@ -197,9 +198,20 @@ class State:
     def at(self, vector):
         """A copy with other parameters, in the form of `vector`."""
         n = len(self.columns)
-        moved = exponentials(vector, [part.shape for part in self._positive()])
+        shapes = [part.shape for part in self._positive()]
+        n_positive = sum(np.prod(shape, dtype=int) for shape in shapes)
+        moved = exponentials(vector[:n_positive], shapes)
         entries = [e.with_degrees(nu) for e, nu in zip(self.entries, moved[n + 2 :], strict=True)]
-        return replace(self, columns=moved[:n], ridge=moved[n], rates=moved[n + 1], entries=entries)
+        means = np.split(vector[n_positive:], n)
+        offsets = [o.with_mean(mean) for o, mean in zip(self.offsets, means, strict=True)]
+        return replace(
+            self,
+            columns=moved[:n],
+            ridge=moved[n],
+            rates=moved[n + 1],
+            entries=entries,
+            offsets=offsets,
+        )
 
 
 class RowSums(NamedTuple):
@@ -368,10 +380,10 @@ class ClosedForm:
 
     # Sources.
 
-    def update_sources(self, state, entries, *, tol, max_steps):
+    def update_sources(self, state, entries, *, tol, max_steps, settling=False):
         """H, the weights of samples, offsets, noise and learned priors, with q(W) as it is.
 
-        Returns the ELBO as well.
+        When `settling`, offsets and priors stay as they are.  Returns the ELBO as well.
         """
         rows = state.rows
         weighted = state.feature.times(rows.mean)
@@ -379,14 +391,17 @@ class ClosedForm:
         elbo = state.laplace.elbo(rows) + rows.entropy()
         updated = []
         for c, seen in enumerate(entries):
-            factors, terms = self.update_source(state, c, seen, weighted, gram, tol, max_steps)
+            factors, terms = self.update_source(
+                state, c, seen, weighted, gram, tol, max_steps, settling
+            )
             updated.append(factors)
             for term in terms:
                 elbo += term
         columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
         elbo += state.feature.elbo()
-        prior, gain = state.dirichlet, 0.0
-        if state.n_sweeps >= LEARNING_WAITS:
+        prior = state.dirichlet
+        gain = 0.0
+        if state.n_sweeps >= LEARNING_WAITS and not settling:
             prior, gain = prior.updated(columns, log_sums)
         elbo += gain + prior.log_density()
         state = replace(
@@ -400,7 +415,7 @@ class ClosedForm:
         )
         return state, elbo
 
-    def update_source(self, state, c, entries, weighted, gram, tol, max_steps):
+    def update_source(self, state, c, entries, weighted, gram, tol, max_steps, settling):
         """q of H, u, o, s2 and v of one source, in this order; and their terms of the ELBO."""
         view = self.views[c]
         phi = state.feature.mean
@@ -429,9 +444,10 @@ class ClosedForm:
         sample = sample.updated(lambda: t * np.maximum(errors, 0.0))
         error = sample.weighted_sum(errors)
 
-        offset, change = state.offsets[c].updated(
-            view, state.rows.mean, best.g, sample.mean, phi, t
-        )
+        offset = state.offsets[c]
+        change = 0.0
+        if not settling:
+            offset, change = offset.updated(view, state.rows.mean, best.g, sample.mean, phi, t)
         rate = self.priors.b0 + max(0.5 * (error + change), 0.0)
         learned = entries.learned() if state.n_sweeps else state.entries[c]
         of_noise = noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors)
@@ -453,7 +469,11 @@ class ClosedForm:
         for _ in range(SETTLING_ROUNDS):
             before = state.columns
             state, elbo = self.update_sources(
-                state, self.weigh_entries(state), tol=SETTLED_TOLERANCE, max_steps=SETTLING_STEPS
+                state,
+                self.weigh_entries(state),
+                tol=SETTLED_TOLERANCE,
+                max_steps=SETTLING_STEPS,
+                settling=True,
             )
             moves = [dirichlet.move(g, old) for g, old in zip(state.columns, before, strict=True)]
             if max(moves) <= self.settled:

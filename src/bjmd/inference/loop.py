@@ -26,6 +26,9 @@ from bjmd.results.posterior import Posterior
 Watch = Callable[[list[np.ndarray]], Mapping[str, Any]]
 """Called with the memberships after every sweep; the result's history keeps what it returns."""
 
+after_sweep: list[Callable[[], None]] = []
+"""Called after every sweep of every fit, in its thread, for progress bars (restarts.py)."""
+
 ROUNDING = 1e-9
 """The relative rise of an objective that is taken for rounding."""
 
@@ -203,6 +206,8 @@ def run(
     while not on.end and not on.is_settled(tol) and len(on.trace) < max_sweeps:
         sweep = len(on.trace) + 1
         after, value = algorithm.sweep(on.state)
+        for tell in after_sweep:
+            tell()
         if not np.isfinite(value):
             raise FitError(
                 f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors"

@@ -1,11 +1,11 @@
 """MAP-BJMD: the mode of the posterior by block coordinate descent (docs/derivation.md, 3).
 
 One sweep updates W, every H^(c), and every s2_c, each with the others fixed, and costs two products
-with the data: X H' for W and W'X for H, which also gives the residual.  The objective never rises.
-With the Laplace prior, sweeps are extrapolated (loop.py), and what raised the objective is
-undone.
+with the data: X H' for W and W'X for H, which also gives the residual.  The objective never rises,
+except with the printed update of W.  With the Laplace prior, sweeps are extrapolated (loop.py), and
+what raised the objective is undone.
 
-Two forms of the prior on W, each a ridge with weights rho for the next W:
+Three forms of the prior on W, each a ridge with weights rho for the next W:
 
 laplace       the Laplace prior itself.  |w| <= (w^2/|w_old| + |w_old|)/2 gives 1/rho = lambda
               |w_old|: a majorisation, so the objective falls.
@@ -13,6 +13,8 @@ hierarchical  the paper's: w ~ N(0, z), z ~ Exponential(mean lambda), minimised 
               1/rho = z.  Its objective is unbounded below as w and z go to 0 together, hence the
               floor on z.  An entry that comes near 0 stays there; `hold` keeps Z at its start,
               lambda^2, until W has taken shape.
+printed       the same with the update of W as the paper prints it, 1/rho = sqrt(z), which is not
+              what its objective gives (docs/derivation.md, 3.3).  The objective may rise.
 
 Missing entries are filled in with WH before every sweep (data/view.py): they are unknowns at their
 best values.
@@ -66,7 +68,7 @@ def fit(
     n_components: int,
     *,
     seed: int,
-    prior: Literal["laplace", "hierarchical"] = "laplace",
+    prior: Literal["laplace", "hierarchical", "printed"] = "laplace",
     hold: int = 0,
     priors: Literal["data", "paper"] = "data",
     offsets: bool | None = None,
@@ -86,8 +88,8 @@ def fit(
     objective changes by at most `tol` nats per entry in a sweep; priors="paper" takes the paper's
     fixed priors and stops when the relative change is at most `tol`.  With momentum three such
     changes in a row are needed, since two may be small by chance where momentum turns round;
-    momentum=False has plain sweeps, as in the paper, and so does prior="hierarchical".  That prior
-    holds Z for the first `hold` sweeps, which the paper does not.
+    momentum=False has plain sweeps, as in the paper, and so do the other two forms of the prior.
+    These hold Z for the first `hold` sweeps, which the paper does not.
 
     With priors="data", unless they are given, lambda_ is learned for every component, alpha0 is 1
     (flat), and two or more sources have an offset each for every feature.
@@ -128,6 +130,7 @@ def fit(
         per_entry=per_entry,
         momentum_from=PLAIN_SWEEPS if momentum else None,
         patience=3 if momentum else 1,
+        monotone=form.descends,
         course=course,
     )
 
@@ -155,22 +158,35 @@ class State:
     n_sweeps: int
 
     def vector(self):
-        """What momentum moves: memberships, and the logarithms of noise and ridge."""
+        """What momentum moves: memberships, offsets, and the logarithms of noise and ridge."""
         positive = logarithms([np.array(self.noise_variances), self.inverse_ridge])
-        return np.concatenate([*(h.ravel() for h in self.memberships), positive])
+        return np.concatenate(
+            [
+                *(h.ravel() for h in self.memberships),
+                *(offset.moved for offset in self.offsets),
+                positive,
+            ]
+        )
 
     def at(self, vector):
         """A copy elsewhere, whose memberships keep LEAST_LEFT of themselves and sum to one."""
-        *pieces, positive = np.split(vector, np.cumsum([h.size for h in self.memberships]))
+        n = len(self.memberships)
+        sizes = [part.size for part in (*self.memberships, *(o.moved for o in self.offsets))]
+        *pieces, positive = np.split(vector, np.cumsum(sizes))
         memberships = [
             np.maximum(x.reshape(h.shape), LEAST_LEFT * h)
-            for x, h in zip(pieces, self.memberships, strict=True)
+            for x, h in zip(pieces[:n], self.memberships, strict=True)
         ]
+        offsets = [o.with_mean(mean) for o, mean in zip(self.offsets, pieces[n:], strict=True)]
         for h in memberships:
             h /= h.sum(axis=0)
         noise, ridge = exponentials(positive, [(len(memberships),), self.inverse_ridge.shape])
         return replace(
-            self, memberships=memberships, noise_variances=list(noise), inverse_ridge=ridge
+            self,
+            memberships=memberships,
+            noise_variances=list(noise),
+            inverse_ridge=ridge,
+            offsets=offsets,
         )
 
 
@@ -228,7 +244,9 @@ class PosteriorMode:
             noise_variances=[
                 self.noise_variance(self.norm(c), n) for c, n in enumerate(self.n_entries)
             ],
-            inverse_ridge=np.full((n_components, n_features), self.priors.lambda_**2),
+            inverse_ridge=np.full(
+                (n_components, n_features), self.priors.lambda_**self.form.start_power
+            ),
             form=self.form,
             offsets=[offset] * len(self.views),
             wt=None,
@@ -313,6 +331,11 @@ def _feature_means(views):
 
 
 class _Laplace:
+    descends = True
+    """Whether no update of W raises the objective."""
+    start_power = 2
+    """1 / rho is lambda to this power at the start."""
+
     def __init__(self, lambda_):
         self.lambda_ = lambda_
 
@@ -338,13 +361,7 @@ class _LearnedLaplace(_Laplace):
         return (np.abs(wt) / self.lambda_ + np.log(2 * self.lambda_)).sum()
 
 
-class _Hierarchical:
-    def __init__(self, lambda_):
-        self.lambda_ = lambda_
-
-    def updated(self, wt):
-        return self
-
+class _Hierarchical(_Laplace):
     def inverse_ridge(self, wt):
         """z = (sqrt(lambda^2 + 8 lambda w^2) - lambda) / 4, the minimiser over z >= floor."""
         # written without the difference of two nearly equal numbers
@@ -356,10 +373,20 @@ class _Hierarchical:
         return (z / self.lambda_ + 0.5 * np.log(z) + 0.5 * wt**2 / z).sum()
 
 
-PRIORS_OF_W: dict[str, type[_Laplace] | type[_Hierarchical]] = {
-    "laplace": _Laplace,
-    "hierarchical": _Hierarchical,
-}
+class _Printed(_Hierarchical):
+    """Z as it should be, and W with the printed ridge: 1 / rho = sqrt(z)."""
+
+    descends = False
+    start_power = 1
+
+    def inverse_ridge(self, wt):
+        return np.sqrt(super().inverse_ridge(wt))
+
+    def penalty(self, wt, root_z):
+        return super().penalty(wt, root_z**2)
+
+
+PRIORS_OF_W = {"laplace": _Laplace, "hierarchical": _Hierarchical, "printed": _Printed}
 
 
 def update_components(views, memberships, noise_variances, inverse_ridge):

@@ -395,6 +395,8 @@ def maximum(value, slope, at, least, most):
     ends = np.log(least), np.log(most)
     # evaluated as brentq does, so that rounding cannot change their signs
     first, last = (slope(np.exp(end)) for end in ends)
+    if np.isnan(first + last):
+        return at  # the fit has broken down, which its objective will say
     if first <= 0 or last >= 0:
         best = least if first <= 0 else most
     else:

@@ -10,7 +10,7 @@ entry.  A class that occurs in one source only loses part of what sets it apart 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from bjmd.numerics import dirichlet, moments
 
 LEAST_TAU = 1e-12
 LONGEST = 3.0
-MOST_STEPS = 30
-STEP = 1e-6
-"""Of Newton's steps in ln tau: the longest, how many there are at most, and the shortest."""
+SHORTEST = 1e-9
+"""Of a step in ln tau."""
 
 
 class NoOffset:
@@ -28,7 +27,11 @@ class NoOffset:
 
     mean = 0.0
     variance = 0.0
+    moved = np.empty(0)
     is_learned = False
+
+    def with_mean(self, mean) -> NoOffset:
+        return self
 
     def spread(self, view, phi, sample) -> float:
         return 0.0
@@ -54,16 +57,24 @@ class Offset:
         """No offset, and a wide prior, in the unit of the data."""
         return cls(np.zeros(n_features), np.zeros(n_features), 1.0)
 
+    @property
+    def moved(self) -> np.ndarray:
+        """What momentum moves."""
+        return self.mean
+
+    def with_mean(self, mean: np.ndarray) -> Offset:
+        return replace(self, mean=mean)
+
     def spread(self, view, phi, sample):
         """What the variance adds to the expected error, gathered as the samples need it."""
         return sample.observed_sums(view, phi * self.variance)
 
     def updated(self, view, components, columns, u, phi, precision) -> tuple[Offset, float]:
-        """q(o_c) and tau_c, both at once; and the change of sum_ij phi_i u_j E[(x - w'h - o)^2].
+        """A better tau_c, the best q(o_c), and the change of sum_ij phi_i u_j E[(x - w'h - o)^2].
 
-        With q(o_c) at its best, the ELBO is a function of tau_c alone; taking turns would creep to
-        0.  `view` is shifted by the present mean; `columns` are memberships or their Dirichlet
-        parameters.
+        With q(o_c) at its best, the ELBO is a function of tau_c alone, along which tau_c takes a
+        step; for a given q(o_c) it would creep to 0.  `view` is shifted by the present mean;
+        `columns` are memberships or their Dirichlet parameters.
         """
         weighted = dirichlet.mean(columns) * u
         count = view.counts_of_rows(u)
@@ -75,7 +86,7 @@ class Offset:
         known = precision * phi * count
         sums = precision * phi * (residuals + count * self.mean)
 
-        tau = _best_tau(sums, known, self.tau)
+        tau = _better_tau(sums, known, self.tau)
         variance = 1 / (known + 1 / tau)
         step = variance * sums - self.mean
         widened = count * (variance - self.variance)
@@ -88,34 +99,24 @@ class Offset:
         return 0.5 * float((1 + np.log(self.variance / self.tau) - square / self.tau).sum())
 
 
-def _best_tau(sums, known, tau):
-    """tau where sum_i s_i^2 tau / (1 + k_i tau) - ln(1 + k_i tau) is largest, by Newton's steps.
-
-    They begin at the present tau, next to which the maximum mostly lies, and never go down.
+def _better_tau(sums, known, tau):
+    """tau after one of Newton's steps in ln tau towards the maximum of
+    sum_i s_i^2 tau / (1 + k_i tau) - ln(1 + k_i tau), shortened until it does not go down.
     """
 
     def value(tau):
         scaled = known * tau
         return (sums**2 * tau / (1 + scaled) - np.log1p(scaled)).sum()
 
-    best = value(tau)
-    for _ in range(MOST_STEPS):
-        share = 1 / (1 + known * tau)
-        slope = tau * ((sums * share) ** 2 - known * share).sum()
-        bend = slope + tau**2 * (known * share**2 * (known - 2 * sums**2 * share)).sum()
-        step = -slope / bend if bend < 0 else np.copysign(LONGEST, slope)
-        step = float(np.clip(step, -LONGEST, LONGEST))
-        while True:
-            trial = max(tau * np.exp(step), LEAST_TAU)
-            new = value(trial)
-            if new >= best or abs(step) < STEP:
-                break
-            step /= 4
-        if new < best:
-            return tau
-        moved = abs(trial - tau)
-        best = new
-        if moved <= STEP * tau:
+    share = 1 / (1 + known * tau)
+    slope = tau * ((sums * share) ** 2 - known * share).sum()
+    bend = slope + tau**2 * (known * share**2 * (known - 2 * sums**2 * share)).sum()
+    step = -slope / bend if bend < 0 else np.copysign(LONGEST, slope)
+    step = float(np.clip(step, -LONGEST, LONGEST))
+    before = value(tau)
+    while abs(step) > SHORTEST:
+        trial = max(tau * np.exp(step), LEAST_TAU)
+        if value(trial) >= before:
             return trial
-        tau = trial
+        step /= 4
     return tau

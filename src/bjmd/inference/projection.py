@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bjmd.checks import positive_number
-from bjmd.data.matrix import as_matrix
+from bjmd.data.matrix import Extent, as_matrix
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
@@ -34,6 +34,8 @@ COLUMN_STEPS = 1000  #: the most Newton steps of a column
 SETTLED = 1e-9  #: the change of memberships in a round that counts as none
 NOISE_SETTLED = 1e-8  #: the same for the noise variance, relative to it
 ROUNDS = 100_000  #: the most rounds
+FAR_OUTSIDE = 10  #: times the range of the data of a fit
+MANY_NUMBERS = 20  #: entries that are not whole by chance
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,33 @@ class Projection:
 
 
 def project(
-    result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None
+    result: Decomposition,
+    matrix,
+    *,
+    source: int | None = None,
+    noise: float | None = None,
+    any_scale: bool = False,
 ) -> Projection:
     """Memberships of the columns of `matrix` (features x samples, dense or sparse) under a fit's W.
 
     source is the number of the training source that the samples belong with: they take over all
     that the fit knows of it.  noise is their noise sd, if it is another.  With neither, the noise
     is estimated from the new samples, together with their memberships, and they have no offsets.
+    Samples that look as if they were on another scale than the data of the fit are refused, unless
+    any_scale is true.
     """
     with threadpool_limits(1):  # the same bits whatever else the machine does
-        problem, columns, noise = _solved(result, matrix, source, noise)
+        problem, columns, noise = _solved(result, matrix, source, noise, any_scale)
     return Projection(_finite(problem.mean(columns)), noise, columns if result.posterior else None)
 
 
 def log_evidence(
-    result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None
+    result: Decomposition,
+    matrix,
+    *,
+    source: int | None = None,
+    noise: float | None = None,
+    any_scale: bool = False,
 ) -> np.ndarray:
     """A lower bound on ln p(x_j) of every new sample, its memberships integrated out.
 
@@ -69,11 +83,18 @@ def log_evidence(
     `project`; u is the precision of the sample and v those of its entries, where the fit has them.
     """
     with threadpool_limits(1):
-        problem, columns, sd = _solved(result, matrix, source, noise, kind=_Dirichlets)
+        problem, columns, sd = _solved(result, matrix, source, noise, any_scale, kind=_Dirichlets)
         return _finite(problem.bound(columns, sd))
 
 
-def impute(result: Decomposition, matrix, *, source: int | None = None, noise: float | None = None):
+def impute(
+    result: Decomposition,
+    matrix,
+    *,
+    source: int | None = None,
+    noise: float | None = None,
+    any_scale: bool = False,
+):
     """The new samples with missing entries filled in, and the sd of every entry.
 
     A missing entry becomes its posterior mean; its variance is that of w_i h_j, of the offset and
@@ -83,7 +104,7 @@ def impute(result: Decomposition, matrix, *, source: int | None = None, noise: f
     """
     model = _known(result)
     with threadpool_limits(1):
-        problem, columns, sd = _solved(result, matrix, source, noise)
+        problem, columns, sd = _solved(result, matrix, source, noise, any_scale)
         memberships = _finite(problem.mean(columns))
         x = as_matrix(matrix).columns(slice(None))
         missing = np.isnan(x)
@@ -110,11 +131,14 @@ def _finite(values):
     return values
 
 
-def _solved(result, matrix, source, noise, kind=None):
+def _solved(result, matrix, source, noise, any_scale, kind=None):
     """The column problem, its solution, and the noise sd: given, of the source, or estimated."""
     if kind is None:
         kind = _Dirichlets if result.posterior else _Points
-    problem = kind(result, matrix, source)
+    x = _new_samples(matrix, len(result.components))
+    if not any_scale:
+        _require_same_scale(x, _known(result).data_extent)
+    problem = kind(result, x, source)
     if noise is not None:
         noise = positive_number("noise", noise)
     elif source is not None and result.noise is not None:
@@ -149,6 +173,25 @@ def _new_samples(matrix, n_features):
     return x
 
 
+def _require_same_scale(x, data_extent):
+    """Refuse entries far outside those of the fit, and counts in place of logarithms."""
+    if data_extent is None:  # a fit by an earlier version
+        return
+    least, largest, is_whole = data_extent
+    fitted = Extent(least, largest, bool(is_whole))
+    width = fitted.largest - fitted.least or abs(fitted.largest)
+    new = x.extent
+    is_far = max(new.largest - fitted.largest, fitted.least - new.least) > FAR_OUTSIDE * width
+    n_numbers = np.count_nonzero(x.values) - x.n_missing
+    is_other = new.is_whole != fitted.is_whole and n_numbers > MANY_NUMBERS
+    if is_far or is_other:
+        raise InputError(
+            f"the new samples are {new}, but the data of the fit were {fitted}; prepare them as "
+            "those were, in the same unit and with the same logarithms, or allow any scale "
+            "(--any-scale, in Python any_scale=True)"
+        )
+
+
 def _of_source(values, source):
     """The entry of a source, or the mean over the sources where none is named."""
     return values.mean(axis=0) if source is None else values[source]
@@ -157,8 +200,7 @@ def _of_source(values, source):
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
-    def __init__(self, result, matrix, source):
-        x = _new_samples(matrix, len(result.components))
+    def __init__(self, result, x, source):
         # memberships sum to 1, so any origin will do; with the mean of W little is lost
         self.origin = result.components.mean(axis=1)
         self.w = result.components - self.origin[:, None]
@@ -168,7 +210,8 @@ class _Columns:
         if model.offsets is not None and source is not None:
             shift = shift + model.offsets[source]
         self.view = View(x, origin=shift)
-        self.alpha0, (self.a0, self.b0) = _of_source(model.alpha0, source), model.noise_prior
+        self.alpha0 = _of_source(model.alpha0, source)
+        self.a0, self.b0 = model.noise_prior
         weights = np.ones(len(self.w)) * self.phi
         second = self.second_moments(result)
         self.gram = moments.unpack(weights @ second, result.n_components)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from bjmd.checks import whole_number
+from bjmd.data.matrix import Extent
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
 from bjmd.inference.loop import Course, Watch
@@ -201,6 +202,9 @@ def fit(
         result = method.fit(data, n_components, seed=seed, **arguments)
     if method.concatenate:
         _split_between(sources, result)
+    if result.model is not None:
+        extent = Extent.of_all(x.extent for x in sources.data)
+        result.model = replace(result.model, data_extent=np.array(extent, dtype=float))
     result.method = name
     result.seed = int(seed)
     result.options = dict(options)

@@ -10,9 +10,11 @@ Every run is one of `bjmd.fit` with its own seed and `tol`, which its result car
 repeated by itself.
 """
 
+import itertools
 import logging
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +25,7 @@ from tqdm import tqdm
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.inference import registry
+from bjmd.inference import loop, registry
 from bjmd.inference.loop import Course
 from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
@@ -80,7 +82,7 @@ def search(
     _require_numbers(n_restarts, seed, jobs)
     method = registry.get(name)
     registry.check_options(name, options)
-    as_printed = options.get("priors") == "paper" or options.get("prior") == "hierarchical"
+    as_printed = options.get("priors") == "paper" or options.get("prior", "laplace") != "laplace"
     if n_restarts < FEWEST or as_printed or not method.takes("course"):
         return run(
             name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
@@ -139,9 +141,25 @@ def _reported(name, fits, jobs):
         return in_threads(fits, jobs, report)
 
 
+@contextmanager
 def progress_bar(n_fits, name):
-    """A bar in a terminal; elsewhere a disabled one."""
-    return tqdm(total=n_fits, desc=name, unit="fit", disable=not sys.stderr.isatty())
+    """A bar in a terminal that counts fits and their sweeps; elsewhere a disabled one."""
+    terminal = sys.stderr.isatty()
+    n_sweeps = itertools.count(1)
+
+    def count_sweep():
+        bar.set_postfix_str(f"{next(n_sweeps):,} sweeps", refresh=False)
+        bar.update(0)  # which redraws it now and then
+
+    style = {"desc": name, "unit": "fit", "miniters": 0, "smoothing": 0}
+    with tqdm(total=n_fits, disable=not terminal, **style) as bar:
+        if terminal:
+            loop.after_sweep.append(count_sweep)
+        try:
+            yield bar
+        finally:
+            if terminal:
+                loop.after_sweep.remove(count_sweep)
 
 
 def in_threads(fits, jobs, report):

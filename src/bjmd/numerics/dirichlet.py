@@ -126,13 +126,6 @@ def mean_log(g):
     return (psi(g) - psi(g.sum(axis=0))).mean(axis=1)
 
 
-def prior_part(g, alpha0):
-    """sum_jk (alpha0_k - 1) E[ln h_kj], the part of f that the prior enters, but for its
-    normaliser.
-    """
-    return g.shape[1] * (alpha0 - 1) @ mean_log(g)
-
-
 def log_normaliser(alpha0):
     """ln Gamma(sum alpha0) - sum ln Gamma(alpha0): what f leaves out of a column's ELBO."""
     return gammaln(alpha0.sum()) - gammaln(alpha0).sum()

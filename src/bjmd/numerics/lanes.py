@@ -6,10 +6,10 @@ of every array is the lane, every inner loop runs over it, and the compiler turn
 vector instructions.
 
 Everything works in place.  Functions that Python calls are `compiled`: they release the GIL, so
-restarts can run in threads, and they are cached on disk.  Functions that those call are a `part`,
-compiled into the caller; called from Python, a part is plain Python.  Compilation is slow for NumPy
-functions (hence the loops that fill arrays), for every place that calls a part, and for every
-further level of calls.
+restarts can run in threads, and they are cached on disk if there is a place for it.  Functions that
+those call are a `part`, compiled into the caller; called from Python, a part is plain Python.
+Compilation is slow for NumPy functions (hence the loops that fill arrays), for every place that
+calls a part, and for every further level of calls.
 
 numba caches compiled code beside each file and renews it when that file changes, but not when a
 part in another file changes: after editing this file, remove the __pycache__ folders.
@@ -45,7 +45,16 @@ class _FirstCompilation(event.Listener):
 first_compilation = _FirstCompilation()
 event.register("numba:compile", first_compilation)
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+
+def compiled(function):
+    """The function as machine code, from the cache if there is a place for one."""
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package nor the home folder can be written to
+        return njit(**options)(function)
+
+
 part = register_jitable(error_model="numpy")
 
 

@@ -58,6 +58,8 @@ def parts(length: int, work: float, step: int = 1) -> list[tuple[int, int]]:
 
 def each(function: Callable[..., Result], ranges: list[tuple[int, int]]) -> list[Result]:
     """function(first, last) of every range, in order, on as many threads as the caller may use."""
+    if len(ranges) == 1:
+        return [function(*ranges[0])]
     n_threads = getattr(_mine, "n_threads", None) or available()
     n_helpers = min(n_threads, len(ranges)) - 1
     if n_helpers <= 0:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bjmd.report.style import COLOURS
-from bjmd.report.tables import Named, component_names, mean_of_others, polygon, shares, top_features
+from bjmd.analysis import ranking
+from bjmd.report.style import COLOURS, GREY, OTHER
+from bjmd.report.tables import Named, component_names, polygon, shares
 from bjmd.results.decomposition import Decomposition
 
 MISSING = "For interactive figures, install bjmd[interactive] and fit again."
@@ -18,7 +19,7 @@ MAX_FEATURES = 1500
 MAX_VALUES = 6  # in the text about a point
 ALL = "all components"
 NO_CLASS = "no class"
-MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "x")
+SEVERAL = "several classes"
 DRAW = """
 document.querySelectorAll(".chart").forEach((figure) => {
   const item = JSON.parse(figure.querySelector("script").textContent);
@@ -41,8 +42,8 @@ plot.reset.emit();
 FIND = """
 const sought = cb_obj.value_input.toLowerCase();
 const indices = [...points.data.name.keys()];
-const matches = indices.filter((i) => points.data.name[i].toLowerCase().includes(sought));
-points.selected.indices = sought ? matches : [];
+const words = (i) => columns.map((column) => points.data[column][i]).join(" ").toLowerCase();
+points.selected.indices = sought ? indices.filter((i) => words(i).includes(sought)) : [];
 """
 
 
@@ -86,22 +87,22 @@ def samples_chart(data: Named, best: Decomposition) -> dict[str, Any]:
         labels = np.hstack([block[:, i] for block, i in zip(data.labels, chosen, strict=True)])
         class_names = np.array(data.class_names)
         columns["class"] = [", ".join(class_names[sample]) or NO_CLASS for sample in labels.T]
-        levels = [*data.class_names, *sorted(set(columns["class"]) - {NO_CLASS}), NO_CLASS]
+        levels = data.class_names
     return _chart("simplex", columns, levels, h, corners=polygon(len(h)))
 
 
 def features_chart(data: Named, best: Decomposition) -> dict[str, Any]:
     """The features that set components apart, by their values in two components."""
-    w = best.components
+    scores = ranking.scores(best)
     n_features = max(1, MAX_FEATURES // best.n_components)
-    kept = np.unique([top_features(w, k, n_features) for k in range(best.n_components)])
-    distances = [np.abs(w[kept, k] - mean_of_others(w, k)[kept]) for k in range(best.n_components)]
+    kept = np.unique([ranking.top(score, n_features) for score in scores.T])
+    strongest = np.argmax(np.abs(scores[kept]), axis=1)
     columns = {
         "name": [data.feature_names[i] for i in kept],
-        "sets apart": [f"C{k + 1}" for k in np.argmax(distances, axis=0)],
+        "sets apart": [f"C{k + 1}" for k in strongest],
     }
     sd = best.posterior.components.sd[kept].T if best.posterior else None
-    return _chart("components", columns, component_names(best), w[kept].T, sd=sd)
+    return _chart("components", columns, component_names(best), best.components[kept].T, sd=sd)
 
 
 def _chart(
@@ -113,41 +114,42 @@ def _chart(
     sd: np.ndarray | None = None,
     corners: np.ndarray | None = None,
 ) -> dict[str, Any]:
-    """A scatter plot with a choice of axes, a search, and a legend that hides groups of points.
+    """A scatter plot with a choice of axes and a search.
 
-    `columns` has the name of every point, and then what to say about it; the last of them, with
-    values among `levels`, colours the points.  `values` and `sd` are components x points.  With
+    `columns` has the name of every point, and then what to say about it; the last of them colours
+    the points, one colour for each of `levels`.  `values` and `sd` are components x points.  With
     `corners`, the plot begins as a map of all components between these corners.
     """
     from bokeh.embed import json_item
     from bokeh.layouts import column, row
-    from bokeh.models import (
-        CDSView,
-        ColumnDataSource,
-        CustomJS,
-        GroupFilter,
-        HoverTool,
-        Select,
-        Slope,
-        TextInput,
-    )
+    from bokeh.models import ColumnDataSource, CustomJS, HoverTool, Select, Slope, TextInput
     from bokeh.plotting import figure
 
     components = [f"C{k + 1}" for k in range(len(values))]
-    by_component = {k: _rounded(row) for k, row in zip(components, values, strict=True)}
-    texts = _texts(components, values, sd)
-    content = {**columns, **by_component, "values": texts}
+    *_, group = columns
+    colours = {level: COLOURS[i % len(COLOURS)] for i, level in enumerate(levels)}
+    colours |= {NO_CLASS: OTHER, SEVERAL: GREY}
+    shown = [level if level in colours else SEVERAL for level in columns[group]]
+    content: dict[str, list] = {
+        **columns,
+        **{k: _rounded(row) for k, row in zip(components, values, strict=True)},
+        "values": _texts(components, values, sd),
+        "colour": [colours[level] for level in shown],
+        "legend": [_short(level) for level in shown],
+    }
+    across = up = ALL
     if corners is None:
         across, up = components[:2]
-        content |= {"x": by_component[across], "y": by_component[up]}
+        content |= {"x": content[across], "y": content[up]}
     else:
-        across = up = ALL
         map_x, map_y = (_rounded(places) for places in (values.T @ corners).T)
         content |= {"map_x": map_x, "map_y": map_y, "x": map_x, "y": map_y}
-    points = ColumnDataSource(content)
+    # in random order, so that no group of points hides another
+    order = np.random.default_rng(0).permutation(values.shape[1])
+    points = ColumnDataSource({key: [column[i] for i in order] for key, column in content.items()})
 
     plot = figure(
-        height=460,
+        height=440 + 12 * len(set(shown)),  # of which the legend takes its part
         sizing_mode="stretch_width",
         match_aspect=True,
         tools="pan,box_zoom,wheel_zoom,reset,save",
@@ -168,34 +170,22 @@ def _chart(
             part.visible = False
     else:
         plot.add_layout(Slope(gradient=1, y_intercept=0, line_color="#999999"))
-    *_, group = columns
-    present = set(columns[group])
-    renderers = []
-    for i, level in enumerate(level for level in dict.fromkeys(levels) if level in present):
-        renderers.append(
-            plot.scatter(
-                "x",
-                "y",
-                source=points,
-                view=CDSView(filter=GroupFilter(column_name=group, group=level)),
-                color="#aaaaaa" if level == NO_CLASS else COLOURS[i % len(COLOURS)],
-                marker=MARKERS[i // len(COLOURS) % len(MARKERS)],
-                size=7 if len(texts) <= 800 else 5,
-                fill_alpha=0.7,
-                nonselection_alpha=0.05,
-                legend_label=level if len(level) <= 24 else f"{level[:23]}…",
-            )
-        )
+    style = {"size": 7 if len(order) <= 800 else 5, "fill_alpha": 0.7, "nonselection_alpha": 0.05}
+    drawn = plot.scatter("x", "y", source=points, color="colour", legend_group="legend", **style)
     tooltips = [("", "@name"), *((c, f"@{{{c}}}") for c in list(columns)[1:]), ("", "@values")]
-    plot.add_tools(HoverTool(renderers=renderers, tooltips=tooltips, limit=5))
-    plot.add_layout(plot.legend[0], "right")
-    plot.legend.click_policy = "hide"
-    plot.legend.title = group
+    plot.add_tools(HoverTool(renderers=[drawn], tooltips=tooltips, limit=5))
+    entries = plot.legend[0]
+    place = {_short(level): i for i, level in enumerate(colours)}
+    entries.items.sort(key=lambda entry: place[entry.label.value])
+    entries.title = group
+    entries.ncols = 2
+    entries.location = "center"
+    plot.add_layout(entries, "below")
 
     options = components if corners is None else [ALL, *components]
     choice_across = Select(title="Across", value=across, options=options, width=120)
     choice_up = Select(title="Up", value=up, options=options, width=120)
-    search = TextInput(title="Find by name", width=120)
+    search = TextInput(title="Find", width=120)
     named = {
         "points": points,
         "plot": plot,
@@ -209,12 +199,17 @@ def _chart(
     }
     for choice, other in ((choice_across, choice_up), (choice_up, choice_across)):
         choice.js_on_change("value", CustomJS(args={**named, "other": other}, code=CHOOSE_AXES))
-    search.js_on_change("value_input", CustomJS(args={"points": points}, code=FIND))
+    found = {"points": points, "columns": list(columns)}
+    search.js_on_change("value_input", CustomJS(args=found, code=FIND))
     controls = row(
         choice_across, choice_up, search, sizing_mode="stretch_width", styles={"flex-wrap": "wrap"}
     )
     layout = column(controls, plot, sizing_mode="stretch_width")
     return json_item(layout, f"{name}-chart")
+
+
+def _short(level: str) -> str:
+    return level if len(level) <= 18 else f"{level[:17]}…"
 
 
 def _rounded(values: np.ndarray) -> list[float]:

@@ -8,10 +8,15 @@ import html
 import itertools
 import json
 import re
+import urllib.parse
 from pathlib import Path
 from string import Template
 
 from bjmd import __version__
+
+
+class Link(str):
+    """The name of a file beside the page, which a table links to."""
 
 
 def page(title, sections, note="", scripts=()):
@@ -89,10 +94,13 @@ def _header_cell(name, width):
 
 
 def _cell(text, marks=""):
-    """A cell of a table; a long text keeps a width that reads well."""
-    marks += " long" * (len(text) > 40)
+    """A cell of a table; a long text keeps a width that reads well, and a short one its line."""
+    marks += " long" * (len(text) > 40) + " short" * (len(text) <= 12)
     look = f' class="{marks.strip()}"' if marks else ""
-    return f"<td{look}>{_text(text)}</td>"
+    content = _text(text)
+    if isinstance(text, Link):
+        content = f'<a href="{html.escape(urllib.parse.quote(text))}">{content}</a>'
+    return f"<td{look}>{content}</td>"
 
 
 def picture(png, alt, caption):

@@ -6,12 +6,13 @@ method, best first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
 
+from bjmd.analysis import ranking as ranks
 from bjmd.analysis.matching import match
 from bjmd.model import BY_SOURCE
 from bjmd.results.decomposition import Decomposition
@@ -24,6 +25,9 @@ LEVEL = 0.9
 """Of all credible intervals in figures and tables."""
 NO_SHIFT = 0.01
 """Offsets of less than this share of the noise sd are not worth showing."""
+SMALLEST_P = 1e-16
+FORMULA_MARKS = tuple("=+-@|\uff1d\uff0b\uff0d\uff20")
+"""With which a formula may begin in a spreadsheet; the last four are full-width = + - @."""
 INTERVAL = f"{100 * LEVEL:.0f} % credible interval"
 
 
@@ -61,34 +65,36 @@ def polygon(n: int) -> np.ndarray:
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
-def top_features(components: np.ndarray, component: int, n_features: int) -> np.ndarray:
-    """The features that set a component apart: those farthest from their mean over the others.
-
-    The largest entries would not do: where the data have an offset, they are the same features in
-    every component.
-    """
-    others = mean_of_others(components, component)
-    return np.argsort(-np.abs(components[:, component] - others), kind="stable")[:n_features]
-
-
-def mean_of_others(components: np.ndarray, component: int) -> np.ndarray:
-    """The mean of every feature over the other components; 0 if there is no other."""
-    others = np.delete(components, component, axis=1)
-    return others.mean(axis=1) if others.shape[1] else np.zeros(len(components))
+def number(value: float, digits: int = 3) -> str:
+    """A number as people write it: 4,000 and 0.0021, and 1.2e-09 only where it is tiny or huge."""
+    if not np.isfinite(value) or value == 0:
+        return f"{value:g}"
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.{digits - 1}e}"
+    decimals = digits - 1 - int(np.floor(np.log10(abs(value))))
+    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def is_shifted(best: Decomposition) -> bool:
-    """Whether any source has offsets that are worth showing."""
+def p_value(p: float) -> str:
+    return f"< {SMALLEST_P:g}" if p < SMALLEST_P else number(p, 2)
+
+
+def shifts(data: Named, best: Decomposition) -> pd.DataFrame:
+    """The offsets of the sources that have any worth showing."""
     if best.model is None or best.model.offsets is None:
-        return False
+        return pd.DataFrame()
     sizes = np.sqrt((best.model.offsets**2).mean(axis=1))
-    return bool((sizes >= NO_SHIFT * np.asarray(best.noise)).any())
+    sources = np.array(data.names)[sizes >= NO_SHIFT * np.asarray(best.noise)]
+    table = extensions(data, best)["offsets"]
+    return table[table["source"].isin(sources)]
 
 
 def of_fit(data: Named, results: list[Decomposition]) -> dict[str, pd.DataFrame]:
     """The tables of a fit other than its components and memberships, by name."""
     best = results[0]
-    found = {"top_features": top_features_table(data, best), "restarts": restarts(results)}
+    ranked = ranking(data, best)
+    found = {"ranking": ranked, "top_features": top_features(ranked), "restarts": restarts(results)}
     if best.posterior:
         sd = best.posterior.components.sd
         found["components_sd"] = by_component(sd, data.feature_names, "feature")
@@ -99,46 +105,65 @@ def of_fit(data: Named, results: list[Decomposition]) -> dict[str, pd.DataFrame]
 
 def of_summary(data: Named, summary: Summary) -> dict[str, pd.DataFrame]:
     """What was asked about a fit, as tables by name."""
-    found = {}
-    if summary.variance_explained is not None:
-        found["variance_explained"] = variance_explained(data, summary.variance_explained)
-    if summary.associations is not None:
-        found["associations"] = summary.associations
-    if summary.residuals is not None:
-        found["residuals"] = summary.residuals
-    if summary.consensus is not None:
-        found["consensus"] = consensus(summary.results[0], summary.consensus)
-    return found
+    explained = summary.variance_explained
+    agreed = summary.consensus
+    found = {
+        "components_by_source": summary.by_source,
+        "variance_explained": None if explained is None else variance_explained(data, explained),
+        "associations": summary.associations,
+        "residuals": summary.residuals,
+        "consensus": None if agreed is None else consensus(summary.results[0], agreed),
+    }
+    return {name: table for name, table in found.items() if table is not None}
 
 
-def top_features_table(data: Named, best: Decomposition, n_features: int = 20) -> pd.DataFrame:
-    """The features that set each component apart, with intervals where there are any."""
+def ranking(data: Named, best: Decomposition) -> pd.DataFrame:
+    """All features of every component: those above the other components, then those below.
+
+    Each direction begins with the features that differ most.
+    """
     w = best.components
-    low = high = np.full_like(w, np.nan)
+    others = ranks.mean_of_others(w)
+    scores = ranks.scores(best)
+    low = high = z = np.full_like(w, np.nan)
     if best.posterior:
         low, high = best.posterior.components.interval(LEVEL)
+        z = scores
+    columns = {
+        "difference": w - others,
+        "z": z,
+        "value": w,
+        "low": low,
+        "high": high,
+        "mean_of_others": others,
+    }
+    names = np.array(data.feature_names, dtype=object)
     parts = []
-    for k, name in enumerate(component_names(best)):
-        top = top_features(w, k, n_features)
-        columns = {
-            "component": name,
-            "feature": [data.feature_names[i] for i in top],
-            "value": w[top, k],
-            "low": low[top, k],
-            "high": high[top, k],
-            "mean_of_others": mean_of_others(w, k)[top],
-        }
-        parts.append(pd.DataFrame(columns))
+    for k, component in enumerate(component_names(best)):
+        for direction, order in _directions(ranks.up_and_down(scores[:, k], len(w))):
+            part = pd.DataFrame({name: values[order, k] for name, values in columns.items()})
+            part.insert(0, "feature", names[order])
+            part.insert(0, "rank", np.arange(1, len(order) + 1))
+            part.insert(0, "direction", direction)
+            part.insert(0, "component", component)
+            parts.append(part)
     return pd.concat(parts, ignore_index=True)
 
 
-def noise(data: Named, best: Decomposition) -> pd.DataFrame:
-    """source, noise, and its posterior sd and interval (NaN for a point estimate).
+def top_features(ranked: pd.DataFrame, n_features: int = 20) -> pd.DataFrame:
+    """The features of a ranking that set each component apart, whichever way."""
+    size = ranked["z"].fillna(ranked["difference"]).abs()
+    order = size.sort_values(ascending=False, kind="stable").index
+    top = ranked.loc[order].groupby("component").head(n_features)
+    columns = ["component", "feature", "value", "low", "high", "mean_of_others"]
+    by_number = top["component"].str[1:].astype(int).sort_values(kind="stable").index
+    return top.loc[by_number, columns].reset_index(drop=True)
 
-    With robust noise there are also the degrees of freedom.
-    """
-    table = pd.DataFrame({"source": data.names, "noise": best.noise})
+
+def noise(data: Named, best: Decomposition) -> pd.DataFrame:
+    """The noise sd of every source, with its posterior sd and interval where known."""
     factor = best.posterior and best.posterior.noise
+    table = pd.DataFrame({"source": data.names, "noise": best.noise})
     table["sd"] = factor.sd if factor else np.nan
     table["low"], table["high"] = factor.interval(LEVEL) if factor else (np.nan, np.nan)
     if best.model is not None and best.model.degrees_of_freedom is not None:
@@ -164,13 +189,22 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
             parts.append(pd.DataFrame(columns))
         found["sample_noise"] = pd.concat(parts, ignore_index=True)
     if model.offsets is not None and model.offsets_sd is not None:
-        levels = [data.names, data.feature_names]
-        rows = pd.MultiIndex.from_product(levels, names=["source", "feature"])
-        columns = {"offset": model.offsets.ravel(), "sd": model.offsets_sd.ravel()}
-        found["offsets"] = pd.DataFrame(columns, rows).reset_index()
+        found["offsets"] = offsets(data, model.offsets, model.offsets_sd)
     if best.options.get("alpha0") == BY_SOURCE:
         found["dirichlet"] = by_component(model.alpha0, data.names, "source").reset_index()
     return found
+
+
+def offsets(data: Named, means: np.ndarray, sds: np.ndarray) -> pd.DataFrame:
+    """source, feature, offset, sd and z; the features of a source with the largest z first."""
+    names = np.array(data.feature_names, dtype=object)
+    parts = []
+    for source, mean, sd in zip(data.names, means, sds, strict=True):
+        z = mean / np.where(sd > 0, sd, np.inf)
+        order = ranks.top(z, len(z))
+        columns = {"feature": names[order], "offset": mean[order], "sd": sd[order], "z": z[order]}
+        parts.append(pd.DataFrame({"source": source, **columns}))
+    return pd.concat(parts, ignore_index=True)
 
 
 def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
@@ -208,39 +242,73 @@ def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
         columns["Missing entries"] = [f"{n:,}" for n in data.n_missing]
     if best.noise is not None:
         levels = noise(data, best)
-        columns["Noise sd"] = [f"{sd:.4g}" for sd in levels["noise"]]
+        columns["Noise sd"] = [number(sd, 4) for sd in levels["noise"]]
         if levels["low"].notna().all():
-            columns[INTERVAL] = [f"{row.low:.4g} to {row.high:.4g}" for row in levels.itertuples()]
+            ends = zip(levels["low"], levels["high"], strict=True)
+            columns[INTERVAL] = [f"{number(low, 4)} to {number(high, 4)}" for low, high in ends]
         if "degrees_of_freedom" in levels:
-            columns["Degrees of freedom"] = [f"{nu:.3g}" for nu in levels["degrees_of_freedom"]]
+            columns["Degrees of freedom"] = [number(nu) for nu in levels["degrees_of_freedom"]]
     return pd.DataFrame(columns)
 
 
-def components_as_text(data: Named, best: Decomposition, n_features: int = 8) -> pd.DataFrame:
+def components_as_text(data: Named, best: Decomposition, n_features: int = 6) -> pd.DataFrame:
     """The components, their shares and the features that set them apart, in text cells."""
     memberships = np.hstack([shares(h) for h in best.memberships])
+    scores = ranks.scores(best)
+    above_mean = best.components - ranks.mean_sample(best)[:, None]
+
+    def named(features: Iterable[int], k: int) -> str:
+        w = best.components
+        return ", ".join(
+            f"{data.feature_names[i]} ({_signed(above_mean[i, k])}; {number(w[i, k], 2)})"
+            for i in features
+        )
+
     rows = []
     for k, name in enumerate(component_names(best)):
-        top = top_features(best.components, k, n_features)
-        features = ", ".join(f"{data.feature_names[i]} ({best.components[i, k]:.3g})" for i in top)
-        rows.append((name, f"{100 * memberships[k].mean():.1f} %", features))
-    return pd.DataFrame(rows, columns=["Component", "Share", "Features"])
+        share = f"{100 * memberships[k].mean():.1f} %"
+        for direction, top in _directions(ranks.up_and_down(scores[:, k], n_features)):
+            rows.append((name, share, direction, named(top, k)))
+    return pd.DataFrame(rows, columns=["Component", "Share", "Direction", "Features"])
+
+
+def _directions(both: Sequence) -> list[tuple[str, Any]]:
+    """What goes up and what goes down, if anything does."""
+    return [(word, top) for word, top in zip(("up", "down"), both, strict=True) if len(top)]
+
+
+def offsets_as_text(table: pd.DataFrame, n_features: int = 8) -> pd.DataFrame:
+    """The features in which each source is shifted most, in text cells."""
+    rows = []
+    for source, part in table.groupby("source", sort=False):
+        both = (part[part["offset"] > 0][:n_features], part[part["offset"] < 0][:n_features])
+        for direction, top in _directions(both):
+            words = [f"{t.feature} ({_signed(t.offset)} ± {t.sd:.1g})" for t in top.itertuples()]
+            rows.append((source, direction, ", ".join(words)))
+    return pd.DataFrame(rows, columns=["Source", "Shifted", "Features"])
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{number(value, 2)}"
 
 
 def answer_as_text(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """A table of `of_summary`, or of a check, in text cells under headings in words."""
 
-    def cells(column: str, form: str) -> list[str]:
-        return [format(value, form) for value in table[column]]
+    def cells(column: str, form: str | Callable[[float], str]) -> list[str]:
+        write = form if callable(form) else f"{{:{form}}}".format
+        return [write(value) for value in table[column]]
 
     def ranges(what: str) -> list[str]:
         ends = zip(cells(f"{what}_from", ".2f"), cells(f"{what}_to", ".2f"), strict=True)
         return [f"{low} to {high}" for low, high in ends]
 
     match name:
+        case "components_by_source":
+            return _by_source_as_text(table)
         case "variance_explained":
-            columns = {"Source": table["source"], "Total": cells("total", ".1%")}
-            columns |= {component: cells(component, ".1%") for component in table.columns[2:]}
+            columns = {"Source": table["source"], "Total": cells("total", "z.1%")}
+            columns |= {component: cells(component, "z.1%") for component in table.columns[2:]}
         case "residuals":
             columns = {
                 "Source": table["source"],
@@ -257,8 +325,8 @@ def answer_as_text(name: str, table: pd.DataFrame) -> pd.DataFrame:
                 "Samples": cells("n", ","),
                 "Strength": cells("strength", ".2f"),
                 "Highest at": table["highest_at"],
-                "p": cells("p_value", ".2g"),
-                "q": cells("q_value", ".2g"),
+                "p": cells("p_value", p_value),
+                "q": cells("q_value", p_value),
             }
         case "consensus":
             columns = {
@@ -281,6 +349,20 @@ def answer_as_text(name: str, table: pd.DataFrame) -> pd.DataFrame:
     return text.map(lambda cell: cell.replace("%", " %") if cell.endswith("%") else cell)
 
 
+def _by_source_as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each component; with many sources there is no room for intervals."""
+    has_room = table["source"].nunique() <= 4
+    rows = []
+    for component, part in table.groupby("component", sort=False):
+        row = {"Component": component}
+        for source in part.itertuples():
+            ends = f" ({100 * source.low:.1f} to {100 * source.high:.1f})" if has_room else ""
+            row[source.source] = f"{100 * source.share:.1f} %{ends}"
+        row |= {"Strength": f"{source.strength:.2f}", "q": p_value(source.q_value)}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def markdown(table: pd.DataFrame) -> str:
     """A table of text cells in Markdown."""
     lines = [table.columns, ["---"] * table.shape[1], *table.to_numpy().tolist()]
@@ -291,7 +373,7 @@ def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a ' before every text that a spreadsheet would run as a formula."""
 
     def quoted(value: Any) -> Any:
-        is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@")
+        is_formula = isinstance(value, str) and value.startswith(FORMULA_MARKS)
         return f"'{value}" if is_formula else value
 
     texts = {

@@ -3,6 +3,7 @@
 import re
 import textwrap
 import tomllib
+import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from bjmd.analysis.matching import ALIKE, similarities
 from bjmd.checks import count
 from bjmd.inference import registry
 from bjmd.report import pages, tables
-from bjmd.report.tables import Named
+from bjmd.report.tables import Named, number
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition
 
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
@@ -49,13 +50,13 @@ def sections(
     data: Named,
     results: list[Decomposition],
     notes: Sequence[str],
-    files: Mapping[str, str],
+    files: Mapping[str, str] | None,
     answers: Mapping[str, pd.DataFrame] | None = None,
 ) -> list[Section]:
     """The report on the restarts of one fit, best first.
 
-    `notes` are sentences about the data, `files` says what each file holds, and `answers`
-    (tables by name, as from `tables.of_summary`) are about the best restart.
+    `notes` are sentences about the data, `files` says what each file beside the report holds, and
+    `answers` (tables by name, as from `tables.of_summary`) are about the best restart.
     """
     best = results[0]
     return [
@@ -64,7 +65,7 @@ def sections(
             "Sources and noise",
             [*_about_noise(data, best)],
             tables.sources_as_text(data, best),
-            figures=("noise", "feature_noise", "offsets"),
+            figures=("noise",),
             brief=True,
         ),
         Section(
@@ -73,6 +74,7 @@ def sections(
             tables.components_as_text(data, best),
             figures=("components",),
         ),
+        *_about_offsets(data, best),
         *(about_answer(name, table) for name, table in (answers or {}).items()),
         Section(
             "Memberships",
@@ -82,8 +84,13 @@ def sections(
         Section(
             "Restarts", _about_restarts(results), figures=("convergence", "stability"), brief=True
         ),
-        Section("Files", [], pd.DataFrame(files.items(), columns=["File", "Contents"])),
+        *([_files(files)] if files else []),
     ]
+
+
+def _files(files: Mapping[str, str]) -> Section:
+    rows = [(pages.Link(name), contents) for name, contents in files.items()]
+    return Section("Files", [], pd.DataFrame(rows, columns=["File", "Contents"]))
 
 
 def markdown(heading: str, parts: Iterable[Section], drawn: Collection[str]) -> str:
@@ -120,7 +127,11 @@ def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
     for row in rows:
         start = "".join(f"{cell:<{w}}  " for cell, w in zip(row, widths, strict=False))
         yield textwrap.fill(
-            row[-1], max(width, indent + 30), initial_indent=start, subsequent_indent=" " * indent
+            row[-1],
+            max(width, indent + 30),
+            initial_indent=start,
+            subsequent_indent=" " * indent,
+            break_on_hyphens=False,
         )
 
 
@@ -191,12 +202,15 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
             yield _about_uneven_noise(extensions[f"{what}_noise"], what)
     if best.model is not None and best.model.degrees_of_freedom is not None:
         nus = best.model.degrees_of_freedom
-        each = ", ".join(f"{nu:.2g} in {name}" for name, nu in zip(data.names, nus, strict=True))
+        each = ", ".join(
+            f"{number(nu, 2)} in {name}" for name, nu in zip(data.names, nus, strict=True)
+        )
         is_robust = nus.min() < NEARLY_NORMAL
         effect = "outliers are down-weighted" if is_robust else "it is practically normal"
         yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in extensions:
-        yield _about_offsets(extensions["offsets"], best)
+        if not len(tables.shifts(data, best)):
+            yield "No source is shifted relative to the others: the offsets are practically zero."
         share = variance.between_sources(best.memberships)
         if share > variance.CONFOUNDED and len(best.vanished()) < best.n_components:
             yield f"Warning: {variance.confounded(share)}."
@@ -224,38 +238,39 @@ def _about_uneven_noise(table: pd.DataFrame, what: str) -> str:
     labels = top[what] + (" of " + top["source"] if what == "sample" else "")
     pairs = zip(labels, top["relative_sd"], strict=True)
     return (
-        f"The noise differs between {what}s: 90 % of them have {low:.2g} to {high:.2g} times the "
-        "noise sd of their source. The noisiest are "
-        f"{', '.join(f'{name} ({relative_sd:.2g})' for name, relative_sd in pairs)}."
+        f"The noise differs between {what}s: 90 % of them have {number(low, 2)} to "
+        f"{number(high, 2)} times the noise sd of their source. The noisiest are "
+        f"{', '.join(f'{name} ({number(relative_sd, 2)})' for name, relative_sd in pairs)}."
     )
 
 
-def _about_offsets(table: pd.DataFrame, best: Decomposition) -> str:
-    if not tables.is_shifted(best):
-        return "No source is shifted against the others: the offsets are practically zero."
+def _about_offsets(data: Named, best: Decomposition) -> Iterator[Section]:
+    table = tables.shifts(data, best)
+    if not len(table):
+        return
     mean_squares = (table["offset"] ** 2).groupby(table["source"], sort=False).mean()
-    sizes = ", ".join(f"{square**0.5:.2g} in {name}" for name, square in mean_squares.items())
-    top = table.loc[table["offset"].abs().nlargest(5).index]
-    largest = ", ".join(
-        f"{row.feature} in {row.source} ({row.offset:+.2g} ± {row.sd:.1g})"
-        for row in top.itertuples()
+    sizes = [f"{number(square**0.5, 2)} in {name}" for name, square in mean_squares.items()]
+    sizes += [f"practically 0 in {name}" for name in data.names if name not in mean_squares]
+    words = (
+        "How far the features of each source are shifted against the others. The root mean square "
+        f"is {', '.join(sizes)}. The features listed are shifted most, in units of their "
+        "uncertainty (offset ± sd); offsets.tsv has all. If a kind of sample occurs in one source "
+        "only, the offsets of that source absorb part of what distinguishes it."
     )
-    return (
-        f"The root mean square of the offsets is {sizes}; the largest are {largest}. If a kind of "
-        "sample occurs in one source only, the offsets of that source absorb part of what "
-        "distinguishes it."
-    )
+    yield Section("Offsets", [words], tables.offsets_as_text(table), figures=("offsets",))
 
 
 def _about_components(best: Decomposition) -> list[str]:
-    if best.n_components > 1:
-        sentences = [
-            "The share of a component is its mean membership. The features listed set the "
-            "component apart: their values, in brackets, are farthest from their mean over the "
-            "other components."
-        ]
-    else:
-        sentences = ["The features listed have the largest values, given in brackets."]
+    by = "in units of their uncertainty" if best.posterior else "in the unit of the data"
+    sentences = [
+        "The share of a component is its mean membership. The features listed set the component "
+        "apart: they are most above (up) or below (down) their mean over the other components, "
+        f"{by}; ranking.tsv has all of them. In brackets are the difference from the mean of the "
+        "data, and the level itself. Components are the corners between which the samples lie, so "
+        "levels may be beyond those of any sample, even negative where the data are not."
+    ]
+    if best.n_components == 1:
+        sentences = ["The features listed have the highest and the lowest levels."]
     if best.posterior:
         sentences.append(
             "Credible intervals allow, to first order, for components and memberships that "
@@ -275,7 +290,19 @@ def about_answer(name: str, table: pd.DataFrame) -> Section:
         from bjmd.analysis.check import Check  # with all that it needs to compare fits
 
         paragraphs.insert(0, str(Check(table)))
+    if name == "components_by_source":
+        paragraphs.append(_about_mixing(table))
     return Section(title, paragraphs, tables.answer_as_text(name, table), (name,))
+
+
+def _about_mixing(table: pd.DataFrame) -> str:
+    mixed = table.drop_duplicates("source")
+    each = ", ".join(f"{row.mixing:.2f} in {row.source}" for row in mixed.itertuples())
+    return (
+        f"Mixing of the sources: {each}. This is the share of the 15 nearest neighbours of a "
+        "sample, by memberships, that come from other sources, relative to chance: 1 if the "
+        "sources are mixed, 0 if they lie apart."
+    )
 
 
 def _about_memberships(best: Decomposition) -> list[str]:
@@ -316,7 +343,7 @@ def _about_restarts(results: list[Decomposition]) -> list[str]:
     n_same = int((correlations.min(axis=1) >= ALIKE).sum())
     sentences.append(
         f"{_of(n_same, len(others), 'other restart')} found the same components as the best one "
-        f"(the memberships of every component correlate by at least {ALIKE})."
+        f"(the memberships of every component have a correlation of at least {ALIKE})."
     )
     mean = correlations.mean(axis=0)
     doubtful = [f"C{k + 1} ({mean[k]:.2f})" for k in np.flatnonzero(mean < ALIKE)]
@@ -336,5 +363,7 @@ def _of(n: int, total: int, what: str) -> str:
 
 
 def _markdown_text(text: str) -> str:
-    """Names may hold what Markdown would take for markup."""
+    """Names may hold what Markdown would take for markup; names of files are links."""
+    if isinstance(text, pages.Link):
+        return f"[{text}]({urllib.parse.quote(text)})"
     return re.sub(r"([\\`*<|])", r"\\\1", " ".join(text.split()))

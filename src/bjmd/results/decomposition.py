@@ -41,6 +41,8 @@ class FittedModel:
     """Of Student's t, one per source."""
     component_scales: np.ndarray | None = None
     """The learned Laplace scale of every component."""
+    data_extent: np.ndarray | None = None
+    """The least and the largest entry of the data, and 1 if all are whole numbers, else 0."""
 
     def by_source(self, n_samples: list[int]) -> FittedModel:
         """The same for each of several sources with so many samples, which are parts of one."""

@@ -20,7 +20,7 @@ import numpy as np
 from bjmd import __version__
 from bjmd.data.matrix import from_arrays
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import InputError, problems_as_sentences
 from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import FACTORS, Posterior
 
@@ -38,36 +38,56 @@ _OF_A_RUN = (
 )
 _OF_SOURCES = ("names", "feature_names", "sample_names", "class_names")
 """What metadata.json holds of a result and of a data set as it is; the rest are arrays."""
-_OF_A_MODEL = {
-    "alpha0": "ck",
-    "noise_prior": "2",
-    "offsets": "cm",
-    "offsets_sd": "cm",
-    "feature_precision": "m",
-    "sample_shape": "c",
-    "degrees_of_freedom": "c",
-    "component_scales": "k",
+_SHAPES = {
+    "components": "mk",
+    "memberships": "kn",
+    "noise": "c",
+    "trace": "t",
+    "posterior/noise/shape": "c",
+    "posterior/noise/rate": "c",
+    "model/alpha0": "ck",
+    "model/noise_prior": "2",
+    "model/offsets": "cm",
+    "model/offsets_sd": "cm",
+    "model/feature_precision": "m",
+    "model/sample_precision": "n",
+    "model/sample_shape": "c",
+    "model/degrees_of_freedom": "c",
+    "model/component_scales": "k",
+    "model/data_extent": "3",
 }
-"""Shapes: c sources, k components, m features."""
+"""Sizes of arrays: c sources, k components, m features, n samples of a source."""
+OURS = "a complete file of bjmd"
 
 
 @contextmanager
 def atomic_path(path):
-    """A temporary path that replaces `path` when the block ends well, and else vanishes."""
-    path = Path(path)
+    """A temporary path, for a file or a folder to be written.
+
+    It replaces `path` when the block ends well, and else vanishes.
+    """
+    path = Path(path).resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    # in a folder, for mkstemp makes private files; results are as readable as any other file of the
-    # user's
+    # in a folder, since mkstemp makes private files; results have the user's usual permissions
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        temporary = Path(folder) / path.name
-        yield temporary
-        temporary.replace(path)
+        new = Path(folder) / "new"
+        old = Path(folder) / "old"
+        yield new
+        if path.is_dir() and new.is_dir():  # which cannot be replaced in one step
+            path.rename(old)
+        try:
+            new.replace(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
 
 
-def save_decompositions(path, decompositions):
-    """Write the results of several restarts as one file."""
+def save_decompositions(path, decompositions, about=None):
+    """Write the results of several restarts as one file, and what else to know about them."""
     arrays, runs = packed(decompositions)
-    _write(path, "decompositions", arrays, {"runs": runs, "versions": versions()})
+    metadata = {"runs": runs, "versions": versions(), "about": about}
+    _write(path, "decompositions", arrays, metadata)
 
 
 def packed(decompositions):
@@ -109,45 +129,37 @@ def versions():
 
 
 def load_decompositions(path):
-    """Read back what `save_decompositions` wrote."""
-    with complete(path):
+    """Read back the results that `save_decompositions` wrote."""
+    return load_with_about(path)[0]
+
+
+def load_with_about(path):
+    """Read back what `save_decompositions` wrote: the results, and what else is known of them."""
+    with problems_as_sentences(path, OURS):
         arrays, metadata = _read(path, "decompositions")
         decompositions = [unpacked(arrays, i, run) for i, run in enumerate(metadata["runs"])]
-        if not decompositions or not all(map(_is_sound, decompositions)):
-            raise ValueError("arrays do not fit together")
-        return decompositions
+        if not decompositions:
+            raise ValueError("it holds no fit")
+        for decomposition in decompositions:
+            _require_sound(decomposition)
+        return decompositions, metadata.get("about")
 
 
-def _is_sound(d):
-    """Whether the arrays of a result fit together and are numbers."""
-    floats = [d.components, d.trace, *d.memberships] + ([] if d.noise is None else [d.noise])
-    if (
-        any(array.dtype.kind != "f" for array in floats)
-        or d.components.ndim != 2
-        or d.trace.ndim != 1
-    ):
-        return False
-    if any(h.ndim != 2 or len(h) != d.n_components for h in d.memberships):
-        return False
-    sizes = {"c": len(d.memberships), "k": d.n_components, "m": len(d.components), "2": 2}
-    of_model = {
-        name: array for name in _OF_A_MODEL if (array := getattr(d.model, name, None)) is not None
-    }
-    if any(
-        array.shape != tuple(map(sizes.get, _OF_A_MODEL[name])) for name, array in of_model.items()
-    ):
-        return False
-    if d.model is not None and d.model.sample_precision is not None:
-        n_samples = [(h.shape[1],) for h in d.memberships]
-        if [u.shape for u in d.model.sample_precision] != n_samples:
-            return False
+def _require_sound(d):
+    """Refuse arrays that are not numbers or do not fit together."""
+    sizes = {"c": len(d.memberships), "k": d.n_components, "m": len(d.components)}
+    sizes |= {"2": 2, "3": 3, "t": d.trace.size}
+    for name, array in arrays_of(d).items():
+        kind, _, number = name.rpartition("/")
+        if number.isdecimal():
+            name = kind
+            sizes["n"] = d.memberships[int(number)].shape[1]
+        axes = _SHAPES.get(name)
+        if axes is not None and array.shape != tuple(sizes[axis] for axis in axes):
+            raise ValueError(f"the size of {name} is {array.shape}")
     # the objective of a known truth is not a number
-    noise = [d.noise] if d.noise is not None else []
-    noise += d.posterior.noise.arrays().values() if d.posterior and d.posterior.noise else []
-    return (
-        all(array.shape == (len(d.memberships),) for array in noise)
-        and dataclasses.replace(d, objective=0.0).is_finite()
-    )
+    if not dataclasses.replace(d, objective=0.0).is_finite():
+        raise ValueError("some numbers are not finite")
 
 
 def unpacked(arrays, i, run):
@@ -215,7 +227,7 @@ def save_sources(path, sources):
 
 def load_sources(path):
     """Read back what `save_sources` wrote."""
-    with complete(path):
+    with problems_as_sentences(path, OURS):
         arrays, metadata = _read(path, "sources")
         matrices = []
         for c, n in enumerate(metadata["n_samples"]):
@@ -239,23 +251,7 @@ def _write(path, kind, arrays, metadata):
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-@contextmanager
-def complete(path):
-    """Whatever goes wrong with the content of a file or folder of ours, in one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception:  # a parser that meets garbage may raise anything
-        raise InputError(
-            f"{path} is not complete, or was not written by bjmd; write it again"
-        ) from None
-
-
 def _read(path, kind):
-    path = Path(path)
-    if not path.exists():
-        raise InputError(f"{path} does not exist; check the path, or run the step that writes it")
     with zipfile.ZipFile(path) as archive:
         metadata = json.loads(archive.read("metadata.json"))
         if metadata["format"] != "bjmd":

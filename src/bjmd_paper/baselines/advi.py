@@ -19,15 +19,15 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from tqdm import tqdm
 
-from bjmd.checks import one_of, positive_number, whole_number
+from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
@@ -58,7 +58,6 @@ def fit(
     tol: float = 1e-4,
     check_every: int = 1000,
     max_iterations: int = 150_000,
-    precision: Literal["float32", "float64"] = "float32",
     watch: loop.Watch | None = None,
 ) -> Decomposition:
     """Fit by ADVI; `tol` is the paper's tau and `check_every` its L.
@@ -71,33 +70,31 @@ def fit(
     positive_number("tol", tol, least=0)
     whole_number("check_every", check_every, least=1)
     whole_number("max_iterations", max_iterations, least=1)
-    one_of("precision", precision, ("float32", "float64"))
     if n_components == 1:
         raise InputError("ADVI needs at least 2 components; use cavi-bjmd for one")
 
     with (
         _ONE_AT_A_TIME,
         _quiet_pymc() as (pm, pytensor),
-        pytensor.config.change_flags(floatX=precision),
+        pytensor.config.change_flags(floatX="float32"),
         build_model(sources, n_components, priors) as model,
     ):
         inference = pm.ADVI(random_seed=seed, start=_start(sources, n_components, priors, seed))
         approximation = _Approximation(inference, model, sources)
-        history, end = _follow(inference, approximation, tol, check_every, max_iterations, watch)
+        trace, history, end = _follow(
+            inference, approximation, tol, check_every, max_iterations, watch
+        )
         memberships, memberships_sd = approximation.memberships(np.random.default_rng(seed))
         components = Normal(*approximation.moments("W"))
         log_variances = LogNormal(*approximation.moments("s2"))
-    done = len(inference.hist)
-    blocks = np.split(inference.hist, range(check_every, done, check_every))
-    trace = np.array([block.mean() for block in blocks])
     columns = [Normal(h, sd) for h, sd in zip(memberships, memberships_sd, strict=True)]
     concentrations = np.array([priors.dirichlet(n_components)] * len(sources))
     return Decomposition(
         components=components.mean,
         memberships=memberships,
         noise=np.exp(0.5 * log_variances.log_mean),
-        objective=float(trace[-1]),
-        trace=trace,
+        objective=trace[-1],
+        trace=np.array(trace),
         trace_step=check_every,
         history=loop.series(history),
         posterior=Posterior(components, columns, log_variances),
@@ -165,9 +162,9 @@ def _start(sources, n_components, priors, seed):
         for n in sources.n_samples
     ]
     variances = np.array(sources.squared_norms) / (sources.n_features * np.array(sources.n_samples))
-    ridge_variance = np.full((n_components, sources.n_features), priors.lambda_**2)
+    inverse_ridge = np.full((n_components, sources.n_features), priors.lambda_**2)
     views = [View(x) for x in sources.data]
-    wt = update_components(views, columns, variances, ridge_variance)
+    wt = update_components(views, columns, variances, inverse_ridge)
     return {"W": wt.T, "H": np.hstack(columns).T, "s2": variances}
 
 
@@ -178,7 +175,7 @@ class _Approximation:
         import pytensor
 
         self._group = inference.approx.groups[0]
-        self._n_samples = sources.n_samples
+        self._sources = sources
         value = model.rvs_to_values[model["H"]]
         self._to_simplex = pytensor.function(
             [value], model.rvs_to_transforms[model["H"]].backward(value)
@@ -189,10 +186,10 @@ class _Approximation:
         _, where, shape, _ = next(
             entry for key, entry in self._group.ordering.items() if key.startswith(name)
         )
-        flat = (
-            self._group.params_dict[parameter].get_value()[where] for parameter in ("mu", "rho")
+        parameters = self._group.params_dict
+        mean, rho = (
+            parameters[key].get_value()[where].reshape(shape).astype(float) for key in ("mu", "rho")
         )
-        mean, rho = (part.reshape(shape).astype(float) for part in flat)
         return mean, np.logaddexp(0, rho)
 
     def centre(self):
@@ -216,60 +213,59 @@ class _Approximation:
         return self._to_simplex(unconstrained.astype(kind)).astype(float)
 
     def _by_source(self, rows):
-        blocks = np.split(rows, np.cumsum(self._n_samples)[:-1])
-        return [np.ascontiguousarray(block.T) for block in blocks]
+        return [np.ascontiguousarray(block) for block in self._sources.split(rows.T)]
 
 
 def _follow(inference, approximation, tol, check_every, max_iterations, watch):
-    """Iterate until the memberships settle; returns the history, and how it ended."""
+    """Iterate until the memberships settle; returns the trace, the history, and how it ended."""
+    step = _compiled_step(inference)
+    trace: list[float] = []
     history: list[Mapping[str, Any]] = []
     centre = approximation.centre()
+    reason = f"stopped at max_iterations = {max_iterations}"
     done = 0
     with tqdm(total=max_iterations, desc="ADVI", unit="it", disable=not sys.stderr.isatty()) as bar:
         while done < max_iterations:
             asked = min(check_every, max_iterations - done)
-            _advance(inference, asked)
+            losses = _iterate(step, asked)
+            bar.update(len(losses))
+            done += len(losses)
+            if done == 0:
+                raise KeyboardInterrupt
             previous = centre
             centre = approximation.centre()
             change = _relative_change(previous, centre)
-            watched = dict(watch(centre)) if watch is not None else {}
-            history.append({"relative_change": change, **watched})
-            made = len(inference.hist) - done
-            done += made
-            bar.update(made)
-            if done == 0:
-                raise KeyboardInterrupt
-            if not np.isfinite(change):
-                raise _diverged(done)
-            if made < asked:  # PyMC catches Ctrl-C and returns what it has
+            trace.append(float(np.mean(losses)))
+            history.append({"relative_change": change, **(watch(centre) if watch else {})})
+            if np.isnan(trace[-1]) or not np.isfinite(change):
+                raise FitError(
+                    f"ADVI diverged within {done} iterations; rescale the data or the priors"
+                )
+            if len(losses) < asked:
                 reason = f"interrupted after {done} iterations"
-                return history, {"converged": False, "reason": reason}
+                break
             if change < tol:
                 reason = f"memberships changed by less than tol = {tol:g} in iteration {done}"
-                return history, {"converged": True, "reason": reason}
-    reason = f"stopped at max_iterations = {max_iterations}"
-    return history, {"converged": False, "reason": reason}
+                return trace, history, {"converged": True, "reason": reason}
+    return trace, history, {"converged": False, "reason": reason}
 
 
-def _advance(inference, n):
-    """n more iterations; the first call compiles the step."""
+def _compiled_step(inference):
+    """A function that makes one step and returns the loss."""
     import pytensor
 
-    try:
-        if inference.state is not None:
-            inference.refine(n, progressbar=False)
-            return
-        # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
-        mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
-        inference.fit(n, progressbar=False, compile_kwargs={"mode": mode})
-    except FloatingPointError:  # PyMC's message names every parameter that became NaN
-        raise _diverged(len(inference.hist) + n) from None
+    # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
+    mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
+    return inference.objective.step_function(score=True, compile_kwargs={"mode": mode})
 
 
-def _diverged(n_iterations):
-    return FitError(
-        f"ADVI diverged within {n_iterations} iterations; rescale the data or the priors"
-    )
+def _iterate(step, n):
+    """The losses of n more steps, or of fewer if Ctrl-C ends them."""
+    losses: list[float] = []
+    with suppress(KeyboardInterrupt):
+        for _ in range(n):
+            losses.append(float(step()))  # noqa: PERF401, an interrupted list would be lost
+    return losses
 
 
 def _relative_change(previous, current):

@@ -9,33 +9,26 @@ sweep needs each product with the data once.  Then
 
     s2 ~ IG(a0 + MN/2, b0 + RSS/2).
 
-gibbs  starts near the solution of joint NMF, draws all these in turn, and then a scale s of every
-       component, for s w_k and h_k / s: the data do not determine it, and updates of single entries
-       hardly move it.  The result has the means after the burn-in.
-icm    takes the modes instead, max(q/p, 0) and (b0 + RSS/2) / (a0 + MN/2 + 1); its objective never
-       rises.
+The Gibbs sampler starts near the solution of joint NMF, draws all these in turn, and then a scale s
+of every component, for s w_k and h_k / s: the data do not determine it, and updates of single
+entries hardly move it.  The result has the means after the burn-in.
 
 The objective is the negative log joint up to constants,
 
     RSS / (2 s2) + (MN/2 + a0 + 1) ln s2 + b0 / s2 + rate_w sum w + rate_h sum h.
 
-With gibbs the trace has its value at every draw, and last its value at the posterior means.
+The trace has its value at every draw, and last its value at the posterior means.
 """
-
-from copy import copy
-from functools import partial
-from typing import Literal
 
 import numpy as np
 
-from bjmd.checks import one_of, positive_number, whole_number
+from bjmd.checks import positive_number, whole_number
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
-from bjmd.inference import loop
 from bjmd.inference.registry import Method
 from bjmd.model import Priors, noise_terms
-from bjmd.numerics.nonnegative import draw_factor, improve_factor
+from bjmd.numerics.nonnegative import draw_factor
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
 
@@ -50,45 +43,37 @@ def fit(
     n_components: int,
     *,
     seed: int,
-    mode: Literal["gibbs", "icm"] = "gibbs",
     rate_w: float = 1.0,
     rate_h: float = 1.0,
     a0: float = Priors.a0,
     b0: float = Priors.b0,
     burn_in: int = 200,
     n_draws: int = 300,
-    tol: float = 1e-5,
-    max_sweeps: int = 1000,
 ) -> Decomposition:
-    """Fit from one start: near the solution of joint NMF for gibbs, random for icm.
-
-    gibbs discards `burn_in` sweeps and averages the next `n_draws`.  icm stops when the relative
-    change of the objective in a sweep is at most `tol`, or at `max_sweeps`.
-    """
+    """Sample from near the solution of joint NMF; the mean of `n_draws` after `burn_in` sweeps."""
     priors = Priors(a0=a0, b0=b0)
     for name, value in {"rate_w": rate_w, "rate_h": rate_h}.items():
         positive_number(name, value)
+    for name, number, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
+        whole_number(name, number, least)
     chain = Chain(
         sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h)
     )
-    if one_of("mode", mode, ("gibbs", "icm")) == "gibbs":
-        chain.begin(joint_nmf.fit(sources, n_components, seed=seed, tol=START_TOLERANCE))
-        return gibbs(chain, burn_in, n_draws)
-    return loop.run(ConditionalModes(chain), tol=tol, max_sweeps=max_sweeps)
+    chain.begin(joint_nmf.fit(sources, n_components, seed=seed, tol=START_TOLERANCE))
+    return gibbs(chain, burn_in, n_draws)
 
 
 METHOD = Method("bnmf", "BNMF", fit, concatenate=True, nonnegative=True)
 
 
 def gibbs(chain, burn_in, n_draws):
-    for name, value, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
-        whole_number(name, value, least)
-    trace = [chain.sweep(draw=True) for _ in range(burn_in)]
+    """The means of the chain after the burn-in."""
+    trace = [chain.sweep() for _ in range(burn_in)]
     wt = np.zeros_like(chain.wt)
     h = np.zeros_like(chain.h)
     variances = []
     for _ in range(n_draws):
-        trace.append(chain.sweep(draw=True))
+        trace.append(chain.sweep())
         wt += chain.wt / n_draws
         h += chain.h / n_draws
         variances.append(chain.s2)
@@ -108,28 +93,6 @@ def gibbs(chain, burn_in, n_draws):
         converged=bool(r_hat < MIXED),
         reason=f"took {burn_in} + {n_draws} sweeps; {mixing}",
     )
-
-
-class ConditionalModes:
-    """icm (loop.Algorithm), with the chain as its state."""
-
-    def __init__(self, chain):
-        self.chain = chain
-
-    def start(self):
-        return self.chain
-
-    def sweep(self, chain):
-        after = copy(chain)  # a sweep moves the chain in place
-        after.wt = chain.wt.copy()
-        after.h = chain.h.copy()
-        return after, after.sweep(draw=False)
-
-    def memberships(self, chain):
-        return [chain.h]
-
-    def finish(self, chain):
-        return loop.Found(np.ascontiguousarray(chain.wt.T), [chain.h], np.sqrt([chain.s2]))
 
 
 class Chain:
@@ -156,23 +119,21 @@ class Chain:
         self.h = nmf.memberships[0].copy()
         self.s2 = (2 * self.priors.b0 + nmf.objective) / (2 * self.priors.a0 + self.n_entries + 2)
 
-    def sweep(self, draw):
-        """Draw W, H and s2 in turn, or take their conditional modes; returns the objective."""
-        update = partial(draw_factor, rng=self.rng) if draw else partial(improve_factor, passes=1)
+    def sweep(self):
+        """Draw W, H, s2 and the scales in turn; returns the objective."""
         products = self.x.times_memberships(self.h)
-        update(self.h @ self.h.T / self.s2, products / self.s2, self.rate_w, self.wt)
+        precision = self.h @ self.h.T / self.s2
+        draw_factor(precision, products / self.s2, self.rate_w, self.wt, self.rng)
         gram = self.wt @ self.wt.T
         projection = self.x.times_components(self.wt)
-        update(gram / self.s2, projection / self.s2, self.rate_h, self.h)
+        draw_factor(gram / self.s2, projection / self.s2, self.rate_h, self.h, self.rng)
         rss = residual_sum_of_squares(self.squared_norm, gram, projection, self.h)
         shape = self.priors.a0 + 0.5 * self.n_entries
-        rate = self.priors.b0 + 0.5 * rss
-        self.s2 = rate / (self.rng.standard_gamma(shape) if draw else shape + 1)
-        if draw:
-            sums = self.rate_w * self.wt.sum(axis=1), self.rate_h * self.h.sum(axis=1)
-            scale = draw_scales(*sums, self.x.shape[0] - self.x.shape[1], self.rng)[:, None]
-            self.wt = scale * self.wt
-            self.h = self.h / scale
+        self.s2 = (self.priors.b0 + 0.5 * rss) / self.rng.standard_gamma(shape)
+        sums = self.rate_w * self.wt.sum(axis=1), self.rate_h * self.h.sum(axis=1)
+        scale = draw_scales(*sums, self.x.shape[0] - self.x.shape[1], self.rng)[:, None]
+        self.wt = scale * self.wt
+        self.h = self.h / scale
         objective = self.objective(self.wt, self.h, self.s2, rss)
         if not np.isfinite(objective):
             raise FitError(f"the log joint became {-objective}; rescale the data or the priors")

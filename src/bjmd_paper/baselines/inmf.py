@@ -24,8 +24,8 @@ from bjmd.inference import loop
 from bjmd.inference.registry import Method
 from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
-from bjmd_paper.baselines import semi_nmf
-from bjmd_paper.baselines.joint_nmf import PASSES, PATIENCE
+from bjmd_paper.baselines import joint_nmf, semi_nmf
+from bjmd_paper.baselines.joint_nmf import PASSES, random_factors
 
 
 def fit(
@@ -41,15 +41,7 @@ def fit(
     """Fit from one random start, the one of joint NMF; `lambda_` is 5 as in LIGER."""
     positive_number("lambda_", lambda_)
     algorithm = IntegrativeNMF(sources, n_components, lambda_, np.random.default_rng(seed))
-    return loop.run(
-        algorithm,
-        tol=tol,
-        max_sweeps=max_sweeps,
-        watch=watch,
-        objective="error",
-        patience=PATIENCE,
-        momentum_from=1,
-    )
+    return joint_nmf.run(algorithm, tol, max_sweeps, watch)
 
 
 METHOD = Method("inmf", "iNMF", fit, objective="penalised squared error", nonnegative=True)
@@ -72,13 +64,8 @@ class IntegrativeNMF:
         self.rng = rng
 
     def start(self):
-        matrices = self.sources.matrices
-        shape = matrices[0].shape[0], sum(x.shape[1] for x in matrices)
-        scale = np.sqrt(
-            sum(x.sum() for x in matrices) / (np.prod(shape, dtype=float) * self.n_components)
-        )
-        wt, h = (scale * np.abs(self.rng.standard_normal((self.n_components, n))) for n in shape)
-        return State(h, wt, tuple(np.zeros_like(wt) for _ in matrices))
+        wt, h = random_factors(self.sources, self.n_components, self.rng)
+        return State(h, wt, tuple(np.zeros_like(wt) for _ in self.sources.matrices))
 
     def sweep(self, state):
         wt = state.wt.copy()

@@ -47,33 +47,27 @@ METHOD = Method("intnmf", "intNMF", fit, objective="weighted squared error", non
 
 
 def _weights(given, sources):
-    if isinstance(given, str):
-        if given != "variance":
-            raise InputError(
-                f'weights is {given!r}; it must be "variance" or a list of one number per source'
-            )
+    if isinstance(given, str) and given == "variance":
         return _inverse_variances(sources)
     weights = np.asarray(given)
-    if weights.shape != (len(sources),):
+    right = weights.shape == (len(sources),) and weights.dtype.kind in "iuf"
+    if not (right and np.all(np.isfinite(weights) & (weights > 0))):
         raise InputError(
-            f"weights is {given!r}; it must hold one number for each of the {len(sources)} sources"
-        )
-    if weights.dtype.kind not in "iuf" or not (np.isfinite(weights) & (weights > 0)).all():
-        raise InputError(
-            f"weights is {given!r}; every weight must be a finite number greater than 0"
+            f'weights is {given!r}; it must be "variance" or a list of one finite number greater '
+            f"than 0 for each of the {len(sources)} sources"
         )
     return weights
 
 
 def _inverse_variances(sources):
-    weights = []
-    for x, norm, name in zip(sources.matrices, sources.squared_norms, sources.names, strict=True):
-        n_entries = x.shape[0] * x.shape[1]
-        variance = norm / n_entries - (x.sum() / n_entries) ** 2
-        if not variance > 1e-12 * norm / n_entries:
+    """1 / the variance of the entries of every source."""
+    n_entries = sources.n_features * np.array(sources.n_samples)
+    squares = sources.squared_norms / n_entries
+    variances = squares - (np.array([x.sum() for x in sources.matrices]) / n_entries) ** 2
+    for name, varies in zip(sources.names, variances > 1e-12 * squares, strict=True):
+        if not varies:
             raise InputError(
                 f"all entries of source {name!r} are equal, so it has no weight 1/variance; "
                 "leave it out"
             )
-        weights.append(1 / variance)
-    return np.array(weights)
+    return 1 / variances

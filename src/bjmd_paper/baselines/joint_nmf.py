@@ -37,7 +37,11 @@ def fit(
 
     Stops when the relative change of the error is at most `tol` five times in a row.
     """
-    algorithm = JointNMF(sources, n_components, np.random.default_rng(seed))
+    return run(JointNMF(sources, n_components, np.random.default_rng(seed)), tol, max_sweeps, watch)
+
+
+def run(algorithm, tol, max_sweeps, watch):
+    """Sweeps with momentum until the error settles; other kinds of NMF use it, too."""
     return loop.run(
         algorithm,
         tol=tol,
@@ -52,14 +56,19 @@ def fit(
 METHOD = Method("jnmf", "jNMF", fit, objective="squared error", concatenate=True, nonnegative=True)
 
 
+def random_factors(sources, n_components, rng):
+    """W' and H of all samples, which share the mean of the data evenly."""
+    shape = sources.n_features, sum(sources.n_samples)
+    total = sum(x.sum() for x in sources.matrices)
+    scale = np.sqrt(total / (shape[0] * shape[1] * n_components))
+    return [scale * np.abs(rng.standard_normal((n_components, n))) for n in shape]
+
+
 class JointNMF(SemiNMF):
     """W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, n_components, rng):
-        (x,) = sources.matrices
-        # W and H share the mean of the data evenly
-        scale = np.sqrt(x.sum() / (x.shape[0] * x.shape[1] * n_components))
-        self.wt, h = (scale * np.abs(rng.standard_normal((n_components, n))) for n in x.shape)
+        self.wt, h = random_factors(sources, n_components, rng)
         super().__init__(sources, h)
 
     def start(self):

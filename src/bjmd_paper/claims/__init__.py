@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd.errors import InputError
 from bjmd_paper import tables
 from bjmd_paper.claims import verdicts
 from bjmd_paper.claims.evidence import Evidence, Missing
 from bjmd_paper.claims.kinds import KINDS
-from bjmd_paper.claims.verdicts import FAILS, HOLDS, SMALLER, UNTESTABLE, Outcome
+from bjmd_paper.claims.statistics import LEVEL
+from bjmd_paper.claims.verdicts import UNTESTABLE, Outcome
 
 HEADS = {
     "id": "No.",
+    "where": "Where",
     "claim": "Claim",
     "paper": "Paper",
     "ours": "Ours",
@@ -27,61 +28,50 @@ HEADS = {
     "paper_tables_agree": "Paper's tables agree",
     "numbers": "Numbers",
 }
-COUNTS = {
-    HOLDS: "hold",
-    SMALLER: "hold, but the effect is much smaller than printed",
-    FAILS: "do not hold",
-    UNTESTABLE: "cannot be tested here",
-}
-LOOKS = {HOLDS: "good", SMALLER: "weak", FAILS: "bad"}
+LOOKS = {verdicts.HOLDS: "good", verdicts.SMALLER: "weak", verdicts.REVERSE: "bad"}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper and the comparisons that test it."""
+    """A sentence of the paper or a question of our own, and the comparisons that test it."""
 
     section: str
+    own: bool
+    """Whether it is a question of our own."""
     id: str
+    where: str
+    """Where it stands in the paper."""
     sentence: str
-    main: bool
+    caveat: str
     reason: str
-    """Why it cannot be tested; its reading, if it has one, then only gives numbers to show."""
-    readings: dict[str, dict[str, dict]]
-    """Label of a reading -> label of its part -> keys of the comparison; the first decides."""
+    """Why it cannot be tested."""
+    readings: dict[str, dict]
+    """Label of a reading -> keys of its comparison; the first, without a label, decides."""
 
     def outcomes(self, evidence):
-        """The outcome of every reading, by its label; all parts of a reading have to hold."""
-        found = {
-            label: verdicts.combined(
-                {part: compare(keys, evidence) for part, keys in parts.items()}
-            )
-            for label, parts in self.readings.items()
-        }
-        if not self.reason:
-            return found
-        ours = found[""].ours if found else ""
-        return {"": Outcome(UNTESTABLE, ours=ours, numbers=self.reason)}
+        """The outcome of every reading, by its label."""
+        if self.reason:
+            return {"": Outcome(UNTESTABLE, numbers=self.reason)}
+        found = {label: compare(keys, evidence) for label, keys in self.readings.items()}
+        if self.caveat and found[""].verdict != UNTESTABLE:
+            found[""] = replace(found[""], ours=f"{found[''].ours}. {self.caveat}")
+        return found
 
 
 def compare(keys, evidence):
     """The outcome of one comparison, whose `keys` are those of an entry of claims.toml."""
-    judging = {"test": "above", "margin": 0.0, "note": "", "smallest": False}
-    options = {key: value for key, value in keys.items() if key not in judging}
-    asked = {**judging, **keys}
+    options = dict(keys)
+    test = options.pop("test", "above")
+    margin = options.pop("margin", 0.0)
+    note = options.pop("note", "")
     try:
-        result = KINDS[options.pop("kind")](evidence, **options)
+        found = KINDS[options.pop("kind")](evidence, **options)
     except Missing as lacking:
         return Outcome(UNTESTABLE, numbers=f"this run did not make {lacking}")
-    if isinstance(result, Outcome):
-        return result.noting(asked["note"])
-    effects, notes = result
-    margin = evidence.margins.get(asked["margin"], asked["margin"])
-    outcome = verdicts.TESTS[asked["test"]](effects, margin)
-    if asked["smallest"]:
-        least = min(effects, key=lambda effect: effect.mean)
-        text = f"smallest gap {least.form(least.mean)} ({least.label})"
-        outcome = replace(outcome, ours=f"{outcome.ours}; {text}")
-    return outcome.noting(asked["note"], *notes)
+    if isinstance(found, Outcome):
+        return found.noting(note)
+    effects, notes = found
+    return verdicts.judge(effects, test, evidence.margins.get(margin, margin)).noting(note, *notes)
 
 
 @cache
@@ -91,64 +81,63 @@ def _text():
 
 @cache
 def claims():
-    """All claims in the order of the paper."""
-    sections = _text()["section"]
-    return tuple(claim(entry, part["title"]) for part in sections for entry in part["claim"])
-
-
-def claim(entry, section=""):
-    """The claim that an entry of claims.toml describes."""
-    shared = {"main": False, "reason": "", **entry}
-    fields = {name: shared.pop(name) for name in ("id", "sentence", "main", "reason")}
-    also = shared.pop("also", [])
-    readings = {}
-    if shared:
-        readings = {keys.get("label", ""): _parts({**shared, **keys}) for keys in ({}, *also)}
-    return Claim(section, readings=readings, **fields)
-
-
-def _parts(keys):
-    """The comparisons of one reading by label, with groups and pairs in place of their names."""
-    parts = {}
-    for part in keys.pop("parts", [{}]):
-        merged = _with_groups({**keys, **part})
-        if "pairs" in merged:
-            merged["pairs"] = _pairs(merged["pairs"])
-        parts[merged.pop("label", "")] = merged
-    return parts
-
-
-def _pairs(given):
-    """The pairs by label, from a list of names or from {label: pair}."""
-    known = _text()["pairs"]
-    if isinstance(given, list) and all(isinstance(name, str) and name in known for name in given):
-        return {name: known[name] for name in given}
-    if isinstance(given, dict) and all(
-        isinstance(pair, list) and len(pair) == 2 for pair in given.values()
-    ):
-        return given
-    raise InputError(
-        f"pairs = {given!r} in claims.toml must be a list of names under [pairs], or "
-        "{label = [one fit, the other]}"
+    """All claims: those of the paper in its order, then our own."""
+    return tuple(
+        claim(entry, section) for section in _text()["section"] for entry in section["claim"]
     )
 
 
-def _with_groups(value):
-    """The same with the fits of every group in place of its name."""
+def claim(entry, section):
+    """The claim that an entry of a section of claims.toml describes."""
+    about = {"where": section.get("where", ""), "caveat": "", "reason": "", **entry}
+    fields = {key: about.pop(key) for key in ("id", "where", "sentence", "caveat", "reason")}
+    also = about.pop("also", [])
+    as_it_is = about.pop("as_it_is", False)
+    readings = {"": about} | {keys["label"]: {**about, **keys} for keys in also}
+    readings = {label: _expanded(keys) for label, keys in readings.items()}
+    for label, instead in () if as_it_is else _text()["readings"].items():
+        if _replaced(readings[""], instead) != readings[""]:
+            readings[label] = _with_other_fits(readings[""], instead)
+    return Claim(section["title"], section.get("own", False), readings=readings, **fields)
+
+
+def _expanded(keys):
+    """The keys of a comparison, with groups and pairs in place of their names."""
+    keys = {key: value for key, value in keys.items() if key != "label"}
+    if isinstance(keys.get("pairs"), list):
+        keys["pairs"] = {name: _text()["pairs"][name] for name in keys["pairs"]}
+    return _replaced(keys, _text()["groups"])
+
+
+def _with_other_fits(keys, instead):
+    """The keys of a comparison with other fits; pairs and fits that stay the same are left out."""
+    other = _replaced(keys, instead)
+    if "pairs" in keys:
+        pairs = other["pairs"].items()
+        other["pairs"] = {name: pair for name, pair in pairs if pair != keys["pairs"][name]}
+    if "fits" in keys:
+        other["fits"] = [fit for fit in other["fits"] if fit not in keys["fits"]]
+    return other
+
+
+def _replaced(value, instead):
+    """The same with other values in place of some strings."""
     if isinstance(value, dict):
-        return {key: _with_groups(below) for key, below in value.items()}
+        return {key: _replaced(below, instead) for key, below in value.items()}
     if isinstance(value, list):
-        return [_with_groups(below) for below in value]
-    return _text()["groups"].get(value, value) if isinstance(value, str) else value
+        return [_replaced(below, instead) for below in value]
+    return instead.get(value, value) if isinstance(value, str) else value
 
 
-def judge(evidence):
+def verdicts_on(evidence):
     """The verdict table: a row for every reading of every claim, the decisive one first."""
     return pd.DataFrame(
         [
             {
                 "section": claim.section,
+                "own": claim.own,
                 "id": claim.id,
+                "where": claim.where,
                 "claim": claim.sentence,
                 "reading": label,
                 **asdict(outcome),
@@ -162,49 +151,72 @@ def judge(evidence):
 def table(runs, draws, advi, features, feature_auc, families, rows, table_sigma3):
     """The verdicts on a run.
 
-    `runs` are the scores of its `families`, the other inputs are frames or lists of frames, and
-    `rows` has the paper's row of every fit.
+    `runs` are the scores of its `families`, the other inputs are lists of frames, and `rows` has
+    the paper's row of every fit.
     """
     paper_rows = {fit: row["paper_row"] for fit, row in rows.items() if "paper_row" in row}
-    frames = map(_joined, (draws, advi, features, feature_auc))
+    frames = [
+        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        for parts in (draws, advi, features, feature_auc)
+    ]
     runs = dict(zip(families, runs, strict=True))
-    table = judge(Evidence(paper_rows, table_sigma3, runs, *frames))
+    table = verdicts_on(Evidence(paper_rows, table_sigma3, runs, *frames))
     return tables.Table(table, shown(table))
-
-
-def _joined(frames):
-    if isinstance(frames, pd.DataFrame):
-        return frames
-    return pd.concat(frames, ignore_index=True) if len(frames) else pd.DataFrame()
 
 
 def shown(table):
     """What people read: the main claims, all claims by section, and the numbers behind them."""
     decisive = table[table["reading"] == ""]
-    main = decisive[decisive["id"].isin([claim.id for claim in claims() if claim.main])]
+    of_paper = decisive[~decisive["own"]]
+    main = decisive.set_index("id", drop=False).loc[_text()["main"]]
     parts = [
-        _counts("All claims", decisive),
-        _counts("The main claims", main),
+        _counts(of_paper),
         _marked(main, ["claim", "paper", "ours", "verdict"]),
         " ".join(_text()["how_to_read"].split()),
+        _by_chance(decisive),
     ]
-    with_readings = decisive.assign(ours=[_all_readings(table, id) for id in decisive["id"]])
-    columns = ["id", "claim", "paper", "ours", "verdict", "paper_tables_agree"]
+    full = decisive.assign(ours=[_all_readings(table, id) for id in decisive["id"]])
+    columns = ["id", "where", "claim", "paper", "ours", "verdict", "paper_tables_agree"]
     for section in _text()["section"]:
-        rows = with_readings[with_readings["section"] == section["title"]]
-        parts += [f"{section['title']}:", _marked(rows, columns)]
-        parts += [section["note"]] if "note" in section else []
-    details = table[table["numbers"] != ""]
-    names = [f"{row.id}, {row.reading}".removesuffix(", ") for row in details.itertuples()]
-    details = details.assign(id=names)[["id", "numbers"]].rename(columns=HEADS)
-    return [*parts, "The numbers behind the verdicts:", details]
+        rows = full[full["section"] == section["title"]]
+        heading = f"{section['title']}. {section.get('note', '')}"
+        parts += [heading.strip(), _marked(rows, columns)]
+    details = decisive[decisive["numbers"] != ""][["id", "numbers"]].rename(columns=HEADS)
+    title = "The numbers behind the verdicts; verdicts.csv has those of all readings:"
+    return [*parts, title, details]
+
+
+def _counts(of_paper):
+    """How many claims there are of each verdict, as a sentence."""
+    number = of_paper["verdict"].value_counts()
+    counts = "; ".join(f"{verdict}: {number.get(verdict, 0)}" for verdict in verdicts.VERDICTS)
+    return f"{len(of_paper)} claims of the paper. {counts[0].upper()}{counts[1:]}."
+
+
+def _by_chance(decisive):
+    """How many verdicts would be wrong by chance alone."""
+    judged = decisive[decisive["intervals"] > 0]
+    return (
+        f"{len(judged)} of the verdicts, including those on our own questions, rest on "
+        f"{judged['intervals'].sum()} intervals over draws. The chance that any interval of a "
+        f"verdict misses is at most {100 * (1 - LEVEL):.0f} %, so up to "
+        f"{(1 - LEVEL) * len(judged):.1f} of these verdicts are expected to have an interval that "
+        "misses by chance alone."
+    )
 
 
 def _all_readings(table, id):
-    """What was found about a claim, and after it what its other readings give."""
+    """What was found about a claim, and by its other readings where their verdict differs."""
     first, *others = table[table["id"] == id].itertuples()
-    texts = [f"{row.reading}: {row.ours} – {row.verdict}".replace(":  –", ":") for row in others]
-    return "; ".join(filter(None, [first.ours, *texts]))
+    tested = [row for row in others if row.verdict != UNTESTABLE]
+    differ = [
+        f"{row.reading}: {row.ours} – {row.verdict}"
+        for row in tested
+        if row.verdict != first.verdict
+    ]
+    same = ", ".join(row.reading for row in tested if row.verdict == first.verdict)
+    texts = [first.ours, *differ, f"the same: {same}" if same else ""]
+    return "; ".join(filter(None, texts))
 
 
 def _marked(table, columns):
@@ -212,10 +224,3 @@ def _marked(table, columns):
     cells = table[columns].rename(columns=HEADS)
     marks = cells.map(lambda _: "").assign(Verdict=cells["Verdict"].map(LOOKS).fillna(""))
     return tables.Marked(cells, marks)
-
-
-def _counts(what, table):
-    """How many there are of each verdict, as a sentence."""
-    number = table["verdict"].value_counts()
-    counts = ", ".join(f"{number.get(verdict, 0)} {words}" for verdict, words in COUNTS.items())
-    return f"{what}, {len(table)} in number: {counts}."

@@ -1,15 +1,13 @@
-"""The statistics behind the verdicts: effects with intervals, and what is read off a curve."""
+"""The effects that claims are about, each with an interval."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
+from scipy import stats
 
 LEVEL = 0.95
-RESAMPLES = 2000
-SEED = 20
 
 
 def points(value):
@@ -32,9 +30,25 @@ def between(form, low, high):
     return f"{form(low).removesuffix(' times').removesuffix(' %')} to {form(high)}"
 
 
+def with_interval(form, over, estimate, low, high):
+    """An estimate and its interval, which over starts is that of all starts."""
+    starts = "all starts " if over == "starts" else ""
+    return f"{form(estimate)} ({starts}{between(form, low, high)})"
+
+
 @dataclass(frozen=True)
 class Effect:
-    """A difference that a claim is about: one value per draw, or per resample of the restarts."""
+    """A difference in one cell of a claim: in a source, at a noise level, on a data set.
+
+    What its interval is depends on what the values are:
+
+    - "draws": a value for each draw, and Student's interval of their mean;
+    - "next draw": a value for each draw, and the interval of one more draw;
+    - "shares": yes or no (1 or 0) for each draw, and the exact interval of the share of yes;
+    - "starts": a value for each pair of starts (`paired`) or for each start (`single`), and Hodges
+      and Lehmann's interval of their median, or that of the sign test; of few starts, the range of
+      all values.  The estimate is that of the chosen starts, which may lie outside it.
+    """
 
     label: str
     values: pd.Series | np.ndarray
@@ -42,113 +56,92 @@ class Effect:
     """The same difference in the paper's tables."""
     form: Callable[[float], str] = points
     over: str = "draws"
-    """"draws": the interval of the mean; "one draw": of the next draw; "restarts": percentiles."""
-    point: float | None = None
-    """The estimate, where it is not the mean of the values."""
+    chosen: float | None = None
+    """The estimate, where it is not the mean of the values: that of the chosen starts."""
+    share_sd: float = 0.0
+    """For starts: the sd of the share of values above 0, if 0 were their median."""
 
     @property
-    def mean(self):
-        return float(np.mean(self.values)) if self.point is None else float(self.point)
+    def estimate(self):
+        return float(np.mean(self.values) if self.chosen is None else self.chosen)
 
     def interval(self, cells=1):
-        """The ends of the 95 % interval, with Bonferroni's correction for the number of cells."""
-        outside = (1 - LEVEL) / cells
-        if self.over == "restarts":
-            low, high = np.quantile(self.values, [outside / 2, 1 - outside / 2])
-            return float(low), float(high)
+        """The ends of the 95 % interval, widened by Bonferroni's correction for several cells."""
         n = len(self.values)
-        spread = np.std(self.values, ddof=1) * np.sqrt(1 / n + (self.over == "one draw"))
-        width = float(-stdtrit(n - 1, outside / 2) * spread)
-        return self.mean - width, self.mean + width
+        outside = (1 - LEVEL) / cells
+        if self.over == "starts":
+            tail = max(0.5 - stats.norm.ppf(1 - outside / 2) * self.share_sd, 0.0)
+            low, high = np.quantile(self.values, [tail, 1 - tail])
+            return float(low), float(high)
+        if self.over == "shares":
+            ends = stats.binomtest(int(np.sum(self.values)), n).proportion_ci(1 - outside)
+            return ends.low, ends.high
+        spread = np.std(self.values, ddof=1) * np.sqrt(1 / n + (self.over == "next draw"))
+        width = float(stats.t.ppf(1 - outside / 2, n - 1) * spread)
+        return self.estimate - width, self.estimate + width
 
     def text(self, cells=1):
-        details = [between(self.form, *self.interval(cells))]
-        if self.over != "restarts":
-            share = np.mean(np.asarray(self.values) > 0)
-            details.append(f"above 0 in {100 * share:.0f} % of draws")
-        if self.printed is not None:
-            details.append(f"printed {self.form(self.printed)}")
-        return f"{self.label} {self.form(self.mean)} ({'; '.join(details)})".strip()
+        printed = "" if self.printed is None else f"; printed {self.form(self.printed)}"
+        ends = with_interval(self.form, self.over, self.estimate, *self.interval(cells))
+        return f"{self.label} {ends}{printed}".strip()
 
 
-def average(effects):
-    """The mean of effects on the same draws or restarts; None if they are on different draws."""
-    first = effects[0]
-    if any(effect.over != first.over for effect in effects):
-        return None
-    columns = [pd.Series(effect.values) for effect in effects]
-    values = pd.concat(columns, axis=1, join="inner").mean(axis=1)
-    if len(values) < 2:
-        return None
-    prints = [effect.printed for effect in effects]
-    printed = None if None in prints else float(np.mean(prints))
-    point = None
-    if first.over == "restarts":
-        point = float(np.mean([effect.mean for effect in effects]))
-    return Effect("mean", values, printed, first.form, first.over, point)
+def paired(label, combine, ours, theirs, chosen, **options):
+    """The effect of all pairs of one of our starts and one of theirs.
 
-
-def resample_best(objective, values, n_best, seed):
-    """The mean of `values` (restarts, sources) over the `n_best` restarts of lowest objective.
-
-    Returns one row for each bootstrap resample of the restarts.
+    Its interval is that of Mann and Whitney's test: it excludes 0 if that rejects.
     """
-    objective = np.asarray(objective, dtype=float)
-    values = np.asarray(values, dtype=float)
-    drawn = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
-    order = np.argsort(objective[drawn], axis=1, kind="stable")[:, :n_best]
-    return values[np.take_along_axis(drawn, order, axis=1)].mean(axis=1)
+    n = len(ours)
+    m = len(theirs)
+    values = combine(np.asarray(ours)[:, None], np.asarray(theirs)).ravel()
+    share_sd = np.sqrt((n + m + 1) / (12 * n * m))
+    return Effect(label, values, over="starts", chosen=chosen, share_sd=share_sd, **options)
 
 
-def ratio_of_means(over, under):
-    """The resampled ratios of two means of the same draws."""
-    over = np.asarray(over)
-    under = np.asarray(under)
-    drawn = np.random.default_rng(SEED).integers(len(over), size=(RESAMPLES, len(over)))
-    return over[drawn].mean(axis=1) / under[drawn].mean(axis=1)
+def single(label, values, chosen, **options):
+    """The effect of all starts of one fit."""
+    share_sd = 0.5 / np.sqrt(len(values))
+    return Effect(label, values, over="starts", chosen=chosen, share_sd=share_sd, **options)
+
+
+def overall(effects):
+    """The mean over cells and the ends of its interval.
+
+    On the same draws it is the interval of their means.  Otherwise the ends are averaged, which
+    makes the interval too wide rather than too narrow.
+    """
+    if all(effect.over == "draws" for effect in effects):
+        columns = [pd.Series(effect.values) for effect in effects]
+        values = pd.concat(columns, axis=1, join="inner").mean(axis=1)
+        if len(values) > 1:
+            mean = Effect("", values)
+            return mean.estimate, *mean.interval()
+    return tuple(np.mean([(effect.estimate, *effect.interval()) for effect in effects], axis=0))
 
 
 def slopes(curves):
-    """The least-squares slope of every row against the columns' names."""
-    x = np.asarray(curves.columns, dtype=float)
-    x = x - x.mean()
-    return (curves - curves.mean(axis=1).to_numpy()[:, None]) @ x / (x**2).sum()
+    """The least-squares slope of every row against the names of the columns."""
+    slope, _ = np.polyfit(np.asarray(curves.columns, dtype=float), curves.T, 1)
+    return pd.Series(slope, index=curves.index)
 
 
 def roughness(curves):
     """The standard deviation of every row about its straight line."""
-    x = np.asarray(curves.columns, dtype=float)
-    line = np.outer(slopes(curves), x - x.mean()) + curves.mean(axis=1).to_numpy()[:, None]
-    return np.sqrt(((curves - line) ** 2).sum(axis=1) / (len(x) - 2))
+    levels = np.asarray(curves.columns, dtype=float)
+    _, squares, *_ = np.polyfit(levels, curves.T, 1, full=True)
+    return pd.Series(np.sqrt(squares / (len(levels) - 2)), index=curves.index)
 
 
-def knee(x, y):
-    """Where the best line of two joined pieces bends, and its slopes before and after.
+def settles(iterations, values, last=20, share=None):
+    """The iteration from which the values stay near the mean of the `last` ones.
 
-    The bend is at one of the inner x.
+    Near means within three of their sds, or within a share of the distance from the first value, as
+    one reads it off a plot.  A running median of five keeps single values from counting.
     """
-    x = np.asarray(x, dtype=float)
-    y = np.asarray(y, dtype=float)
-    candidates = []
-    for bend in x[1:-1]:
-        terms = np.column_stack([np.ones_like(x), x, np.maximum(x - bend, 0)])
-        weights = np.linalg.lstsq(terms, y, rcond=None)[0]
-        error = float(((terms @ weights - y) ** 2).sum())
-        candidates.append((error, float(bend), weights[1], weights[1] + weights[2]))
-    return min(candidates)[1:]
-
-
-def median_interval(values):
-    """The median with the notch of a box plot, 1.57 IQR / sqrt(n), about a 95 % interval."""
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    width = 1.57 * (high - low) / np.sqrt(len(values))
-    return float(middle), float(middle - width), float(middle + width)
-
-
-def settles(iterations, values, last=20):
-    """The iteration from which the values stay within three sds of the mean of the `last` ones."""
-    values = np.asarray(values, dtype=float)
-    final = values[-last:]
-    outside = np.flatnonzero(np.abs(values - final.mean()) > 3 * final.std(ddof=1))
-    first = min(outside[-1] + 1, len(values) - 1) if len(outside) else 0
+    smooth = pd.Series(np.asarray(values)).rolling(5, center=True, min_periods=3).median()
+    final = np.asarray(values)[-last:]
+    away = np.abs(smooth - final.mean())
+    near = 3 * final.std(ddof=1) if share is None else share * away.iloc[0]
+    outside = np.flatnonzero(away > near)
+    first = min(outside[-1] + 1, len(away) - 1) if len(outside) else 0
     return float(np.asarray(iterations)[first])

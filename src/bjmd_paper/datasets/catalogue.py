@@ -2,10 +2,10 @@
 
 A real data set is a folder in `real/`.  Its `dataset.toml` has the fields of the class `Dataset`
 below, and its `__init__.py` has a function `read(folder)` that turns the files in a folder into
-`Sources`.  Two more functions are optional: `draw(sources, title)` returns a matplotlib figure, and
-`shares(folder)` the true shares of all samples as a data frame, samples x parts, where the samples
-are mixtures of known composition.  The command, the config, the tables, the card and the report
-find a data set through this catalogue.
+`Sources`.  Two more functions are optional: `draw(sources, title)` returns a matplotlib figure in
+place of the usual picture, and `shares(folder)` the true shares of all samples as a data frame,
+samples x parts, where the samples are mixtures of known composition.  The command, the config, the
+tables, the card and the report find a data set through this catalogue.
 """
 
 import difflib
@@ -16,36 +16,25 @@ from functools import cache
 from pathlib import Path
 
 from bjmd.errors import InputError
-
-REAL = Path(__file__).parent / "real"
+from bjmd_paper.datasets import picture
+from bjmd_paper.datasets.synthetic import SCALES
 
 
 @dataclass(frozen=True)
 class Member:
     """A file that a data set needs, known by its content."""
 
-    names: tuple[str, ...]
+    names: list[str]
     """Its file name without folders; several if releases differ.  A pattern stands for many files.
     """
-    most_bytes: int
-    """The largest known size; a larger file is never unpacked."""
-    sha256: tuple[str, ...] = ()
-    """The hash of every known version."""
-    git_blob: tuple[str, ...] = ()
-    """Object ids of versions that are known only from a git repository."""
+    sha256: list[str]
+    """The hash of every known version; for many files, of what `sha256sum` prints for all of them,
+    sorted by name.
+    """
+    git_blob: str = ""
+    """The object id of a version that is known only from a git repository."""
     number: int = 1
     """For a pattern: how many files match it."""
-    list_sha256: str = ""
-    """For a pattern: the hash of what `sha256sum` prints for all matching files, sorted by name."""
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A row of the paper's tables: AUC in percent and noise sd by source, and seconds a run."""
-
-    auc: tuple[float, ...]
-    seconds: float
-    noise: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,12 +46,12 @@ class Paper:
     """The sources and their numbers of samples."""
     differences: dict[str, str] = field(default_factory=dict)
     """Row of the card -> the explanation to show if the numbers differ."""
-    printed: dict[str, Printed] = field(default_factory=dict)
-    """Row of the paper's tables -> its numbers."""
-    printed_filtered: dict[str, Printed] = field(default_factory=dict)
+    printed: dict[str, dict] = field(default_factory=dict)
+    """Row of the paper's tables -> its numbers: AUC in percent and, if it has one, noise sd by
+    source, and seconds a run.
+    """
+    printed_filtered: dict[str, dict] = field(default_factory=dict)
     """The same for the features that pass the feature test."""
-    why_lower: dict[str, str] = field(default_factory=dict)
-    """A fit of the config -> why it stays below the printed number, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +64,15 @@ class Dataset:
     page: str
     terms: str
     citation: str
+    megabytes: int
+    """The size of its files."""
     n_classes: int
     folder: str
     """The folder of its files in a mirror and in the cache."""
-    members: tuple[Member, ...]
+    members: list[Member]
     module: str
     """The module with the functions `read` and `draw`; the catalogue fills it in."""
-    addresses: tuple[str, ...] = ()
+    addresses: list[str] = field(default_factory=list)
     """Addresses of the archive, the best first; without an archive, of a folder with the members.
     None if it must be downloaded by hand.
     """
@@ -107,25 +98,21 @@ class Dataset:
         return self.n_classes
 
     @property
-    def most_bytes(self):
-        """The size of all its files."""
-        return sum(member.number * member.most_bytes for member in self.members)
-
-    @property
     def printed(self):
         """The paper's numbers for it, by row."""
         if self.paper is None:
             return {}
         return self.paper.printed_filtered if self.filtered else self.paper.printed
 
-    def read(self, folder):
-        """The sources from a folder that holds the members."""
-        return self._function("read")(folder)
+    @property
+    def read(self):
+        """The function that reads the sources from a folder with the members."""
+        return self._function("read")
 
     @property
     def draw(self):
-        """The function that draws the prepared data, or None."""
-        return self._function("draw")
+        """The function that draws the prepared data."""
+        return self._function("draw") or picture.principal_components
 
     @property
     def shares(self):
@@ -134,50 +121,6 @@ class Dataset:
 
     def _function(self, name):
         return getattr(importlib.import_module(self.module), name, None)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The constants of one size of the synthetic data, named as in the paper."""
-
-    title: str
-    a: float
-    n_components: int
-    L: int
-    coh: int
-    samples_per_source: int
-    p: float
-    printed: dict[str, Printed]
-    """The paper's numbers, by row of its table."""
-
-    kind = "synthetic"
-    nonnegative = "clip"
-
-    @property
-    def n_features(self):
-        return self.L + (self.n_components - 2) * (self.L - self.coh)
-
-
-def _read_toml(path):
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def _printed(rows):
-    return {row: Printed(**_frozen(numbers)) for row, numbers in rows.items()}
-
-
-def _frozen(fields):
-    """The fields with tuples in place of lists."""
-    return {
-        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
-    }
-
-
-SCALES = {
-    name: Scale(**{**fields, "printed": _printed(fields["printed"])})
-    for name, fields in _read_toml(Path(__file__).with_name("synthetic.toml")).items()
-}
-"""The paper's two sizes of synthetic data, "small" and "large"."""
 
 
 def names():
@@ -211,19 +154,16 @@ def family(name):
 
 @cache
 def _real():
-    entries = map(_dataset, REAL.glob("*/dataset.toml"))
+    entries = map(_dataset, Path(__file__).parent.glob("real/*/dataset.toml"))
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
 
 
 def _dataset(path):
-    fields = _read_toml(path)
-    fields["members"] = tuple(Member(**_frozen(member)) for member in fields["members"])
+    fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    fields["members"] = [Member(**member) for member in fields["members"]]
     if "paper" in fields:
-        paper = fields["paper"]
-        for rows in ("printed", "printed_filtered"):
-            paper[rows] = _printed(paper.get(rows, {}))
-        fields["paper"] = Paper(**paper)
-    return Dataset(**_frozen(fields), module=f"bjmd_paper.datasets.real.{path.parent.name}")
+        fields["paper"] = Paper(**fields["paper"])
+    return Dataset(**fields, module=f"bjmd_paper.datasets.real.{path.parent.name}")
 
 
 def _known(name, entries, what):

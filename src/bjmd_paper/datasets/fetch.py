@@ -3,8 +3,9 @@
 A mirror and the cache have the same layout: <root>/<folder of the data set>/<the archive, or its
 files>.  So a cache that was filled on one machine is a mirror for a machine without network.
 
-Only listed files are taken out of an archive, without their folders and within their known sizes,
-so that no archive can write anywhere else; and their content must be known.
+An archive is unpacked into the cache.  Only listed files are taken out of it, without their folders
+and after their content was found to be known, so that no archive can write anything else, or
+anywhere else.  Providers pack archives anew, so it is the files in them that have a known hash.
 """
 
 import fnmatch
@@ -16,7 +17,6 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from bjmd.errors import InputError
@@ -28,214 +28,273 @@ TIMEOUT = 30
 """Seconds to wait for a connection, and for the next bytes."""
 RETRIES = 2
 """How often a failed download is tried again."""
+LFS_POINTER = b"version https://git-lfs."
+"""How a file begins that only says where Git LFS keeps the content."""
+DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError)
+"""What libraries raise while they read a damaged archive."""
 
 
-def fetch_and_read(name, folder, *, read=None, mirror=None, cache=None):
-    """A real data set as sources; an archive is unpacked for a moment within `folder`.
+def files(name, *, mirror=None, cache=None, unverified=False):
+    """The folder with the files of a data set, and a table of them.
 
-    `read` is another function of the folder with the files, in place of the data set's own.  The
-    mirror (default: the environment variable BJMD_DATA) is searched first, then the cache
-    (default: the user's cache directory), then the addresses of the catalogue.
+    The mirror (default: the environment variable BJMD_DATA) is searched first, then the cache
+    (default: the user's cache directory), then the addresses of the catalogue.  With `unverified`,
+    other versions of the files are taken as well; the table has a row for each file and says
+    whether it is known.
     """
+    import pandas as pd
+
     dataset = catalogue.get(name)
-    unpacked = Path(folder) / f".unpacked-{name}"
-    shutil.rmtree(unpacked, ignore_errors=True)  # left behind if an earlier run was killed
-    unpacked.mkdir(parents=True)
-    try:
-        files = _verified_files(dataset, unpacked, *_roots(mirror, cache))
-        return (read or dataset.read)(files)
-    finally:
-        shutil.rmtree(unpacked)
+    roots = _roots(mirror, cache)
+    place = _find(dataset, roots) or _download(dataset, roots, unverified)
+    rows = _verified(place, dataset, unverified)
+    if place.is_file():
+        place = _unpack(place, rows, roots[-1] / dataset.folder)
+    return place, pd.DataFrame(rows)
 
 
 def at_hand(name, *, mirror=None, cache=None):
     """Whether the mirror or the cache has the files of a data set; nothing is verified."""
-    return any(root and _find(Path(root), catalogue.get(name)) for root in _roots(mirror, cache))
+    return _find(catalogue.get(name), _roots(mirror, cache)) is not None
+
+
+def refusal(name, *, mirror=None, cache=None, unverified=False):
+    """Why a data set cannot be used without a download, or None if it can.
+
+    The answer is remembered in .snakemake until a file changes, because a workflow asks for it in
+    every job.
+    """
+    from joblib import Memory
+
+    dataset = catalogue.get(name)
+    place = _find(dataset, _roots(mirror, cache))
+    if place is None:
+        return "its files were not found"
+    paths = [place] if place.is_file() else sorted(place.iterdir())
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    remembered = Memory(".snakemake/bjmd", verbose=0).cache(_refusal)
+    return remembered(place, dataset, unverified, stamps)
+
+
+def _refusal(place, dataset, unverified, stamps):
+    try:
+        _verified(place, dataset, unverified)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _roots(mirror, cache):
+    """The mirror, if there is one, and the cache."""
     import pooch
 
-    return mirror or os.environ.get("BJMD_DATA"), Path(cache or pooch.os_cache("bjmd"))
+    mirror = mirror or os.environ.get("BJMD_DATA")
+    if mirror and not Path(mirror).is_dir():
+        raise InputError(
+            f"the mirror {mirror} is not a folder; check its path in the config or in BJMD_DATA"
+        )
+    return [Path(root) for root in (mirror, cache or pooch.os_cache("bjmd")) if root]
 
 
-def _find(root, dataset):
-    """The archive, or a folder with all members, or None."""
+def _find(dataset, roots):
+    """The folder that has all files of a data set, or else the archive, or None."""
+    for root in roots:
+        for folder in _folders(dataset, root):
+            names = os.listdir(folder)
+            if all(_matching(member, names) for member in dataset.members):
+                return folder
+            if dataset.archive in names:
+                return folder / dataset.archive
+    return None
+
+
+def _folders(dataset, root):
+    """Where its files may be: its folder, and that of its archive if it was unpacked by hand."""
     folder = root / dataset.folder
-    for archive in (folder / dataset.archive, root / dataset.archive):
-        if archive.is_file():
-            return archive
-    complete = all(
-        any(next(folder.glob(name), None) for name in member.names) for member in dataset.members
-    )
-    return folder if complete else None
+    unpacked = folder / dataset.archive.partition(".")[0]
+    return [place for place in dict.fromkeys((folder, unpacked)) if place.is_dir()]
 
 
-def _verified_files(dataset, unpacked, mirror, cache):
-    """A folder with the verified files: where they were found, or `unpacked`."""
-    if mirror:
-        if not Path(mirror).is_dir():
-            raise InputError(
-                f"the mirror {mirror} is not a folder; check its path in the config or in BJMD_DATA"
-            )
-        if found := _find(Path(mirror), dataset):
-            return _verified(found, dataset, unpacked)
-    if found := _find(cache, dataset):
-        try:
-            return _verified(found, dataset, unpacked)
-        except InputError as error:
-            names = _downloaded_names(dataset)
-            by_hand = not dataset.addresses or (dataset.archive and found.is_dir())
-            if by_hand:
-                raise
-            log.warning("%s; it is downloaded again", error)
-            for path in [found] if dataset.archive else map(found.joinpath, names):
-                path.unlink()
-    return _download(dataset, cache / dataset.folder, unpacked)
+def _matching(member, names):
+    """Those names that may be a member: the first of its names, or all that match its pattern."""
+    matches = (sorted(fnmatch.filter(names, pattern)) for pattern in member.names)
+    return next(filter(None, matches), [])
 
 
-def _downloaded_names(dataset):
-    """The files that are downloaded: the archive, or the members one by one."""
-    return [dataset.archive] if dataset.archive else [one.names[0] for one in dataset.members]
-
-
-def _download(dataset, folder, unpacked):
+def _download(dataset, roots, unverified):
     """Try one address after the other; only verified files stay in the cache."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel("WARNING")
-    names = _downloaded_names(dataset)
+    folder = roots[-1] / dataset.folder
+    place = folder / dataset.archive  # the folder itself if there is no archive
+    names = [dataset.archive] if dataset.archive else [one.names[0] for one in dataset.members]
     problems = []
     for address in dataset.addresses:
-        urls = {name: address if dataset.archive else f"{address}/{name}" for name in names}
-        registry = pooch.create(
+        store = pooch.create(
             path=folder,
-            base_url="",
+            base_url=f"{address}/",
             registry=dict.fromkeys(names),
-            urls=urls,
+            urls={dataset.archive: address},
             retry_if_failed=RETRIES,
         )
         downloader = pooch.HTTPDownloader(
             progressbar=sys.stderr.isatty(), chunk_size=2**16, timeout=TIMEOUT
         )
         try:
-            paths = [Path(registry.fetch(name, downloader=downloader)) for name in names]
-            try:
-                files = _verified(paths[0] if dataset.archive else folder, dataset, unpacked)
-            except InputError:
-                for path in paths:
-                    path.unlink()
-                raise
-            for path in paths:
-                path.chmod(0o644)
-            return files
+            for name in names:
+                Path(store.fetch(name, downloader=downloader)).chmod(0o644)
+            _verified(place, dataset, unverified)
+            return place
         except requests.HTTPError as error:
-            problems.append(f"{address}: {str(error).partition(' for url')[0]}")
+            problems.append(str(error))
         except requests.Timeout:
             problems.append(f"{address}: no answer in time")
         except requests.RequestException:
             problems.append(f"{address}: no connection")
         except InputError as error:
             problems.append(f"{address}: {error}")
-    if problems:
-        raise InputError(
-            f"{', '.join(names)} could not be downloaded ({'; '.join(problems)}); download by hand "
-            f"from {dataset.addresses[0]} (see {dataset.page}) and put into {folder}"
-        )
-    raise InputError(
-        f"{dataset.name} cannot be downloaded automatically; download "
-        f"{dataset.members[0].names[0]} by hand from {dataset.page} and put it into {folder}"
+            for name in names:
+                (folder / name).unlink()
+    how = f"could not be downloaded ({'; '.join(problems)})"
+    if not problems:
+        how = "cannot be downloaded automatically"
+    raise InputError(f"{dataset.name} {how} and {_where_it_was_sought(dataset, roots)}")
+
+
+def _where_it_was_sought(dataset, roots):
+    """What would do, where it was looked for, and what was there."""
+    names = [
+        name
+        for root in roots
+        for folder in _folders(dataset, root)
+        for member in dataset.members
+        for name in _matching(member, os.listdir(folder))
+    ]
+    wanted = f"the {len(dataset.members)} files of {dataset.page}"
+    if len(dataset.members) < 4:
+        wanted = " and ".join(map(_any_name, dataset.members))
+    if dataset.archive:
+        wanted = f"{dataset.archive}, or {wanted}"
+    return (
+        f"is not at hand: looked for {wanted} in "
+        f"{' and '.join(str(root / dataset.folder) for root in roots)}, and found "
+        f"{'only ' + ', '.join(names) if names else 'nothing'} there; download by hand from "
+        f"{dataset.page} and put it into {roots[0] / dataset.folder}"
     )
 
 
-def _verified(found, dataset, unpacked):
-    """The folder with the files of an archive or of a folder, all of them known."""
-    folder = found
-    if not found.is_dir():
-        _unpack(found, dataset.members, unpacked)
-        folder = unpacked
-    for member in dataset.members:
-        paths = sorted({path for name in member.names for path in folder.glob(name)})
-        _verify(member, paths, found)
-    return folder
+def _any_name(member):
+    first, *others = member.names
+    return f"{first} (or {', '.join(others)})" if others else first
 
 
-def _unpack(archive, members, folder):
-    """Copy the wanted files of an archive into a folder."""
-    with _damage_as_a_sentence(archive):
-        for path, size, open_file in _entries(archive):
-            name = PurePosixPath(path).name
-            member = next((one for one in members if _matches(name, one)), None)
-            if member is None:
-                continue
-            if size > member.most_bytes:
-                raise InputError(
-                    f"{name} in {archive} has {size} bytes, more than the {member.most_bytes} that "
-                    "are known; it is not the expected archive"
-                )
-            with open_file() as source, (folder / name).open("wb") as target:
-                shutil.copyfileobj(source, target)
-
-
-def _matches(name, member):
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in member.names)
-
-
-def _entries(archive):
-    """Path, size and a function that opens it, for every file in an archive."""
-    if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as content:
-            for entry in content.infolist():
-                if not entry.is_dir():
-                    yield entry.filename, entry.file_size, lambda entry=entry: content.open(entry)
-    else:
-        with tarfile.open(archive, "r|gz") as content:
-            for part in content:
-                if part.isreg():
-                    yield part.name, part.size, lambda part=part: content.extractfile(part)
-
-
-@contextmanager
-def _damage_as_a_sentence(archive):
+def _verified(place, dataset, unverified):
+    """A row for each file of a data set in a folder or an archive, all of them known."""
     try:
-        yield
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError) as error:
+        seen = [
+            _row(place, *entry)
+            for entry in _entries(place)
+            if any(_matching(member, [entry[0]]) for member in dataset.members)
+        ]
+    except DAMAGE as error:
         raise InputError(
-            f"{archive} is not a complete .zip or .tar.gz archive ({error}); download it again"
+            f"{place} is not a complete .zip or .tar.gz archive ({error}); download it again"
         ) from None
-
-
-def _verify(member, paths, found):
-    """Every file of a member has known content, and none is missing."""
-    if not paths:
-        raise InputError(
-            f"{found} does not hold {' or '.join(member.names)}; it is not the expected archive"
-        )
-    if member.list_sha256:
-        listing = "".join(f"{_sha256(path)}  {path.name}\n" for path in paths)
-        if hashlib.sha256(listing.encode()).hexdigest() != member.list_sha256:
+    rows = []
+    for member in dataset.members:
+        names = _matching(member, {row["file"] for row in seen})
+        if not names:
             raise InputError(
-                f"{found} does not hold the {member.number} known files {member.names[0]}; some "
-                "are missing or differ"
+                f"{place} does not hold {_any_name(member)}; it is not the expected archive"
             )
-        return
-    for path in paths:
-        sha256 = _sha256(path)
-        by_git = member.git_blob and _git_blob(path) in member.git_blob
-        if sha256 not in member.sha256 and not by_git:
+        mine = sorted((row for row in seen if row["file"] in names), key=lambda row: row["file"])
+        known = _is_known(mine, member, place)
+        if not known:
+            problem = _problem(mine, member, place)
+            if not unverified:
+                raise InputError(
+                    f"{problem}; get the files again, or, to use another version, list "
+                    f"{dataset.name} under `unverified` in the config or add --unverified to "
+                    "`bjmd datasets`"
+                )
+            log.warning("%s", problem)
+        rows += [row | {"known": known} for row in mine]
+    return rows
+
+
+def _row(place, name, size, open_file):
+    """Name, size and hash of a file; a pointer of Git LFS is refused."""
+    with open_file() as stream:
+        start = stream.read(len(LFS_POINTER))
+        if start == LFS_POINTER:
             raise InputError(
-                f"{path.name} in {found} is not a known version (its sha256 is {sha256}); "
-                "download it again"
+                f"{name} in {place} is a pointer of Git LFS and not the file itself; run `git lfs "
+                "pull` in the repository that it comes from, and copy the file again"
             )
+        digest = hashlib.sha256(start)
+        while block := stream.read(2**20):
+            digest.update(block)
+    return {"file": name, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def _sha256(path):
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _is_known(rows, member, place):
+    """Whether the file of a member, or its many files together, have known content."""
+    if len(rows) > 1:
+        listing = "".join(f"{row['sha256']}  {row['file']}\n" for row in rows)
+        return hashlib.sha256(listing.encode()).hexdigest() in member.sha256
+    if rows[0]["sha256"] in member.sha256:
+        return True
+    return bool(member.git_blob) and _git_blob(place / rows[0]["file"]) == member.git_blob
 
 
 def _git_blob(path):
     content = path.read_bytes()
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+def _problem(rows, member, place):
+    if member.number > 1:
+        return (
+            f"{len(rows)} files {member.names[0]} are in {place}; they are not the "
+            f"{member.number} known ones, or some of them differ"
+        )
+    versions = ", ".join(digest[:8] for digest in member.sha256)
+    return (
+        f"{rows[0]['file']} in {place} is not a known version (its sha256 is {rows[0]['sha256']}; "
+        f"those of known versions begin with {versions})"
+    )
+
+
+def _unpack(archive, rows, folder):
+    """Copy the verified files of an archive into a folder."""
+    wanted = {row["file"] for row in rows}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, _, open_file in _entries(archive):
+        if name in wanted:
+            part = folder / f"{name}.part"
+            with open_file() as source, part.open("wb") as target:
+                shutil.copyfileobj(source, target)
+            part.replace(folder / name)
+    return folder
+
+
+def _entries(place):
+    """Name, size and a function that opens it, for every file in a folder or an archive."""
+    if place.is_dir():
+        for path in place.iterdir():
+            if path.is_file():
+                yield path.name, path.stat().st_size, lambda path=path: path.open("rb")
+    elif zipfile.is_zipfile(place):
+        with zipfile.ZipFile(place) as content:
+            for entry in content.infolist():
+                name = PurePosixPath(entry.filename).name
+                yield name, entry.file_size, lambda entry=entry: content.open(entry)
+    else:
+        with tarfile.open(place, "r|gz") as content:
+            for part in content:
+                if part.isreg():
+                    name = PurePosixPath(part.name).name
+                    yield name, part.size, lambda part=part: content.extractfile(part)

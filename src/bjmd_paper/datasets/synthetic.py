@@ -1,13 +1,44 @@
 """The paper's synthetic data: overlapping blocks as components, Bernoulli memberships."""
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from bjmd.checks import one_of, positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.results.decomposition import Decomposition
-from bjmd_paper.datasets.catalogue import SCALES
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The constants of one size of the synthetic data, named as in the paper."""
+
+    title: str
+    a: float
+    n_components: int
+    L: int
+    coh: int
+    samples_per_source: int
+    p: float
+    printed: dict[str, dict]
+    """The paper's numbers, by row of its table."""
+
+    kind = "synthetic"
+    nonnegative = "clip"
+
+    @property
+    def n_features(self):
+        return self.L + (self.n_components - 2) * (self.L - self.coh)
+
+
+SCALES = {
+    name: Scale(**fields)
+    for name, fields in tomllib.loads(
+        Path(__file__).with_name("synthetic.toml").read_text(encoding="utf-8")
+    ).items()
+}
+"""The paper's two sizes of synthetic data, "small" and "large"."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +64,17 @@ class Synthetic:
         )
 
 
-def generate(scale, sigma3, seed, *, extra_features=0):
+def generate(scale, sigma3, seed, *, extra_features=0, height=None):
     """Draw the data of one scale ("small" or "large") with noise sd (1, 2.5, sigma3).
 
-    For one seed, memberships and standardised noise are the same at every sigma3, so a sweep over
-    sigma3 changes only the noise of source 3.  Extra features are pure noise; they are appended
-    and leave the others unchanged.
+    The patterns in W have the height that the paper prints, or another.  For one seed, memberships
+    and standardised noise are the same at every sigma3 and height, so a sweep over sigma3 changes
+    only the noise of source 3.  Extra features are pure noise; they are appended and leave the
+    others unchanged.
     """
-    one_of("scale", scale, SCALES)
-    positive_number("sigma3", sigma3)
-    whole_number("seed", seed, least=0)
-    whole_number("extra_features", extra_features, least=0)
     size = SCALES[scale]
     rng = np.random.default_rng(seed)
-    components = _blocks(size)
+    components = _blocks(size, size.a if height is None else height)
     sigmas = np.array([1.0, 2.5, float(sigma3)])
     memberships = [_memberships(size, rng) for _ in sigmas]
     matrices = [
@@ -67,12 +95,12 @@ def generate(scale, sigma3, seed, *, extra_features=0):
     return Synthetic(sources, components, memberships, sigmas)
 
 
-def _blocks(size):
-    """W: column k is `a` on L rows, shifted by L - coh at every column; the last column is zero."""
+def _blocks(size, height):
+    """W: column k is high on L rows, shifted by L - coh from column to column; the last is zero."""
     components = np.zeros((size.n_features, size.n_components))
     for k in range(size.n_components - 1):
         first = k * (size.L - size.coh)
-        components[first : first + size.L, k] = size.a
+        components[first : first + size.L, k] = height
     return components
 
 

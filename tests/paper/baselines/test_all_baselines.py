@@ -16,10 +16,13 @@ from bjmd.inference import registry
         ("inmf", {}),
         ("intnmf", {}),
         ("semi-nmf", {}),
+        ("sparse-nmf", {}),
+        ("ionmf", {}),
+        ("bpca", {}),
+        ("bpmf", {"burn_in": 2, "n_draws": 4}),
         ("jmd", {}),
-        ("bnmf", {"mode": "icm"}),
         # few sweeps, so that the last bits of the products change no decision of the sampler
-        ("bnmf", {"mode": "gibbs", "burn_in": 2, "n_draws": 4}),
+        ("bnmf", {"burn_in": 2, "n_draws": 4}),
     ],
 )
 def test_sparse_equals_dense(nonnegative, name, options):
@@ -32,13 +35,14 @@ def test_sparse_equals_dense(nonnegative, name, options):
     np.testing.assert_allclose(dense.objective, sparse.objective, rtol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["jnmf", "inmf", "intnmf", "semi-nmf"])
+@pytest.mark.parametrize("name", ["jnmf", "inmf", "intnmf", "ionmf", "semi-nmf"])
 def test_the_error_never_rises(make_sources, name):
     for trial in range(15):
         sources = make_sources(trial, n_samples=(20, 15))
         if name != "semi-nmf":
             sources = Sources([np.abs(x) for x in sources.matrices])
-        options = {"lambda_": [1e-6, 0.1, 5.0][trial % 3]} if name == "inmf" else {}
+        weight = {"inmf": "lambda_", "ionmf": "orthogonality"}.get(name)
+        options = {weight: [1e-6, 0.1, 5.0][trial % 3]} if weight else {}
         options |= {"tol": 1e-300, "max_sweeps": 60}
         result = registry.fit(name, sources, 1 + trial % 5, seed=trial, **options)
         assert (np.diff(result.trace) <= 1e-9 * result.trace[:-1]).all(), f"trial {trial}"

@@ -1,8 +1,6 @@
 import numpy as np
-import pytest
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 from bjmd.inference import registry
 from bjmd_paper.baselines import joint_nmf
 from bjmd_paper.baselines.inmf import IntegrativeNMF
@@ -57,8 +55,3 @@ def test_private_versions_explain_what_one_version_cannot(rng):
     free = registry.fit("inmf", sources, 3, lambda_=1e-9, tol=1e-12, max_sweeps=2000)
     joint = registry.fit("jnmf", sources, 3)
     assert free.objective < 0.01 * joint.objective
-
-
-def test_a_negative_lambda_is_refused(nonnegative):
-    with pytest.raises(InputError, match="lambda_ is -1"):
-        registry.fit("inmf", nonnegative, 3, lambda_=-1.0)

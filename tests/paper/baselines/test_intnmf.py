@@ -41,16 +41,6 @@ def test_every_factor_is_stationary_in_the_weighted_error(nonnegative):
         assert slope[factor == 0].min(initial=0) >= -1e-4
 
 
-def test_the_weight_undoes_a_change_of_units(nonnegative):
-    """A source in other units with its weight 1/variance gives the same W."""
-    scaled = Sources([nonnegative.matrices[0], 1000 * nonnegative.matrices[1]])
-    one, other = (registry.fit("intnmf", sources, 3, seed=3) for sources in (nonnegative, scaled))
-    np.testing.assert_allclose(one.components, other.components, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(
-        1000 * one.memberships[1], other.memberships[1], rtol=1e-6, atol=1e-6
-    )
-
-
 def test_the_default_weights_are_one_over_the_variance(nonnegative):
     by_hand = [1 / np.var(x) for x in nonnegative.matrices]
     one, other = (
@@ -59,28 +49,13 @@ def test_the_default_weights_are_one_over_the_variance(nonnegative):
     np.testing.assert_allclose(one.components, other.components, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ("noise", "weights is 'noise'; it must be \"variance\" or a list of one number per source"),
-        ([1.0], r"weights is \[1.0\]; it must hold one number for each of the 2 sources"),
-        (
-            [1.0, 0.0],
-            r"weights is \[1.0, 0.0\]; every weight must be a finite number greater than 0",
-        ),
-        ([1.0, np.inf], "every weight must be a finite number"),
-        (["a", "b"], "every weight must be a finite number"),
-    ],
-)
-def test_refusals(nonnegative, weights, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize("weights", ["noise", [1.0], [1.0, 0.0], [1.0, np.inf], ["a", "b"]])
+def test_refusals(nonnegative, weights):
+    with pytest.raises(InputError, match=r"it must be .* for each of the 2 sources"):
         registry.fit("intnmf", nonnegative, 3, weights=weights)
 
 
 def test_a_constant_source_has_no_weight_of_its_own(nonnegative):
     sources = Sources([nonnegative.matrices[0], np.full((12, 4), 0.1)])
-    with pytest.raises(
-        InputError,
-        match="all entries of source 'source 2' are equal, so it has no weight 1/variance",
-    ):
+    with pytest.raises(InputError, match="all entries of source 'source 2' are equal"):
         registry.fit("intnmf", sources, 3)

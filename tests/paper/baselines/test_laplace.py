@@ -8,14 +8,10 @@ from scipy.optimize import minimize
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.inference import loop, registry, restarts
+from bjmd.inference import registry
 from bjmd.inference.loop import random_memberships
-from bjmd.model import Priors
-from bjmd.numerics.laplace import approximate_columns
+from bjmd.numerics.laplace import approximate_columns, approximate_rows
 from bjmd.numerics.simplex import minimise
-from bjmd_paper.baselines import laplace
-from bjmd_paper.datasets import synthetic
-from bjmd_paper.metric import auc_per_source
 
 
 def softmax(eta):
@@ -108,22 +104,12 @@ def test_columns_against_an_optimiser_and_finite_differences(rng):
     np.testing.assert_allclose(terms, sum(e[2] + 0.5 * np.log(size) for e in expected), rtol=1e-6)
 
 
-def test_a_column_without_data_by_hand():
-    """f = sum alpha0 ln h has its mode at alpha0/A, Lambda = A J there, so V = J/A: here 1/4 / 2 on
-    the diagonal.
-    """
-    h = minimise(np.zeros((2, 2)), np.zeros((2, 1)), np.ones(2)).h
-    spread, deviation, _ = approximate_columns(np.zeros((2, 2)), np.ones(2), h)
-    np.testing.assert_allclose(spread, [[0.125, -0.125], [-0.125, 0.125]], rtol=1e-9)
-    np.testing.assert_allclose(deviation, np.sqrt(0.125), rtol=1e-9)
-
-
 @pytest.mark.parametrize(("lambda_", "eps"), [(1.0, 0.1), (0.3, 0.003), (5.0, 0.5)])
 def test_rows_against_an_optimiser(rng, lambda_, eps):
     precision = random_gram(rng, 4)
     linear = 3 * rng.standard_normal((4, 70))
     wt = np.zeros_like(linear)
-    spread, deviation, terms = laplace.approximate_rows(precision, linear, wt, lambda_, eps)
+    spread, deviation, terms, failed = approximate_rows(precision, linear, wt, lambda_, eps)
     expected = [row_reference(precision, linear[:, i], lambda_, eps) for i in range(70)]
     np.testing.assert_allclose(wt.T, [e[0] for e in expected], atol=1e-6)
     np.testing.assert_allclose(spread, sum(e[1] for e in expected), rtol=1e-4, atol=1e-6)
@@ -131,6 +117,7 @@ def test_rows_against_an_optimiser(rng, lambda_, eps):
         deviation.T, [np.sqrt(np.diag(e[1])) for e in expected], rtol=1e-4, atol=1e-7
     )
     np.testing.assert_allclose(terms, sum(e[2] for e in expected), rtol=1e-6)
+    assert failed == 0
 
 
 def test_rows_reach_their_mode_from_anywhere(rng):
@@ -147,22 +134,10 @@ def test_rows_reach_their_mode_from_anywhere(rng):
         precision = h @ h.T
         linear = h @ (rng.standard_normal((30, 40)) * 10 ** rng.uniform(-2, 3))
         wt = rng.standard_normal((size, 40)) * 10 ** rng.uniform(-3, 3)
-        laplace.approximate_rows(precision, linear, wt, lambda_, eps)
+        assert approximate_rows(precision, linear, wt, lambda_, eps)[-1] == 0
         slope = linear - precision @ wt - wt / np.sqrt(wt**2 + eps**2) / lambda_
         parts = np.abs(linear) + np.abs(precision) @ np.abs(wt) + 1 / lambda_
         assert np.abs(slope / parts).max() <= 1e-4, f"trial {trial}"
-
-
-def test_a_row_by_hand():
-    """K = 1, lambda = 1, P = 2: y = 3 gives w = (3 - 1)/2 = 1 with S = 1/2, and y = 1/2 is below
-    the threshold of 1.
-    """
-    wt = np.zeros((1, 2))
-    _, deviation, _ = laplace.approximate_rows(
-        np.array([[2.0]]), np.array([[3.0, 0.5]]), wt, 1.0, 1e-5
-    )
-    np.testing.assert_allclose(wt[0], [1.0, 0.0], atol=1e-5)
-    np.testing.assert_allclose(deviation[0, 0] ** 2, 0.5, rtol=1e-6)
 
 
 def reference_fit(sources, n_components, seed, n_sweeps, alpha0, lambda_, eps):
@@ -197,39 +172,14 @@ def reference_fit(sources, n_components, seed, n_sweeps, alpha0, lambda_, eps):
 def test_three_sweeps_against_the_literal_algorithm(make_sources):
     sources = make_sources()
     alpha0 = np.array([1.1, 1.3, 1.0])
-    algorithm = laplace.LaplaceApproximation(sources, Priors(alpha0, 0.8), 3, 0.2, 5)
-    result = loop.run(algorithm, max_sweeps=3, tol=1e-300)
+    given = {"alpha0": alpha0, "lambda_": 0.8, "smoothing": 0.2}
+    result = registry.fit("jmd", sources, 3, seed=5, max_sweeps=3, tol=1e-300, **given)
     w, h, noise, trace = reference_fit(sources, 3, 5, 3, alpha0, 0.8, 0.2 * 0.8)
     np.testing.assert_allclose(result.trace, trace, rtol=1e-5)
     np.testing.assert_allclose(result.components, w, atol=1e-4)
     np.testing.assert_allclose(result.noise, noise, rtol=1e-5)
     for ours, theirs in zip(result.memberships, h, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
-
-
-def test_plain_sweeps_have_the_last_word(make_sources):
-    """Momentum makes the way shorter; the stopping rule is that of plain sweeps, and is met by one
-    from the end on.
-    """
-    data = synthetic.generate("small", 4.0, 4).sources.concatenated()
-    given = {"alpha0": 1.1, "lambda_": 1.0}
-    result = registry.fit(
-        "jmd", data, 5, seed=2, tol=1e-6, watch=lambda hs: {"first": hs[0][0, 0]}, **given
-    )
-    algorithm = laplace.LaplaceApproximation(data, Priors(**given), 5, 0.1, 2)
-    plain = loop.run(algorithm, tol=1e-6, max_sweeps=1000, patience=2)
-    assert result.converged and len(result.trace) < 0.7 * len(plain.trace)
-    assert result.objective <= plain.objective * (1 + 1e-4)
-    undone = result.history["undone"]
-    assert len(undone) == len(result.history["first"]) == len(result.trace)
-    assert np.isfinite(undone).any() and np.isnan(undone[-2:]).all()
-    assert (np.abs(np.diff(result.trace[-3:])) <= 1e-6 * np.abs(result.trace[-3:-1])).all()
-    short = registry.fit("jmd", make_sources(), 3, max_sweeps=3, tol=1e-300)
-    assert (len(short.trace), short.converged, short.reason) == (
-        3,
-        False,
-        "stopped at max_sweeps = 3",
-    )
 
 
 def test_glad_is_jmd_of_one_source(make_sources):
@@ -242,35 +192,6 @@ def test_glad_is_jmd_of_one_source(make_sources):
     assert glad.noise.tolist() == jmd.noise.tolist() * 2
 
 
-def test_the_stop_needs_two_small_changes_in_a_row():
-    """This start changes by less than tol in sweep 2, where its ELBO turns, then by far more."""
-    data = synthetic.generate("small", 4.0, 4).sources
-    result = registry.fit("glad", data, 5, seed=11, smoothing=0.01)
-    trace = result.trace[np.isnan(result.history["undone"])]  # the others repeat a value
-    small = np.abs(np.diff(trace)) <= 1e-5 * np.abs(trace[:-1])
-    assert result.converged
-    assert small[0]
-    assert small[-2:].all()
-    assert not (small[:-2] & small[1:-1]).any()
-
-
-def test_small_synthetic_data_in_the_order_of_the_paper():
-    data = synthetic.generate("small", 4.0, 4)
-    scores = {}
-    for name in ("jmd", "glad"):
-        runs = restarts.run(name, data.sources, 5, n_restarts=20)
-        assert all(run.converged for run in runs)
-        best = restarts.best(runs, 5)
-        scores[name] = 100 * np.mean(
-            [auc_per_source(run.memberships, data.sources.labels) for run in best], axis=0
-        )
-        if name == "jmd":
-            np.testing.assert_allclose(best[0].noise, data.noise, rtol=0.02)
-    assert (scores["jmd"] > scores["glad"]).all()
-    assert (scores["glad"] > [85.25, 74.32, 66.35]).all()
-    assert (scores["jmd"] > [90.23, 80.96, 72.06]).all()
-
-
 def test_data_without_noise_end_finite(rng):
     """s2 has no prior to hold it up: only the floor does."""
     components = rng.laplace(size=(12, 2)) * 10
@@ -278,20 +199,6 @@ def test_data_without_noise_end_finite(rng):
     result = registry.fit("jmd", Sources([x]), 2, max_sweeps=200, alpha0=1.0)
     assert np.isfinite(result.trace).all()
     assert result.noise[0] < 0.02 * x.std()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"smoothing": 0.0}, "smoothing is 0.0; it must be a finite number greater than 0"),
-        ({"smoothing": "a"}, "smoothing is 'a'; it must be a finite number greater than 0"),
-        ({"alpha0": 0.0}, "alpha0 is 0.0;"),
-        ({"lambda_": -1.0}, "lambda_ is -1.0"),
-    ],
-)
-def test_refusals(make_sources, options, message):
-    with pytest.raises(InputError, match=message):
-        registry.fit("jmd", make_sources(), 3, **options)
 
 
 def test_a_source_of_zeros_is_refused(make_sources):

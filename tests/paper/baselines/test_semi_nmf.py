@@ -1,5 +1,4 @@
 import numpy as np
-import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
@@ -35,14 +34,6 @@ def test_a_sweep_against_the_literal_update(rng):
     np.testing.assert_allclose(error, ((x - w @ expected) ** 2).sum(), rtol=1e-10)
 
 
-def test_a_sweep_by_hand():
-    """X = [4 -1], H = [1 1]: W = 3/2, B = [6 -3/2], Q = 9/4, so H = [sqrt(6 / (9/4)), 0]."""
-    state, error = sweep(np.array([[4.0, -1.0]]), np.ones((1, 2)))
-    np.testing.assert_allclose(state.wt, [[1.5]])
-    np.testing.assert_allclose(state.h, [[np.sqrt(8 / 3), 0.0]])
-    np.testing.assert_allclose(error, (4 - 1.5 * np.sqrt(8 / 3)) ** 2 + 1)
-
-
 def test_the_solution_is_stationary(make_sources):
     sources = make_sources(n_samples=(20, 15))
     result = registry.fit("semi-nmf", sources, 2, tol=1e-300, max_sweeps=20_000)
@@ -53,17 +44,6 @@ def test_the_solution_is_stationary(make_sources):
     scale = np.abs(w.T @ x).max()
     assert np.abs(h * slope).max() <= 1e-4 * scale
     assert slope[h < 1e-8].min(initial=0) >= -1e-3 * scale
-
-
-def test_momentum_needs_fewer_sweeps_and_ends_no_worse(make_sources, monkeypatch):
-    sources = Sources([x + 3 for x in make_sources(n_features=40, n_samples=(60, 50)).matrices])
-    fast = registry.fit("semi-nmf", sources, 3)
-    monkeypatch.setattr(semi_nmf, "MOMENTUM_FROM", 10_000)
-    plain = registry.fit("semi-nmf", sources, 3, max_sweeps=10_000)
-    assert fast.converged and plain.converged
-    assert fast.n_iterations < 0.6 * plain.n_iterations
-    assert fast.objective <= (1 + 1e-4) * plain.objective
-    np.testing.assert_array_equal(fast.trace[:10], plain.trace[:10])
 
 
 def test_the_start_is_k_means_plus_an_offset(make_sources):
@@ -81,12 +61,3 @@ def test_equal_components_do_not_break_the_least_squares(rng):
     wt = sweep(x, np.array([row, row]))[0].wt
     np.testing.assert_allclose(wt[0], x @ row / (row @ row) / 2, rtol=1e-10)
     np.testing.assert_allclose(wt[0], wt[1], rtol=1e-10)
-
-
-def test_data_with_empty_rows_and_columns(make_sources):
-    x = make_sources().matrices[0].copy()
-    x[3] = 0
-    x[:, 2] = 0
-    result = registry.fit("semi-nmf", Sources([scipy.sparse.csr_array(x)]), 3)
-    assert np.isfinite(result.components).all()
-    assert np.abs(result.components[3]).max() < 1e-12

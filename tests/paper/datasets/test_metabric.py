@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from bjmd.errors import InputError
+from bjmd_paper.datasets import catalogue, fetch
 from bjmd_paper.datasets.real import metabric, metabric_489
 
 # Patients 1 and 2 are low, 3 moderate, 4 and 5 high; the others lack a cellularity or one of the
@@ -129,7 +130,7 @@ def without_entrez(text):
     return "\n".join("\t".join([symbol or entrez, *values]) for symbol, entrez, *values in rows)
 
 
-@pytest.mark.parametrize("name", metabric.EXPRESSION_FILES)
+@pytest.mark.parametrize("name", catalogue.get("metabric").members[0].names)
 def test_expression_file_variants(folder, name):
     expected = metabric.read(folder)
     (folder / "data_mrna_illumina_microarray.txt").unlink()
@@ -143,11 +144,19 @@ def test_expression_file_variants(folder, name):
         same(metabric.read(folder), expected)
 
 
-def test_missing_files(tmp_path):
-    with pytest.raises(InputError, match=r"holds none of data_clinical_patient\.txt"):
-        metabric.read(tmp_path)
-    with pytest.raises(InputError, match=r"holds none of METABRIC_RNA_Mutation\.csv"):
-        metabric_489.read(tmp_path)
+def test_an_early_release_that_was_unpacked_by_hand(folder):
+    """Older names, versions that are not known, in the folder of the archive."""
+    unpacked = folder / "mirror/metabric/brca_metabric"
+    unpacked.mkdir(parents=True)
+    (unpacked / "data_expression.txt").write_text(EXPRESSION)
+    (unpacked / "data_clinical.txt").write_text(RECENT)
+    where = {"mirror": folder / "mirror", "cache": folder / "cache"}
+    with pytest.raises(InputError, match="list metabric under `unverified` in the config"):
+        fetch.files("metabric", **where)
+    found, files = fetch.files("metabric", unverified=True, **where)
+    same(metabric.read(found), metabric.read(folder))
+    assert list(files["file"]) == ["data_expression.txt", "data_clinical.txt"]
+    assert not files["known"].any()
 
 
 def test_generated_study_equals_a_reader_in_one_go(tmp_path, rng, monkeypatch):
@@ -182,7 +191,8 @@ def test_public_table_in_both_forms(tmp_path):
     (csv / "METABRIC_RNA_Mutation.csv").write_text(
         "patient_id,cellularity,pam50_+_claudin-low_subtype,death_from_cancer,brca1,tp53,tp53_mut\n"
         "1,Low,LumA,x,1.7530000000000001,-1.0,0\n2,High,Basal,x,0.5,0.25,R\n"
-        "3,Moderate,Normal,x,0.1,0.2,0\n4,,LumA,x,9,9,0\n5,High,NC,x,9,9,0\n6,High,claudin-low,x,9,9,0\n"
+        "3,Moderate,Normal,x,0.1,0.2,0\n4,,LumA,x,9,9,0\n5,High,NC,x,9,9,0\n"
+        "6,High,claudin-low,x,9,9,0\n"
     )
     np.savez(
         npz / "metabric_489genes_zscores.npz",

@@ -2,7 +2,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bjmd.errors import InputError
 from bjmd_paper.datasets.real import mixology
 
 
@@ -50,10 +49,3 @@ def test_the_swap_is_undone_and_shares_sum_to_one(folder):
 def test_the_class_is_the_largest_share_and_equal_mixtures_have_none(folder):
     labels = np.hstack(mixology.read(folder).labels)
     np.testing.assert_array_equal(labels, [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 1, 0, 0, 1]])
-
-
-def test_a_sample_without_its_shares(folder):
-    path = folder / "RNAmix_celseq2.metadata.csv.gz"
-    pd.read_csv(path, index_col=0).drop(index="b").to_csv(path)
-    with pytest.raises(InputError, match="has no sample 'b'"):
-        mixology.read(folder)

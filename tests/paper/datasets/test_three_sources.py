@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bjmd.errors import InputError
 from bjmd_paper.datasets.real import three_sources
 
 
@@ -52,9 +51,3 @@ def test_other_separators_of_topics(folder, text):
     (folder / "3sources.overlap.clist").write_text(text)
     for labels, same in zip(three_sources.read(folder).labels, expected, strict=True):
         np.testing.assert_array_equal(labels, same)
-
-
-def test_a_line_that_is_no_topic(folder):
-    (folder / "3sources.overlap.clist").write_text("business\n")
-    with pytest.raises(InputError, match="it must read `topic: story"):
-        three_sources.read(folder)

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from bjmd.errors import InputError
 from bjmd_paper.datasets.real import yale_b
 
 
@@ -49,8 +48,3 @@ def test_selection_shrinking_and_scaling(folder):
     ratio = sources.matrices[0][:, 1] / sources.matrices[0][0, 1]
     expected = pixels[8:12, 160:164].mean() / pixels[:4, :4].mean()
     np.testing.assert_allclose(ratio[sources.feature_names.index("row 3, column 41")], expected)
-
-
-def test_a_folder_without_images(tmp_path):
-    with pytest.raises(InputError, match="no image with center lighting"):
-        yale_b.read(tmp_path)

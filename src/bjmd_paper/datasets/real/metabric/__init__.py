@@ -15,27 +15,21 @@ import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd_paper.datasets import catalogue
 
 log = logging.getLogger(__name__)
 
 GROUPS = ("low", "moderate", "high")
 CLASSES = ("Basal", "Her2", "LumA", "LumB", "Normal")
 
-EXPRESSION_FILES = (
-    "data_mrna_illumina_microarray.txt",
-    "data_mrna_agilent_microarray.txt",
-    "data_expression_median.txt",
-    "data_expression.txt",
-)
-"""The names that the log2 intensities have had, newest first."""
-CLINICAL_FILES = ("data_clinical_patient.txt", "data_clinical.txt")
 ROWS_AT_A_TIME = 1000
 
 
 def read(folder):
     """The sources from a folder with the expression and the clinical file of the study."""
-    patients = read_patients(first_existing(folder, CLINICAL_FILES))
-    return by_group(read_expression(first_existing(folder, EXPRESSION_FILES), patients), patients)
+    expression, clinical = paths("metabric", folder)
+    patients = read_patients(clinical)
+    return by_group(read_expression(expression, patients), patients)
 
 
 def read_patients(path):
@@ -119,69 +113,9 @@ def _patient_id(name):
     return name.replace(".", "-").removeprefix("BRCA-METABRIC-S1-")
 
 
-def first_existing(folder, names):
-    """The first of some files that a folder has."""
-    for name in names:
-        if (Path(folder) / name).is_file():
-            return Path(folder) / name
-    raise InputError(f"{folder} holds none of {', '.join(names)}; put one of them there")
-
-
-def draw(sources, title, n_genes=40):
-    """The centred genes that differ most between classes; a panel a group, patients by class."""
-    from matplotlib.colors import ListedColormap
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-    from scipy.cluster.hierarchy import leaves_list, linkage
-
-    n_all = sum(sources.n_samples)
-    means = sum(x.sum(axis=1) for x in sources.matrices) / n_all
-    sizes = sum(labels.sum(axis=1) for labels in sources.labels)
-    class_sums = sum(
-        x @ labels.T.astype(float)
-        for x, labels in zip(sources.matrices, sources.labels, strict=True)
-    )
-    between = (class_sums**2 / np.maximum(sizes, 1)).sum(axis=1) - n_all * means**2
-    top = np.argsort(-between, kind="stable")[:n_genes]
-    blocks = [x[top] - means[top, None] for x in sources.matrices]
-    # Correlated genes are neighbours.
-    order = leaves_list(linkage(np.hstack(blocks), method="average", metric="correlation"))
-    limit = np.percentile(np.abs(np.hstack(blocks)), 98)
-
-    figure = Figure(figsize=(11, 0.15 * len(top) + 1.8), layout="constrained")
-    figure.suptitle(f"{title}: the {len(top)} genes that differ most between the subtypes")
-    axes = figure.subplots(
-        2,
-        len(sources),
-        width_ratios=np.sqrt(sources.n_samples),
-        height_ratios=[1, 0.9 * len(top)],
-        sharex="col",
-        squeeze=False,
-    )
-    classes = ListedColormap([f"C{k}" for k in range(len(sources.class_names))])
-    for c, (block, labels) in enumerate(zip(blocks, sources.labels, strict=True)):
-        belongs = labels.argmax(axis=0)
-        patients = np.argsort(belongs, kind="stable")
-        strip, map_ = axes[:, c]
-        strip.imshow(
-            belongs[None, patients], cmap=classes, vmin=-0.5, vmax=classes.N - 0.5, aspect="auto"
-        )
-        strip.set_yticks([])
-        strip.tick_params(bottom=False, labelbottom=False)
-        strip.set_title(f"{sources.names[c]} cellularity: {block.shape[1]} patients", fontsize=10)
-        heat = map_.imshow(
-            block[order][:, patients], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto"
-        )
-        map_.set_xticks([])
-        map_.set_yticks([])
-    axes[1, 0].set_yticks(
-        range(len(top)), [sources.feature_names[i] for i in top[order]], fontsize=6
-    )
-    figure.colorbar(heat, ax=axes, shrink=0.6, aspect=30, label="difference from the gene's mean")
-    figure.legend(
-        handles=[Patch(color=classes(k), label=name) for k, name in enumerate(sources.class_names)],
-        loc="outside lower center",
-        ncols=len(sources.class_names),
-        frameon=False,
-    )
-    return figure
+def paths(dataset, folder):
+    """The files of a data set in a folder, each by the first of its names that is there."""
+    return [
+        next(path for name in member.names if (path := Path(folder) / name).is_file())
+        for member in catalogue.get(dataset).members
+    ]

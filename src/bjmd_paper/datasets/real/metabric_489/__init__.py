@@ -1,25 +1,17 @@
 """METABRIC, 489 genes only: z-scores from a public table, for those who do not have the study.
 
-The groups, the classes and the picture are those of `metabric`.
+The groups and the classes are those of `metabric`.
 """
 
 import numpy as np
 import pandas as pd
 
-from bjmd_paper.datasets.real.metabric import by_group, draw, first_existing, known_patients
-
-__all__ = ["draw", "read"]
-
-FILES = (
-    "METABRIC_RNA_Mutation.csv",
-    "METABRIC_RNA_Mutation.csv.gz",
-    "metabric_489genes_zscores.npz",
-)
+from bjmd_paper.datasets.real.metabric import by_group, known_patients, paths
 
 
 def read(folder):
-    """The sources from a folder that holds one of FILES."""
-    path = first_existing(folder, FILES)
+    """The sources from a folder with the table, in any of its forms."""
+    (path,) = paths("metabric-489", folder)
     read_file = _read_arrays if path.suffix == ".npz" else _read_table
     expression, patients = read_file(path)
     # Four decimals were published; rounding removes what single precision added.

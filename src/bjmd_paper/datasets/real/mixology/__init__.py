@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 
 CELL_LINES = ("H1975", "H2228", "HCC827")
 COLUMNS = ("H1975_prop", "HCC827_prop", "H2228_prop")
@@ -26,7 +25,7 @@ N_GENES = 1000
 
 def read(folder):
     """The sources, by amount of RNA; the class of a sample is its most frequent cell line."""
-    counts, samples = _read_tables(folder)
+    counts, samples = read_tables(folder)
     expression = most_variable(log_normalised(counts))
     by_amount = _by_amount(samples)
     true = shares(folder)
@@ -42,7 +41,7 @@ def read(folder):
 
 def shares(folder):
     """The true share of every cell line in every sample: samples by amount x cell lines."""
-    _, samples = _read_tables(folder)
+    _, samples = read_tables(folder)
     order = [name for names in _by_amount(samples).values() for name in names]
     true = samples.loc[order, list(COLUMNS)].set_axis(CELL_LINES, axis=1).astype(float)
     return true.div(true.sum(axis=1), axis=0)  # 0.33 three times is a third
@@ -65,46 +64,16 @@ def dominant(true_shares):
     return largest & (largest.sum(axis=0) == 1)
 
 
-def read_tables(folder, name):
+def read_tables(folder, name="RNAmix_celseq2"):
     """Counts, genes x samples, and the table of the samples in the same order."""
     counts, samples = (
         pd.read_csv(Path(folder) / f"{name}.{part}.csv.gz", index_col=0)
         for part in ("count", "metadata")
     )
-    unknown = counts.columns.difference(samples.index)
-    if len(unknown):
-        raise InputError(f"{name}.metadata.csv.gz in {folder} has no sample {unknown[0]!r}")
     return counts, samples.loc[counts.columns]
-
-
-def _read_tables(folder):
-    return read_tables(folder, "RNAmix_celseq2")
 
 
 def _by_amount(samples):
     """Source -> the names of its samples."""
     amounts = samples["mRNA_amount"]
     return {f"{amount:g} pg": list(samples.index[amounts == amount]) for amount in AMOUNTS}
-
-
-def draw(sources, title):
-    """The samples on the first two principal components, coloured by their cell line."""
-    from matplotlib.figure import Figure
-
-    x = np.hstack(sources.matrices)
-    x = x - x.mean(axis=1, keepdims=True)
-    _, values, vectors = np.linalg.svd(x, full_matrices=False)
-    places = sources.split(values[:2, None] * vectors[:2])
-    figure = Figure(figsize=(3.0 * len(sources), 3.4), layout="constrained")
-    figure.suptitle(f"{title}: principal components of all samples, by amount of RNA")
-    axes = figure.subplots(1, len(sources), sharex=True, sharey=True, squeeze=False)[0]
-    for axis, name, place, labels in zip(axes, sources.names, places, sources.labels, strict=True):
-        for k, line in enumerate(sources.class_names):
-            axis.plot(*place[:, labels[k]], ".", color=f"C{k}", label=f"mostly {line}")
-        axis.plot(*place[:, ~labels.any(axis=0)], ".", color="0.7", label="equal shares")
-        axis.set_title(f"{name}: {place.shape[1]} samples", fontsize=10)
-        axis.set_xlabel("first component")
-    axes[0].set_ylabel("second component")
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
-    return figure

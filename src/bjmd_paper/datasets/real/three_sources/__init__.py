@@ -13,7 +13,6 @@ import scipy.io
 import scipy.sparse
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 
 SOURCES = {"BBC": "bbc", "Guardian": "guardian", "Reuters": "reuters"}
 """The sources in the paper's order, and how their files are called."""
@@ -54,12 +53,8 @@ def read_topics(path):
     """Topic -> its stories, from lines like `sport: 003,011`; some copies have `sport, 003,011`."""
     topics = {}
     for line in _read_lines(path):
-        match = re.fullmatch(r"(\D+?)\s*[:,]\s*(\d[\d,\s]*)", line)
-        if match is None:
-            raise InputError(
-                f"{path} has a line {line[:40]!r}; it must read `topic: story,story,...`"
-            )
-        topics[match[1]] = {story.strip() for story in match[2].split(",")}
+        topic, stories = re.split(r"\s*[:,]\s*", line, maxsplit=1)
+        topics[topic] = {story.strip() for story in stories.split(",")}
     return topics
 
 
@@ -67,32 +62,3 @@ def _read_lines(path):
     """The lines of a text file that are not blank."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").split("\n"))
     return [line for line in lines if line]
-
-
-def draw(sources, title, n_terms=20):
-    """The most frequent terms of each source; dots mark the same terms in the other sources."""
-    from matplotlib.figure import Figure
-
-    per_thousand = []
-    for x in sources.matrices:
-        totals = x.sum(axis=1)
-        per_thousand.append(1000 * totals / totals.sum())
-    figure = Figure(figsize=(3.6 * len(sources), 0.24 * n_terms + 1.2), layout="constrained")
-    figure.suptitle(
-        f"{title}: most frequent word stems (bars), and the same in other sources (dots)"
-    )
-    axes = figure.subplots(1, len(sources), sharex=True)
-    for c, axis in enumerate(axes):
-        top = np.argsort(-per_thousand[c], kind="stable")[:n_terms]
-        axis.barh(range(n_terms), per_thousand[c][top], color=f"C{c}", alpha=0.75)
-        for other in range(len(sources)):
-            if other != c:
-                axis.plot(per_thousand[other][top], range(n_terms), "o", ms=3.5, color=f"C{other}")
-        axis.set_yticks(range(n_terms), [sources.feature_names[i] for i in top])
-        axis.invert_yaxis()
-        axis.set_title(
-            f"{sources.names[c]}: {sources.n_samples[c]} documents", color=f"C{c}", fontsize=10
-        )
-        axis.set_xlabel("per 1000 tokens")
-        axis.spines[["top", "right"]].set_visible(False)
-    return figure

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 
 WIDTH = 42
 HEIGHT = 48
@@ -29,9 +28,6 @@ def read(folder):
         lighting = _lighting(path.name)
         if lighting is not None:
             images[lighting].append(path)
-    for lighting, paths in images.items():
-        if not paths:
-            raise InputError(f"{folder} holds no image with {lighting} lighting")
     people = sorted({_person(path) for paths in images.values() for path in paths})
     matrices = [np.stack([_shrunk(path) for path in paths], axis=1) for paths in images.values()]
     return Sources(
@@ -76,35 +72,21 @@ def _shrunk(path):
     return blocks.mean(axis=(1, 3)).ravel()
 
 
-def draw(sources, title, n_people=9, n_lights=3):
-    """The same people under a few lights of each source, on one grey scale."""
+def draw(sources, title, n_people=9):
+    """The first image of some people in each source, on one grey scale."""
     from matplotlib.figure import Figure
 
-    people = [
-        sources.class_names[i]
-        for i in np.linspace(0, len(sources.class_names) - 1, n_people).astype(int)
-    ]
+    people = np.linspace(0, len(sources.class_names) - 1, n_people).astype(int)
     brightest = max(np.percentile(x, 99.5) for x in sources.matrices)
-    figure = Figure(
-        figsize=(n_people + 1.6, 1.16 * n_lights * len(sources) + 0.9), layout="constrained"
-    )
+    figure = Figure(figsize=(n_people + 1.6, 1.2 * len(sources) + 0.9), layout="constrained")
     figure.suptitle(f"{title}: one column a person")
-    axes = figure.subplots(n_lights * len(sources), n_people)
-    for c, (name, x) in enumerate(zip(sources.names, sources.matrices, strict=True)):
-        column = {sample: j for j, sample in enumerate(sources.sample_names[c])}
-        shared = set.intersection(
-            *({s.removeprefix(one) for s in column if s.startswith(one)} for one in people)
-        )
-        # _P00A-025E+00: by azimuth
-        lights = sorted(shared, key=lambda light: (int(light[5:9]), light))
-        chosen = [lights[i] for i in np.linspace(0, len(lights) - 1, n_lights).astype(int)]
-        for row, light in zip(axes[c * n_lights : (c + 1) * n_lights], chosen, strict=True):
-            for axis, one in zip(row, people, strict=True):
-                image = x[:, column[one + light]].reshape(HEIGHT, WIDTH)
-                shades = axis.imshow(image, cmap="gray", vmin=0, vmax=brightest)
-                axis.set(xticks=[], yticks=[])
-            row[0].set_ylabel(
-                f"{name}\nazimuth {int(light[5:9])}°\nelevation {int(light[10:13])}°", fontsize=8
-            )
-    figure.colorbar(shades, ax=axes, shrink=0.5, aspect=30, label="multiples of the group's mean")
+    axes = figure.subplots(len(sources), n_people)
+    for row, name, x, labels in zip(
+        axes, sources.names, sources.matrices, sources.labels, strict=True
+    ):
+        row[0].set_ylabel(name)
+        for axis, person in zip(row, people, strict=True):
+            image = x[:, labels[person].argmax()].reshape(HEIGHT, WIDTH)
+            axis.imshow(image, cmap="gray", vmin=0, vmax=brightest)
+            axis.set(xticks=[], yticks=[])
     return figure

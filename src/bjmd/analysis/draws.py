@@ -1,0 +1,140 @@
+"""Draws from the posterior of a closed-form fit, and what they say about entries of the data."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bjmd.data.sources import Sources
+from bjmd.errors import InputError
+from bjmd.results.decomposition import Decomposition
+
+MOST_SAMPLES = 100
+"""Of each source, among whose entries those for ArviZ are chosen."""
+N_CHAINS = 4
+
+
+class PosteriorDraws(NamedTuple):
+    """Draws from the posterior; the first axis of every array runs over draws.
+
+    Attributes
+    ----------
+    components : ndarray of shape (n_draws, n_components, n_features)
+    memberships : list of ndarray of shape (n_draws, n_samples, n_components)
+        One array per source.
+    noise : ndarray of shape (n_draws, n_sources)
+        Standard deviations.
+    offsets : ndarray of shape (n_draws, n_sources, n_features), or None for a fit without offsets
+    """
+
+    components: np.ndarray
+    memberships: list[np.ndarray]
+    noise: np.ndarray
+    offsets: np.ndarray | None = None
+
+
+def sample(result: Decomposition, n_draws: int, rng: np.random.RandomState) -> PosteriorDraws:
+    """Independent draws of everything that has a posterior."""
+    if result.method != "cavi-bjmd":
+        raise InputError("only a fit with inference='cavi' has a posterior to draw from; use it")
+    posterior: Any = result.posterior
+    model: Any = result.model
+    draws = PosteriorDraws(
+        components=np.swapaxes(posterior.components.sample(n_draws, rng), 1, 2),
+        memberships=[
+            np.swapaxes(factor.sample(n_draws, rng), 1, 2) for factor in posterior.memberships
+        ],
+        noise=posterior.noise.sample(n_draws, rng),
+    )
+    if model.offsets is None:
+        return draws
+    size = (n_draws, *model.offsets.shape)
+    return draws._replace(offsets=rng.normal(model.offsets, model.offsets_sd, size))
+
+
+def to_arviz(
+    result: Decomposition,
+    coords: dict[str, Any],
+    n_draws: int,
+    rng: np.random.RandomState,
+    data: Sources | None = None,
+    n_entries: int = 0,
+) -> Any:
+    """An arviz.InferenceData of draws, and of so many entries of the data if these are given.
+
+    The draws are dealt out to chains, as ArviZ expects them.
+    """
+    import arviz
+
+    draws = sample(result, n_draws, rng)
+    joined = draws._asdict() | {"memberships": np.concatenate(draws.memberships, axis=1)}
+    groups = {"posterior": {name: x for name, x in joined.items() if x is not None}}
+    observed: dict[str, Any] = {}
+    if data is not None:
+        x, groups["posterior_predictive"], groups["log_likelihood"] = _entries(
+            result, draws, data, n_entries, rng
+        )
+        observed["observed_data"] = {"x": x}
+    n_chains = N_CHAINS if n_draws % N_CHAINS == 0 else 1
+    dealt: dict[str, Any] = {
+        group: {name: x.reshape(n_chains, -1, *x.shape[1:]) for name, x in variables.items()}
+        for group, variables in groups.items()
+    }
+    dims = {
+        "components": ["component", "feature"],
+        "memberships": ["sample", "component"],
+        "noise": ["source"],
+        "offsets": ["source", "feature"],
+        "x": ["entry"],
+    }
+    found = arviz.from_dict(**dealt, **observed, coords=coords, dims=dims)
+    source_of_sample = np.repeat(coords["source"], [h.shape[1] for h in draws.memberships])
+    found.posterior = found.posterior.assign_coords(source_of_sample=("sample", source_of_sample))
+    return found
+
+
+def _entries(
+    result: Decomposition,
+    draws: PosteriorDraws,
+    data: Sources,
+    n_entries: int,
+    rng: np.random.RandomState,
+) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Observed entries, draws of new ones in their place, and the log-likelihood of both."""
+    from scipy import stats
+
+    data.require_in_memory("looking at single entries")
+    model: Any = result.model
+    observed = []
+    predicted = []
+    likelihood = []
+    for c, x in enumerate(data.data):
+        step = ceil(x.shape[1] / MOST_SAMPLES)
+        block = x.columns(slice(None, None, step))
+        features, columns = np.nonzero(~np.isnan(block))
+        wanted = max(1, round(n_entries * data.n_observed[c] / sum(data.n_observed)))
+        chosen = rng.permutation(len(features))[:wanted]
+        i = features[chosen]
+        values = block[i, columns[chosen]]
+        j = step * columns[chosen]
+        mean = np.einsum("dke,dek->de", draws.components[:, :, i], draws.memberships[c][:, j])
+        if draws.offsets is not None:
+            mean += draws.offsets[:, c, i]
+        sd = np.repeat(draws.noise[:, [c]], len(i), axis=1)
+        if model.feature_precision is not None:
+            sd /= np.sqrt(model.feature_precision[i])
+        if model.sample_precision is not None:
+            sd /= np.sqrt(model.sample_precision[c][j])
+        density = stats.norm(mean, sd)
+        if model.degrees_of_freedom is not None:
+            density = stats.t(model.degrees_of_freedom[c], mean, sd)
+        observed.append(values)
+        predicted.append(density.rvs(random_state=rng))
+        likelihood.append(density.logpdf(values))
+    return (
+        np.concatenate(observed),
+        {"x": np.concatenate(predicted, axis=1)},
+        {"x": np.concatenate(likelihood, axis=1)},
+    )
