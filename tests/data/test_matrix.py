@@ -13,10 +13,6 @@ from bjmd.numerics import threads
 SHAPE = (13, 17)
 
 
-def in_chunks(x):
-    return pytest.importorskip("dask.array").from_array(x, chunks=(8, 15))
-
-
 def mapped(x, folder, order="C"):
     path = folder / f"{len(list(folder.iterdir()))}.npy"
     np.save(path, np.asarray(x, order=order))
@@ -46,8 +42,6 @@ KINDS = {
     "mapped": mapped,
     "mapped by columns": lambda x, folder: mapped(x, folder, "F"),
     "part of a mapped array": lambda x, folder: mapped(np.tile(x, (2, 2)), folder)[:13, 17:],
-    "in chunks": lambda x, _: in_chunks(x),
-    "in sparse chunks": lambda x, _: in_chunks(x).map_blocks(scipy.sparse.csc_array),
     "on disk": lambda x, folder: on_disk(x, folder, sparse=False),
     "sparse on disk": lambda x, folder: on_disk(x, folder, sparse=True),
     "dense and sparse": lambda x, _: side_by_side([as_matrix(x[:, :4]), sparse_matrix(x[:, 4:])]),
@@ -137,18 +131,9 @@ def test_what_is_in_memory_can_be_hidden_and_stored(made, array):
 def test_files_may_hold_numbers_of_any_real_type(tmp_path, rng, dtype):
     array = (10 * rng.standard_normal(SHAPE)).astype(dtype)
     h = rng.random((3, SHAPE[1]))
-    for x in (as_matrix(mapped(array, tmp_path)), as_matrix(in_chunks(array))):
-        np.testing.assert_array_equal(x.columns(slice(None)), array.astype(float))
-        assert_close(x.times_memberships(h), h @ array.astype(float).T)
-
-
-def test_sparse_chunks_are_multiplied_as_they_are(rng, monkeypatch):
-    x = rng.random(SHAPE) * (rng.random(SHAPE) < 0.3)
-    chunks = as_matrix(in_chunks(x).map_blocks(scipy.sparse.csr_array))
-    assert chunks.n_missing == 0
-    monkeypatch.setattr(scipy.sparse.csr_array, "toarray", None)  # nothing is made dense for them
-    h = rng.random((3, SHAPE[1]))
-    np.testing.assert_allclose(chunks.times_memberships(h), h @ x.T, rtol=1e-12)
+    x = as_matrix(mapped(array, tmp_path))
+    np.testing.assert_array_equal(x.columns(slice(None)), array.astype(float))
+    assert_close(x.times_memberships(h), h @ array.astype(float).T)
 
 
 def test_no_number_is_copied_without_need(rng):
@@ -180,11 +165,8 @@ def test_an_entry_that_is_stored_in_parts_is_their_sum(array, tmp_path):
     halves = in_halves(array)
     given = halves.data.copy()
     expected = as_matrix(scipy.sparse.csc_array(array))
-    chunks = in_chunks(np.zeros((1, 1))).map_blocks(
-        lambda _: halves, meta=scipy.sparse.csc_array((0, 0)), chunks=((13,), (17,))
-    )
     on_disk = stored_in_halves(tmp_path, halves)
-    for stored in (halves, halves.tocsr(), halves.tobsr(), halves.tocoo(), chunks, on_disk):
+    for stored in (halves, halves.tocsr(), halves.tobsr(), halves.tocoo(), on_disk):
         x = as_matrix(stored)
         assert x.n_missing == expected.n_missing
         np.testing.assert_allclose(x.squared_norm, expected.squared_norm, rtol=1e-14)
@@ -194,7 +176,6 @@ def test_an_entry_that_is_stored_in_parts_is_their_sum(array, tmp_path):
 
 
 def test_no_stream_is_loaded_by_accident(tmp_path, array):
-    for x in (mapped(array, tmp_path), in_chunks(array)):
-        for load in (np.asarray, lambda x: np.maximum(x, 0)):
-            with pytest.raises(InputError, match="was to be loaded as a whole"):
-                load(as_matrix(x))
+    for load in (np.asarray, lambda x: np.maximum(x, 0)):
+        with pytest.raises(InputError, match="was to be loaded as a whole"):
+            load(as_matrix(mapped(array, tmp_path)))

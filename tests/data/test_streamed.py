@@ -1,6 +1,5 @@
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +17,6 @@ from bjmd.inference import registry
 from bjmd.results import storage
 from bjmd_paper import feature_test
 from bjmd_paper.nonnegative import nonnegative
-
-da = pytest.importorskip("dask.array")
 
 STREAMING = ["cavi-bjmd", "map-bjmd", "jmd"]
 OTHERS = [name for name in registry.method_names() if not registry.get(name).streams]
@@ -41,14 +38,6 @@ def mapped(tmp_path):
         return np.load(path, mmap_mode=mode)
 
     return write
-
-
-def in_chunks(x):
-    return da.from_array(x, chunks=(8, 15))
-
-
-def in_sparse_chunks(x):
-    return in_chunks(x).map_blocks(scipy.sparse.csc_array)
 
 
 def with_holes(sources, rng, share=0.2):
@@ -78,60 +67,11 @@ def test_fits_are_those_of_the_data_in_memory(make_sources, mapped, rng, method,
     expected = registry.fit(method, Sources([x1, x2]), 3, seed=1, max_sweeps=5)
     for matrices in (
         [mapped(x1, np.float32), mapped(x2, np.float32, "F")],
-        [in_chunks(x1), in_sparse_chunks(x2)],
         [x1, mapped(x2, np.float32)],
     ):
         streamed_sources = Sources(matrices)
         assert streamed_sources.n_missing == [int(np.isnan(x).sum()) for x in (x1, x2)]
         assert_same(registry.fit(method, streamed_sources, 3, seed=1, max_sweeps=5), expected)
-
-
-def test_workers_of_a_cluster_share_a_fit_and_one_may_die(make_sources, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    x = make_sources(n_features=40, n_samples=(60, 1)).matrices[0]
-    np.save(tmp_path / "x.npy", x)
-    reads = tmp_path / "reads"
-    died = tmp_path / "died"
-
-    def read(first):
-        """Ten columns from the file; the process that comes as the 30th, in the third sweep, does
-        not survive.
-        """
-        with reads.open("ab") as log:
-            log.write(b".")
-            count = log.tell()
-        if count >= 30 and not died.exists():
-            died.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return np.load(tmp_path / "x.npy")[:, first : first + 10]
-
-    import dask
-
-    source = da.concatenate(
-        [da.from_delayed(dask.delayed(read)(first), (40, 10), float) for first in range(0, 60, 10)],
-        axis=1,
-    )
-    died.touch()  # not here
-    alone = registry.fit("cavi-bjmd", Sources([source]), 3, max_sweeps=6)
-    assert_same(alone, registry.fit("cavi-bjmd", Sources([x]), 3, max_sweeps=6))
-    died.unlink()
-    reads.unlink()
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address=None,
-            silence_logs=50,
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
-        shared = registry.fit("cavi-bjmd", Sources([source]), 3, max_sweeps=6)
-    assert died.exists()
-    np.testing.assert_array_equal(
-        shared.components, alone.components
-    )  # to the bit, whatever the number of workers
-    np.testing.assert_array_equal(shared.trace, alone.trace)
 
 
 LIMITED = """
@@ -197,10 +137,10 @@ def with_bad_entries(x):
     return x
 
 
-@pytest.mark.parametrize("order", ["C", "F", "dask"])
+@pytest.mark.parametrize("order", ["C", "F"])
 def test_bad_entries_are_counted_and_placed(mapped, order):
     x = with_bad_entries(np.ones((13, 17)))
-    source = in_chunks(x) if order == "dask" else mapped(x, np.float32, order)
+    source = mapped(x, np.float32, order)
     sentence = "'b' holds 2 infinite entries, the first at feature 'g2', sample 'b-sample 9'; corr"
     features = [f"g{i}" for i in range(13)]
     with pytest.raises(InputError, match=sentence):
@@ -215,14 +155,10 @@ def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped,
     wider = intervals.widened(in_memory, result)
     shares = variance.explained(in_memory, result)
     sizes = variance.residuals(in_memory, result)
-    for matrices in (
-        [mapped(x1), in_chunks(x2)],
-        [scipy.sparse.csc_array(x1), in_sparse_chunks(x2)],
-    ):
-        sources = Sources(matrices)
-        np.testing.assert_allclose(variance.explained(sources, result), shares, rtol=1e-10)
-        assert_same(intervals.widened(sources, result), wider)
-        pd.testing.assert_frame_equal(variance.residuals(sources, result), sizes, rtol=1e-9)
+    sources = Sources([scipy.sparse.csc_array(x1), mapped(x2)])
+    np.testing.assert_allclose(variance.explained(sources, result), shares, rtol=1e-10)
+    assert_same(intervals.widened(sources, result), wider)
+    pd.testing.assert_frame_equal(variance.residuals(sources, result), sizes, rtol=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["r+", "c"])
@@ -240,12 +176,10 @@ def test_missing_entries_of_a_map_that_may_be_written_stay_missing(
 @pytest.mark.parametrize("method", OTHERS)
 def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
     x1, x2 = make_sources().matrices
-    for source in (mapped(x2), in_chunks(x2)):
-        with pytest.raises(
-            InputError,
-            match=rf"'{method}' needs its data in memory but source 'source 2' .*map-bjmd",
-        ):
-            registry.fit(method, Sources([x1, source]), 3)
+    with pytest.raises(
+        InputError, match=rf"'{method}' needs its data in memory but source 'source 2' .*map-bjmd"
+    ):
+        registry.fit(method, Sources([x1, mapped(x2)]), 3)
 
 
 @pytest.mark.parametrize(
@@ -260,15 +194,14 @@ def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
         (lambda s, _: feature_test.filtered(s, np.ones(12)), "the feature test needs its data in"),
         (
             lambda s, _: registry.fit("cavi-catbjmd", Sources([*s.data, *s.data]), 2),
-            "pooling sources needs its data in memory but source 'source 1' is on disk or chunked",
+            "pooling sources needs its data in memory but source 'source 1' is on disk",
         ),
     ],
 )
 def test_what_needs_the_matrix_says_so(make_sources, mapped, tmp_path, call, message):
     x = make_sources().matrices[0]
-    for source in (mapped(x), in_chunks(x)):
-        with pytest.raises(InputError, match=message):
-            call(Sources([source]), tmp_path / "sources.npz")
+    with pytest.raises(InputError, match=message):
+        call(Sources([mapped(x)]), tmp_path / "sources.npz")
     assert not (tmp_path / "sources.npz").exists()
 
 
@@ -276,57 +209,35 @@ def test_a_copy_of_a_mapped_array_is_in_memory(mapped, rng):
     assert isinstance(Sources([mapped(rng.random((13, 17))).copy()]).matrices[0], np.ndarray)
 
 
-X = np.ones((6, 8))
-BAD_SOURCES = {
-    "bare": (lambda: Sources(in_chunks(X)), r"wrap a single matrix as Sources\(\[X\]\)"),
-    "text": (lambda: Sources([in_chunks(X.astype(str))]), "must hold real numbers only"),
-    "three dimensions": (lambda: Sources([da.ones((2, 3, 4))]), "has 3 dimensions"),
-    "unknown chunks": (
-        lambda: Sources([in_chunks(X)[:, da.ones(8, chunks=4) > 0]]),
-        "chunks of unknown size",
-    ),
-    "overflow": (lambda: Sources([in_chunks(X * 1e200)]), "squares overflow; rescale"),
-}
-
-
 def test_the_page_runs_as_it_stands(make_sources, tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "large.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    x1, x2 = make_sources().matrices
-    np.save("expression.npy", x1)
-    in_chunks(x2).to_zarr("counts.zarr")
+    np.save("expression.npy", make_sources().matrices[0])
     names = {}
     for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(example, names)
-    assert [h.shape for h in names["result"].memberships] == [(3, 9), (3, 7)]
+    assert [h.shape for h in names["result"].memberships] == [(3, 9)]
 
 
-@pytest.mark.parametrize("kind", ["zarr", "h5py"])
-def test_zarr_and_hdf5_arrays_come_through_dask(tmp_path, monkeypatch, kind):
-    if kind == "zarr":
-        zarr = pytest.importorskip("zarr")
-        stored = zarr.create_array(tmp_path / "x.zarr", shape=(6, 8), chunks=(6, 4), dtype="f4")
-    else:
-        stored = (
-            pytest.importorskip("h5py")
-            .File(tmp_path / "x.h5", "w")
-            .create_dataset("x", (6, 8), "f4")
-        )
-    stored[:] = X
-    sources = Sources([stored])
-    assert isinstance(sources.matrices[0], streamed.Chunked) and sources.squared_norms == [48]
-    if kind == "zarr":
-        next((tmp_path / "x.zarr" / "c" / "0").iterdir()).unlink()
-        with pytest.raises(InputError, match=r"is not all in its file .* lacks 1 of its 2 chunks"):
-            Sources([stored])
-    monkeypatch.setitem(sys.modules, "dask", None)
-    monkeypatch.delitem(sys.modules, "dask.array")
-    with pytest.raises(InputError, match=rf"is a {kind}.*, which needs dask: pip install"):
-        Sources([stored])
-
-
-@pytest.mark.parametrize(("make", "message"), BAD_SOURCES.values(), ids=BAD_SOURCES)
-def test_bad_input_is_refused_in_one_sentence(make, message):
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda mapped: mapped(np.ones((6, 8))), r"wrap a single matrix as Sources\(\[X\]\)"),
+        (lambda mapped: [mapped(np.ones((6, 8)), str)], "must hold real numbers only"),
+        (lambda mapped: [mapped(np.ones((2, 3, 4)))], "has 3 dimensions"),
+        (lambda mapped: [mapped(np.full((6, 8), 1e200))], "squares overflow; rescale"),
+    ],
+    ids=["bare", "text", "three dimensions", "overflow"],
+)
+def test_bad_files_are_refused_in_one_sentence(mapped, make, message):
     with pytest.raises(InputError, match=message) as refusal:
-        make()
+        Sources(make(mapped))
     assert "\n" not in str(refusal.value)
+
+
+def test_an_open_array_in_chunks_is_neither_loaded_nor_read(tmp_path):
+    file = pytest.importorskip("h5py").File(tmp_path / "x.h5", "w")
+    stored = file.create_dataset("x", data=np.ones((6, 8)))
+    sentence = "'source 1' is a h5py Dataset, which is not read piece by piece; load it with"
+    with pytest.raises(InputError, match=sentence):
+        Sources([stored])

@@ -184,15 +184,11 @@ def mapped(x, path):
     ],
 )
 def test_sparse_and_streamed_data_give_what_dense_data_give(matrices, method, options, tmp_path):
-    dask_array = pytest.importorskip("dask.array")
     cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in matrices]
     plain = fit(method, cut, options)
     others = [[scipy.sparse.csc_array(x) for x in cut]]
     if "sample" not in options.get("noise", ""):
-        others += [
-            [mapped(x, tmp_path / f"{c}.npy") for c, x in enumerate(cut)],
-            [dask_array.from_array(x, chunks=(7, 11)) for x in cut],
-        ]
+        others.append([mapped(x, tmp_path / f"{c}.npy") for c, x in enumerate(cut)])
     for other in others:
         assert_equal_but_for(fit(method, other, options), plain)
 

@@ -1,8 +1,8 @@
 """The matrix of one source: the questions that a fit asks of it, and the answers of data in memory.
 
 `Matrix` lists the questions.  `Dense` and `Sparse` answer them for NumPy arrays and SciPy's sparse
-matrices, streamed.py for files and dask arrays that are never loaded.  Nothing else in the package
-needs to know what kind of matrix it has.
+matrices, streamed.py for files that are never loaded.  Nothing else in the package needs to know
+what kind of matrix it has.
 
 Large work is cut into parts by its size alone (threads.py).  float32 data stay float32 in memory
 and become float64 in blocks of fixed size, so all arithmetic has the digits of float64.
@@ -11,7 +11,6 @@ and become float64 in blocks of fixed size, so all arithmetic has the digits of 
 from __future__ import annotations
 
 import mmap
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -374,10 +373,17 @@ def as_matrix(x: Any, name: str = "matrix") -> Any:
     elif scipy.sparse.issparse(x):
         require_sound_sparse(x, f"source {name!r}")
         matrix = Sparse(_canonical(x) if x.dtype.kind in "biuf" else x)
-    elif _is_streamed(x):
-        from bjmd.data.streamed import streamed
+    elif mapped_file(x)[0] is not None:
+        from bjmd.data.streamed import Mapped
 
-        matrix = streamed(x, name)
+        matrix = Mapped(x)
+    elif hasattr(x, "chunks"):
+        kind = f"{type(x).__module__.partition('.')[0]} {type(x).__name__}"
+        raise InputError(
+            f"source {name!r} is a {kind}, which is not read piece by piece; load it with "
+            "numpy.asarray(x) or adata.to_memory(), or keep the data in an AnnData file on disk or "
+            "a memory-mapped .npy file (docs/large.md)"
+        )
     else:
         matrix = Dense(np.asarray(x))
     if matrix.dtype.kind not in "biuf":
@@ -446,15 +452,6 @@ def mapped_file(x: Any) -> tuple[Any, str | None]:
         mode = getattr(x, "mode", mode)
         x = x.base
     return (x, mode) if isinstance(x, mmap.mmap) else (None, None)
-
-
-def _is_streamed(x):
-    if isinstance(x, np.ndarray):
-        return mapped_file(x)[0] is not None
-    dask_array = sys.modules.get("dask.array")  # who has a dask array has imported it
-    is_dask = dask_array is not None and isinstance(x, dask_array.Array)
-    is_stored = type(x).__module__.startswith("h5py") or getattr(x, "chunks", None) is not None
-    return is_dask or is_stored
 
 
 def _canonical(x):

@@ -17,9 +17,9 @@ class Sources:
     Parameters
     ----------
     matrices : list of matrices, features x samples
-        Each may be dense or sparse, or memory-mapped or a dask array, which are never loaded.
-        NaN is a missing entry, also where a sparse matrix stores it.  float32 stays float32 in
-        memory; all arithmetic is in float64.
+        Each may be dense or sparse, or a memory-mapped file, which is never loaded.  NaN is a
+        missing entry, also where a sparse matrix stores it.  float32 stays float32 in memory; all
+        arithmetic is in float64.
     names : list of str, optional
         Names of the sources.
     feature_names : list of str, optional
@@ -146,13 +146,12 @@ class Sources:
         return np.split(columns, np.cumsum(self.n_samples)[:-1], axis=1)
 
     def require_in_memory(self, what: str, instead: str = "") -> None:
-        """Refuse sources on disk and chunked ones for what needs the matrices themselves."""
+        """Refuse sources on disk for what needs the matrices themselves."""
         for x, name in zip(self.data, self.names, strict=True):
             if not x.in_memory:
                 raise InputError(
-                    f"{what} needs its data in memory but source {name!r} is on disk or chunked; "
-                    "load it first (without --on-disk, numpy.array(x), or x.compute() for dask)"
-                    f"{instead}"
+                    f"{what} needs its data in memory but source {name!r} is on disk; load it "
+                    f"first (without --on-disk, or with numpy.array(x)){instead}"
                 )
 
     def require_components(self, n_components: int) -> None:

@@ -1,17 +1,15 @@
-"""Matrices that are never loaded: memory-mapped files, and dask arrays whose chunks may lie on
-several machines.
-
-Matrices of AnnData files that stay on disk are in on_disk.py.
+"""Matrices that are never loaded: memory-mapped files; on_disk.py has those of AnnData files.
 
 Every answer is put together from those of blocks, each of which is a matrix in memory while it is
-asked.  Sums over blocks go in a fixed order: neither the number of threads nor that of workers
-changes a bit of the result.  Where entries are missing is kept in memory.
+asked.  Sums over blocks go in a fixed order, so that the number of threads does not change a bit of
+the result.  Where entries are missing is kept in memory.
 """
 
 from __future__ import annotations
 
 import copy
 import mmap
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -19,9 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bjmd.data.matrix import Dense, Extent, Matrix, Sparse, as_floats, as_matrix, mapped_file
-from bjmd.errors import InputError, problems_as_sentences
-from bjmd.numerics import threads
+from bjmd.data.matrix import Dense, Extent, Matrix, Sparse, as_floats, mapped_file
+from bjmd.errors import InputError
 
 BLOCK_ENTRIES = 2**23
 """Entries of a file that are read at once: 64 MB as float64."""
@@ -30,24 +27,6 @@ ALWAYS_FITS = 2**28
 """No compression that anndata uses makes bytes fewer by more than the first; an array of fewer
 bytes than the second is read whatever its size in the file.
 """
-
-
-def streamed(x, name):
-    """A memory-mapped array, a dask array, or an array of h5py or zarr as a `Matrix`."""
-    if isinstance(x, np.ndarray):
-        return Mapped(x)
-    try:
-        import dask.array
-    except ImportError:
-        kind = f"{type(x).__module__}.{type(x).__name__}"
-        raise InputError(
-            f"source {name!r} is a {kind}, which needs dask: pip install 'bjmd[dask]'"
-        ) from None
-    if not isinstance(x, dask.array.Array):
-        with problems_as_sentences(f"source {name!r}", "all in its file"):
-            require_whole(x)
-        x = dask.array.from_array(x)
-    return Chunked(x, name)
 
 
 def require_whole(stored):
@@ -90,27 +69,22 @@ class Streamed(Matrix):
     def raw(self):
         return self
 
+    @abstractmethod
     def blocks(self) -> Iterator[tuple[slice, slice, Any]]:
         """Rows and columns, and the matrix in memory that is there, piece by piece."""
-        raise NotImplementedError
 
     def scaled(self, block):
         """A block of the stored numbers, divided."""
         return block if self.divisor == 1 else block / self.divisor
 
-    def answers(self, ask, arguments=lambda rows, columns: ()):
-        """Rows and columns of every block, and ask(block, *arguments(rows, columns))."""
-        for rows, columns, block in self.blocks():
-            yield rows, columns, ask(block, *arguments(rows, columns))
-
     @cached_property
     def _survey(self):
-        surveys = [survey for *_, survey in self.answers(lambda block: block._survey)]
-        return sum(norm for norm, _ in surveys), sum(n_missing for _, n_missing in surveys)
+        norms, n_missing = zip(*(block._survey for *_, block in self.blocks()), strict=True)
+        return sum(norms), sum(n_missing)
 
     @cached_property
     def extent(self):
-        return Extent.of_all(extent for *_, extent in self.answers(lambda block: block.extent))
+        return Extent.of_all(block.extent for *_, block in self.blocks())
 
     def fillable(self):
         if not self.n_missing:
@@ -124,56 +98,45 @@ class Streamed(Matrix):
 
     def times_memberships(self, h):
         total = np.zeros((len(h), self.shape[0]))
-        parts = self.answers(
-            lambda block, h: block.fillable().times_memberships(h),
-            lambda rows, columns: [h[:, columns]],
-        )
-        for rows, _, product in parts:
-            total[:, rows] += product
+        for rows, columns, block in self.blocks():
+            total[:, rows] += block.fillable().times_memberships(h[:, columns])
         return total if self.gaps is None else total + self.gaps.times_memberships(h)
 
     def times_components(self, wt):
         total = np.zeros((len(wt), self.shape[1]))
-        parts = self.answers(
-            lambda block, wt: block.fillable().times_components(wt),
-            lambda rows, columns: [wt[:, rows]],
-        )
-        for _, columns, product in parts:
-            total[:, columns] += product
+        for rows, columns, block in self.blocks():
+            total[:, columns] += block.fillable().times_components(wt[:, rows])
         return total if self.gaps is None else total + self.gaps.times_components(wt)
 
     def sums_of_rows(self):
         total = np.zeros(self.shape[0])
-        for rows, _, sums in self.answers(lambda block: block.sums_of_rows()):
-            total[rows] += sums
+        for rows, _, block in self.blocks():
+            total[rows] += block.sums_of_rows()
         return total
 
     def squares(self, base, of_rows, of_columns):
-        totals = np.zeros(self.shape[0]), np.zeros(self.shape[1])
-        parts = self.answers(
-            lambda block, *weights: block.squares(*weights),
-            lambda rows, columns: [base[rows], of_rows[rows], of_columns[columns]],
-        )
-        for rows, columns, squares in parts:
-            totals[0][rows] += squares[0]
-            totals[1][columns] += squares[1]
-        return totals
+        of_features = np.zeros(self.shape[0])
+        of_samples = np.zeros(self.shape[1])
+        for rows, columns, block in self.blocks():
+            squares = block.squares(base[rows], of_rows[rows], of_columns[columns])
+            of_features[rows] += squares[0]
+            of_samples[columns] += squares[1]
+        return of_features, of_samples
 
     def where(self, test):
-        passed = [(np.empty(0, dtype=np.int32),) * 2]
-        for rows, columns, found in self.answers(lambda block: block.where(test)):
-            i, j = found.tocoo().coords
-            passed.append((i + np.int32(rows.start), j + np.int32(columns.start)))
-        places = tuple(np.concatenate(part) for part in zip(*passed, strict=True))
-        passes = np.ones(len(places[0]), dtype=bool)
-        return scipy.sparse.csc_array((passes, places), shape=self.shape)
+        passed = [np.empty((2, 0), dtype=np.int32)]
+        for rows, columns, block in self.blocks():
+            start = np.array([[rows.start], [columns.start]], dtype=np.int32)
+            passed.append(start + block.where(test).tocoo().coords)
+        places = np.hstack(passed)
+        passes = np.ones(places.shape[1], dtype=bool)
+        return scipy.sparse.csc_array((passes, tuple(places)), shape=self.shape)
 
     def __array__(self, dtype=None, copy=None):
         # whatever would load the source by accident ends here
         raise InputError(
-            "a source on disk or in chunks was to be loaded as a whole; if it fits into memory, "
-            "load it first: without --on-disk, with adata.to_memory(), numpy.array(x), or "
-            "x.compute() for dask"
+            "a source on disk was to be loaded as a whole; if it fits into memory, load it first: "
+            "without --on-disk, with adata.to_memory(), or numpy.array(x)"
         )
 
 
@@ -208,50 +171,3 @@ class Mapped(Streamed):
             if mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
                 # pages would count as this process's memory until the system is short of it
                 mapping.madvise(mmap.MADV_DONTNEED)
-
-
-class Chunked(Streamed):
-    """A dask array; its blocks are asked where dask runs, perhaps on workers that hold them."""
-
-    def __init__(self, array, name, divisor=1.0):
-        super().__init__(array.shape, array.dtype, divisor)
-        if np.isnan(array.shape).any():
-            raise InputError(
-                f"source {name!r} has chunks of unknown size; call x.compute_chunk_sizes() first"
-            )
-        self.name = name
-        self.array = array
-
-    def __truediv__(self, number):
-        return Chunked(self.array, self.name, self.divisor * number)
-
-    def columns(self, part):
-        return self.scaled(as_matrix(self.array[:, part].compute())).columns(slice(None))
-
-    def answers(self, ask, arguments=lambda rows, columns: ()):
-        import dask
-        from dask.array.core import slices_from_chunks
-
-        # chunks may be empty, and have nothing to say then
-        chunks = [
-            (rows, columns, chunk)
-            for (rows, columns), chunk in zip(
-                slices_from_chunks(self.array.chunks), self.array.to_delayed().ravel(), strict=True
-            )
-            if rows.start < rows.stop and columns.start < columns.stop
-        ]
-        answers = dask.compute(
-            *(
-                dask.delayed(_asked)(ask, chunk, self.divisor, arguments(rows, columns))
-                for rows, columns, chunk in chunks
-            )
-        )
-        for (rows, columns, _), answer in zip(chunks, answers, strict=True):
-            yield rows, columns, answer
-
-
-def _asked(ask, chunk, divisor, arguments):
-    """The answer of one chunk, perhaps on a worker; dask has threads enough."""
-    block = as_matrix(chunk)
-    with threads.limited(1):
-        return ask(block if divisor == 1 else block / divisor, *arguments)
