@@ -35,7 +35,7 @@ from bjmd.errors import InputError
 from bjmd.inference import projection, registry, restarts
 from bjmd.model import Priors
 from bjmd.results import storage
-from bjmd.results.decomposition import ALL_VANISHED, Decomposition
+from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
 
 INFERENCES = ("cavi", "map", "advi")
 NAMED = ("names", "feature_names", "sample_names", "n_missing", "class_names", "labels")
@@ -619,7 +619,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         ndarray of str
         """
         check_is_fitted(self)
-        return np.array([f"C{k + 1}" for k in range(len(self.components_))], dtype=object)
+        return np.array(component_names(len(self.components_)), dtype=object)
 
     @property
     def elbo_(self) -> float:

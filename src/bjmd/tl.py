@@ -37,6 +37,7 @@ from bjmd.estimator import BJMD
 from bjmd.files import anndata_files, outputs
 from bjmd.inference import projection
 from bjmd.report import tables as frames
+from bjmd.results.decomposition import component_names
 
 OBJECT = "the AnnData object"
 
@@ -246,7 +247,7 @@ def rank_features(
     adata.uns[key_added] = {"params": {**params, "use_raw": False, "layer": None}}
     for name, values in columns.items():
         ranked = pd.DataFrame(
-            np.take_along_axis(values, order, axis=0), columns=frames.component_names(result)
+            np.take_along_axis(values, order, axis=0), columns=component_names(result.n_components)
         )
         adata.uns[key_added][name] = ranked.to_records(index=False)
 

@@ -19,6 +19,7 @@ from bjmd.data.sources import Sources
 from bjmd.files import outputs
 from bjmd.inference import restarts
 from bjmd.report import interactive, pages, tables
+from bjmd.results.decomposition import Decomposition
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -127,12 +128,12 @@ def folder(tmp_path_factory):
 
 def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
     pictures = (folder / "report.html").read_text().count("<img alt=")
-    assert pictures == 10
+    assert pictures == 8
     found, console = look_at(folder)
     assert console == []
     for width in map(str, WIDTHS):
         assert (found[width]["images"], found[width]["broken"]) == (pictures, [])
-        assert found[width]["charts"] == 2
+        assert found[width]["charts"] == 1
         assert found[width]["sideways"] == 0
     assert (found["1200"]["cut"], found["1200"]["outside"]) == ([], [])
     # on a phone wide tables scroll in their own boxes
@@ -188,41 +189,30 @@ def test_tables_sort_by_number_or_name_and_filter_and_the_theme_follows_the_swit
     assert found["before"] == "rgb(21, 24, 28)" and found["after"] == "rgb(255, 255, 255)"
 
 
-def test_points_are_placed_found_and_named_as_text(tmp_path):
+def test_samples_are_placed_and_named_as_text(tmp_path):
     pytest.importorskip("bokeh")
-    columns = {"name": [HOSTILE, "two", "three"], "class": [HOSTILE, "beta", "beta"]}
-    values = np.array([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]])
-    corners = tables.polygon(3)
-    item = interactive._chart("simplex", columns, [HOSTILE, "beta"], values, corners=corners)
+    h = np.array([[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7]])
+    names = [HOSTILE, "two", "three"]
+    labels = [np.array([[1, 0, 0], [0, 1, 1]])]
+    data = Sources([np.ones((4, 3))], sample_names=[names], labels=labels, class_names=names[:2])
+    ending = {"converged": True, "reason": "", "method": "map-bjmd", "seed": 0}
+    best = Decomposition(np.eye(4, 3), [h], np.ones(1), 0.0, np.zeros(1), **ending)
+    item = interactive.simplex(data, best)
     found = answer(
         pages.page("title", [pages.chart(item, HOSTILE, HOSTILE)], scripts=interactive.scripts()),
         """
-        const page = Bokeh.documents[0];
-        const all = (type) => [...page._all_models.values()].filter((model) => model.type === type);
-        const [points] = all("ColumnDataSource").filter((source) => source.data.name);
-        const [across, up] = all("Select");
-        const [search] = all("TextInput");
-        const inOrder = NAMES.map((name) => points.data.name.indexOf(name));
-        const place = () => ["x", "y"].map((axis) => inOrder.map((i) => points.data[axis][i]));
-        const result = { images: document.images.length, title: document.title, map: place() };
-        const settled = () => new Promise((done) => setTimeout(done, 300));
-        across.value = "C2";
-        await settled();
-        result.up = up.value;
-        result.by_two = place();
-        search.value_input = "TWO";
-        await settled();
-        result.found = points.selected.indices.map((i) => points.data.name[i]);
-        search.value_input = "BETA";
-        await settled();
-        result.of_class = points.selected.indices.map((i) => points.data.name[i]).sort();
-        result.canvases = document.querySelectorAll(".chart > div > *").length;
-        return result;
-        """.replace("NAMES", json.dumps(columns["name"]).replace("<", r"\u003c")),
+        const models = [...Bokeh.documents[0]._all_models.values()];
+        const points = models.find((model) => model.data && model.data.sample).data;
+        return {
+          images: document.images.length, title: document.title, points: points,
+          canvases: document.querySelectorAll(".chart > div > *").length,
+          legend: models.filter((model) => model.type === "LegendItem").length,
+        };
+        """,
         tmp_path,
     )
     assert found["images"] == 0 and found["title"] == "title" and found["canvases"] == 1
-    np.testing.assert_allclose(found["map"], (values.T @ corners).T, atol=1e-3)
-    assert found["up"] == "C1", "one component in place of all takes another one with it"
-    np.testing.assert_allclose(found["by_two"], values[[1, 0]])
-    assert found["found"] == ["two"] and found["of_class"] == ["three", "two"]
+    assert found["legend"] == 2
+    order = [found["points"]["sample"].index(name) for name in names]
+    places = np.array([found["points"][axis] for axis in "xy"])[:, order]
+    np.testing.assert_allclose(places, tables.polygon(3).T @ h, atol=1e-4)

@@ -26,7 +26,7 @@ from bjmd.files.readers import ANNDATA_ENDINGS, distinct
 from bjmd.inference import registry
 from bjmd.report import pages, tables, text
 from bjmd.results import storage
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition, component_names
 
 FORMAT_VERSION = 1
 OURS = "a complete folder of bjmd"
@@ -92,7 +92,7 @@ class Output:
         source_of_sample = np.repeat(self.names, [len(names) for names in self.sample_names])
         coordinates = {
             "feature": self.feature_names,
-            "component": tables.component_names(best),
+            "component": component_names(best.n_components),
             "sample": [name for names in self.sample_names for name in names],
             "source": self.names,
             "source_of_sample": ("sample", source_of_sample),
@@ -292,15 +292,15 @@ def _write_pages(
     pngs: dict[str, bytes],
 ) -> None:
     """summary.md and report.html, with the figures that were drawn."""
-    charts = None
-    if pngs:
+    chart = None
+    if "simplex" in pngs:
         from bjmd.report import interactive
 
         if interactive.is_installed():
-            charts = interactive.of_fit(data, results[0])
+            chart = interactive.simplex(data, results[0])
     heading = text.title(data, results)
     (folder / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
-    (folder / "report.html").write_text(text.page(heading, parts, pngs, charts), encoding="utf-8")
+    (folder / "report.html").write_text(text.page(heading, parts, pngs, chart), encoding="utf-8")
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:

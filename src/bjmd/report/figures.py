@@ -20,15 +20,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from bjmd.analysis import ranking
 from bjmd.analysis.matching import similarities
-from bjmd.inference import registry
+from bjmd.checks import count
+from bjmd.errors import InputError
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, DOWN, GREY, NEUTRAL, OTHER, UP, styled
-from bjmd.report.tables import INTERVAL, LEVEL, Named, component_names, number, polygon, shares
-from bjmd.results.decomposition import Decomposition
+from bjmd.report.tables import INTERVAL, LEVEL, NO_CLASS, SEVERAL, Named, number, polygon, shares
+from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
     from bjmd.analysis.number_of_components import Selection
@@ -46,16 +47,14 @@ def of_summary(
     best = results[0]
     drawn = {
         "memberships": memberships(data, best),
-        "membership_bars": membership_bars(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
-        "convergence": convergence(results),
     }
     if best.noise is not None:
         drawn["noise"] = noise(data, best)
     shifts = tables.shifts(data, best)
     if len(shifts):
         drawn["offsets"] = offsets(shifts)
-    if best.n_components > 1:
+    if best.n_components > 2:  # of two memberships, the heat map says it all
         drawn["simplex"] = simplex(data, best)
     if len(results) > 1:
         drawn["stability"] = stability(results)
@@ -63,12 +62,6 @@ def of_summary(
         if draw.__name__ in answers:
             drawn[draw.__name__] = draw(answers[draw.__name__])
     return drawn
-
-
-def order_of_samples(contributions: np.ndarray) -> np.ndarray:
-    """Samples by the component that contributes most (ranking.distances), the purest first."""
-    pure = contributions.max(axis=0) / np.maximum(contributions.sum(axis=0), 1e-300)
-    return np.lexsort((-pure, contributions.argmax(axis=0)))
 
 
 def short(names: Sequence, most: int) -> list[str]:
@@ -99,41 +92,15 @@ def memberships(data: Named, result: Decomposition) -> Figure:
     style = {"aspect": "auto", "interpolation": "nearest", "vmin": 0}
     largest = max(h.max() for h in blocks)
     for c, (panel, h) in enumerate(zip(axes, blocks, strict=True)):
-        order, note = _shown(order_of_samples(distances * h))
+        order, note = _shown(distances * h)
         image = panel[0].imshow(h[:, order], cmap="Blues", vmax=largest, **style)
-        _label_rows(panel[0], component_names(result), heights[0])
+        _label_rows(panel[0], component_names(result.n_components), heights[0])
         if data.labels:
             panel[1].imshow(data.labels[c][:, order], cmap="Greys", vmax=1.4, **style)
             _label_rows(panel[1], class_names, heights[1])
         panel[-1].set_xlabel(note)
     bar = {"orientation": "horizontal", "aspect": 40, "shrink": 0.5, "pad": 0.02}
     figure.colorbar(image, ax=[ax for panel in axes for ax in panel], label="Membership", **bar)
-    return figure
-
-
-@styled
-def membership_bars(data: Named, result: Decomposition) -> Figure:
-    """A stacked bar for every sample."""
-    figure, axes = panels(data.names, [1.5], "Membership")
-    distances = ranking.distances(result)[:, None]
-    for (ax,), block in zip(axes, result.memberships, strict=True):
-        h = shares(block)
-        order, note = _shown(order_of_samples(distances * h))
-        tops = np.cumsum(h[:, order], axis=0)
-        for k, name in enumerate(component_names(result)):
-            ax.stairs(
-                tops[k],
-                np.arange(len(order) + 1),
-                baseline=tops[k - 1] if k else 0,
-                fill=True,
-                color=COLOURS[k % len(COLOURS)],
-                linewidth=0,
-                label=name,
-                rasterized=len(order) > 100,
-            )
-        ax.set(xlim=(0, len(order)), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1], xlabel=note)
-        ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
-    legend(figure, axes, n_columns=8)
     return figure
 
 
@@ -148,7 +115,7 @@ def components(data: Named, result: Decomposition, n_features: int = 6) -> Figur
     if result.posterior:
         low, high = (end - centre for end in result.posterior.components.interval(LEVEL))
     n_rows = min(2 * n_features, len(w))
-    figure, axes = panels(component_names(result), [0.17 * n_rows + 0.1], most=2)
+    figure, axes = panels(component_names(result.n_components), [0.17 * n_rows + 0.1], most=2)
     for k, (ax,) in enumerate(axes):
         up, down = ranking.up_and_down(scores[:, k], n_features)
         top = np.concatenate([up, down])
@@ -158,10 +125,6 @@ def components(data: Named, result: Decomposition, n_features: int = 6) -> Figur
         if result.n_components > 1:
             style = {"color": "0.35", "ms": 8, "mew": 1.5, "label": "mean of the other components"}
             ax.plot(others[top, k], np.arange(len(top)), "|", **style)
-        levels = ax.secondary_yaxis("right")
-        levels.set_yticks(np.arange(len(top)), [number(w[i, k], 2) for i in top], fontsize=7)
-        levels.tick_params(length=0, labelcolor="0.4")
-        levels.spines[:].set_visible(False)
     legend(figure, axes, n_columns=2)
     return figure
 
@@ -206,20 +169,11 @@ def noise(data: Named, result: Decomposition) -> Figure:
     has_intervals = levels["low"].notna().all()
     places = np.arange(len(data.names))
     figure, ax = sheet(0.28 * len(places) + 0.8)
-    texts = [number(sd, 4) for sd in levels["noise"]]
     if has_intervals:
         ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
-        texts = [
-            f"{text}  ({number(row.low, 4)} to {number(row.high, 4)})"
-            for text, row in zip(texts, levels.itertuples(), strict=True)
-        ]
     ax.plot(levels["noise"], places, "o", color=COLOURS[0])
-    right = ax.secondary_yaxis("right")
-    right.set_yticks(places, texts)
-    for side in (ax, right):
-        side.tick_params(axis="y", length=0)
-    right.spines[:].set_visible(False)
     ax.set_yticks(places, short(data.names, 30))
+    ax.tick_params(axis="y", length=0)
     ax.set_xlim(0, 1.05 * levels[["noise", "high"]].max(axis=None))
     ax.set_ylim(len(places) - 0.5, -0.5)
     ax.grid(axis="x", color="0.9")
@@ -307,57 +261,19 @@ def _by_component(
 
 
 @styled
-def convergence(results: list[Decomposition]) -> Figure:
-    """How far every restart was above the lowest objective, sweep by sweep, and how it ended."""
-    what = registry.get(results[0].method).objective
-    lowest = min(result.trace.min(initial=result.objective) for result in results)
-    figure, ax = sheet(2.9)
-    for result in reversed(results):  # the best last, on top
-        above = np.where(result.trace > lowest, result.trace - lowest, np.nan)
-        iterations = result.trace_step * np.arange(1, len(above) + 1)
-        step = max(1, ceil(len(above) / MAX_SAMPLES))
-        is_best = result is results[0]
-        style = {"color": COLOURS[0] if is_best else "0.6", "linewidth": 2 if is_best else 0.7}
-        ax.plot(iterations[::step], above[::step], **style)
-        known = np.flatnonzero(above > 0)[-1:]
-        end = ("o", "converged") if result.converged else ("s", "not converged")
-        ax.plot(iterations[known], above[known], end[0], color=style["color"], label=end[1])
-    ax.set_yscale("log")
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel("Sweep" if results[0].trace_step == 1 else "Iteration")
-    ax.set_ylabel(f"{what[0].upper()}{what[1:]}, above the lowest")
-    ax.set_title(f"{len(results)} restarts, the best in blue", loc="left")
-    legend(figure, [[ax]], n_columns=2)
-    return figure
-
-
-@styled
 def simplex(data: Named, result: Decomposition) -> Figure:
-    """Every sample between the components: on a line for two, in a polygon for more.
+    """Every sample in a polygon between the components, at least three of them.
 
     A sample lies at the mean of the corners weighted by its memberships.  With more than three
     components, several mixtures share a place, and only the corners are unambiguous.
     """
-    if result.n_components == 1:
-        raise ValueError("one component has no simplex to show")
-    is_line = result.n_components == 2
-    height = 1.5 if is_line else 2.0 if len(data.names) > 2 else 2.8
-    figure, axes = panels(data.names, [height], "Samples" if is_line else "")
+    if result.n_components < 3:
+        raise InputError("a simplex needs at least three components; see the memberships instead")
+    figure, axes = panels(data.names, [2.0 if len(data.names) > 2 else 2.8])
     for c, (ax,) in enumerate(axes):
-        draw = _draw_line if is_line else _draw_polygon
-        draw(ax, shares(result.memberships[c]), *_classes(data, c))
+        _draw_polygon(ax, shares(result.memberships[c]), *_classes(data, c))
     legend(figure, axes, n_columns=4)
     return figure
-
-
-def _draw_line(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, str]) -> None:
-    """Two components: a histogram along the line from one to the other."""
-    values = [h[1, code == i] for i in range(len(looks))]
-    bins = np.linspace(0, 1, 26)
-    ax.hist(values, bins, stacked=True, color=list(looks.values()), label=list(looks))
-    ax.set_xlim(-0.02, 1.02)
-    ax.set_xticks([0, 0.5, 1], ["C1", "50 : 50", "C2"])
-    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
 def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, str]) -> None:
@@ -396,7 +312,7 @@ def _classes(data: Named, c: int) -> tuple[np.ndarray, dict[str, str]]:
     labels = data.labels[c]
     names = short(data.class_names, 22)
     looks = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
-    looks |= {"several classes": GREY, "no class": OTHER}
+    looks |= {SEVERAL: GREY, NO_CLASS: OTHER}
     n_classes = labels.sum(axis=0)
     code = np.where(n_classes == 1, labels.argmax(axis=0), len(looks) - 1 - (n_classes > 1))
     return code, looks
@@ -412,7 +328,7 @@ def stability(results: list[Decomposition]) -> Figure:
         correlations, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
     )
     _label_rows(ax, [f"seed {result.seed}" for result in results[1:]], height)
-    label_columns(ax, component_names(results[0]), 20)
+    label_columns(ax, component_names(results[0].n_components), 20)
     ax.set_xlabel("Component of the best restart")
     figure.colorbar(image, label="Correlation", aspect=12, pad=0.015)
     return figure
@@ -434,19 +350,17 @@ def selection(selection: Selection) -> Figure:
         shown.append(("ELBO below the best (nats)", table["elbo"].max() - table["elbo"], None))
     if table["stability"].notna().all():
         shown.append(("Stability of the components", table["stability"], None))
-    figure = Figure(figsize=(2.9 * len(shown), 3.1), layout="constrained")
-    axes = figure.subplots(1, len(shown), squeeze=False)[0]
-    for ax, (label, values, errors) in zip(axes, shown, strict=True):
+    figure, axes = sheet(3.1, 1, len(shown), squeeze=False)
+    for ax, (label, values, errors) in zip(axes[0], shown, strict=True):
         ax.axvline(selection.recommended, color=COLOURS[1], linestyle="--", linewidth=1, zorder=0)
-        ax.plot(table["k"], values, color=COLOURS[0], marker="o", zorder=2)
-        if errors is not None:
-            style = {"fmt": "none", "ecolor": "0.3", "elinewidth": 1, "capsize": 2.5, "zorder": 3}
-            ax.errorbar(table["k"], values, errors, **style)
+        ax.errorbar(table["k"], values, errors, color=COLOURS[0], marker="o", ecolor="0.3")
         if label.startswith("Stability"):
             ax.set_ylim(min(0.8, values.min() - 0.02), 1.02)
-            ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         else:
-            _distances(ax, values)
+            least = values[values > 0].min()
+            ax.set_yscale("symlog", linthresh=least, linscale=0.5)
+            ax.set_ylim(1.6 * values.max(), -0.2 * least)
+            ax.yaxis.set_major_formatter(lambda value, _: number(value))
         ax.set(xlabel="Components", ylabel=label)
         ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         ax.grid(axis="y", color="0.9")
@@ -456,19 +370,6 @@ def selection(selection: Selection) -> Figure:
         f"{selection.recommended} recommended{note}", x=0.01, ha="left", color=COLOURS[1]
     )
     return figure
-
-
-def _distances(ax: Axes, values: pd.Series) -> None:
-    """An axis that points down from 0, linear up to the smallest distance, then logarithmic."""
-    positive = values[values > 0]
-    least, most = (positive.min(), positive.max()) if len(positive) else (1.0, 1.0)
-    ax.set_yscale("symlog", linthresh=least, linscale=0.5)
-    decades = np.arange(np.floor(np.log10(least)), np.log10(most) + 1)
-    ticks = np.outer(10.0**decades, (1, 2, 5) if len(decades) < 4 else (1,)).ravel()
-    ax.yaxis.set_major_locator(FixedLocator([0, *ticks[ticks >= least]]))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(lambda value, _: number(value))
-    ax.set_ylim(1.6 * most, -0.2 * least)
 
 
 def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
@@ -502,11 +403,16 @@ def panels(
     return figure, made[:count].tolist()
 
 
-def _shown(order: np.ndarray) -> tuple[np.ndarray, str]:
-    """The samples that a figure shows, evenly spaced, and a label that counts them."""
+def _shown(contributions: np.ndarray) -> tuple[np.ndarray, str]:
+    """The samples that a figure shows, evenly spaced, and a label that counts them.
+
+    They are sorted by the component that contributes most (ranking.distances), the purest first.
+    """
+    pure = contributions.max(axis=0) / np.maximum(contributions.sum(axis=0), 1e-300)
+    order = np.lexsort((-pure, contributions.argmax(axis=0)))
     n = len(order)
     if n <= MAX_SAMPLES:
-        return order, f"{n:,} sample{'s' if n > 1 else ''}"
+        return order, count(n, "sample")
     places = np.linspace(0, n - 1, MAX_SAMPLES).round().astype(int)
     return order[places], f"{MAX_SAMPLES:,} of {n:,} samples"
 

@@ -6,7 +6,7 @@ method, best first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 from bjmd.analysis import ranking as ranks
 from bjmd.analysis.matching import match
 from bjmd.model import BY_SOURCE
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
     from bjmd.analysis.consensus import Consensus
@@ -29,6 +29,43 @@ SMALLEST_P = 1e-16
 FORMULA_MARKS = tuple("=+-@|\uff1d\uff0b\uff0d\uff20")
 """With which a formula may begin in a spreadsheet; the last four are full-width = + - @."""
 INTERVAL = f"{100 * LEVEL:.0f} % credible interval"
+NO_CLASS = "no class"
+SEVERAL = "several classes"
+CELLS = {
+    "variance_explained": {"Source": "{source}", "Total": "{total:z.1%}"},
+    "residuals": {
+        "Source": "{source}",
+        "Features, 90 % between": "{features_from:.2f} to {features_to:.2f}",
+        "Samples, 90 % between": "{samples_from:.2f} to {samples_to:.2f}",
+        "Beyond 5 sd": "{n_far:,}",
+        "Largest": "{largest:.1f}",
+        "Where": "{feature}, {sample}",
+    },
+    "associations": {
+        "Component": "{component}",
+        "Metadata": "{column}",
+        "Samples": "{n:,}",
+        "Strength": "{strength:.2f}",
+        "Highest at": "{highest_at}",
+        "p": "{p_value}",
+        "q": "{q_value}",
+    },
+    "consensus": {
+        "Component": "{component}",
+        "Restarts with it": "{share:.0%}",
+        "Spread": "{spread:.2f}",
+        "Correlation with best": "{correlation_with_best:.2f}",
+    },
+    "check": {
+        "Option": "{option}",
+        "Memberships move": "{moved:.2f}",
+        "Density gain": "{density_gain:+.4f} ± {standard_error:.4f}",
+        "t": "{t:.1f}",
+        "R²": "{r2:.2f}",
+        "Verdict": "{verdict}",
+    },
+}
+"""The cells of the tables in the text, from the columns of those in the files."""
 
 
 class Named(Protocol):
@@ -42,15 +79,9 @@ class Named(Protocol):
     class_names: list[str]
 
 
-def component_names(result: Decomposition) -> list[str]:
-    """C1, C2, ... in the order of the result."""
-    return [f"C{k + 1}" for k in range(result.n_components)]
-
-
 def by_component(values: np.ndarray, rows: Sequence, what: str) -> pd.DataFrame:
     """Numbers with a row for each sample or feature (`what`) and a column for each component."""
-    columns = [f"C{k + 1}" for k in range(values.shape[1])]
-    return pd.DataFrame(values, pd.Index(rows, name=what), columns)
+    return pd.DataFrame(values, pd.Index(rows, name=what), component_names(values.shape[1]))
 
 
 def shares(memberships: np.ndarray) -> np.ndarray:
@@ -139,14 +170,12 @@ def ranking(data: Named, best: Decomposition) -> pd.DataFrame:
     }
     names = np.array(data.feature_names, dtype=object)
     parts = []
-    for k, component in enumerate(component_names(best)):
+    for k, component in enumerate(component_names(best.n_components)):
         for direction, order in _directions(ranks.up_and_down(scores[:, k], len(w))):
-            part = pd.DataFrame({name: values[order, k] for name, values in columns.items()})
-            part.insert(0, "feature", names[order])
-            part.insert(0, "rank", np.arange(1, len(order) + 1))
-            part.insert(0, "direction", direction)
-            part.insert(0, "component", component)
-            parts.append(part)
+            about: dict[str, Any] = {"component": component, "direction": direction}
+            about |= {"rank": np.arange(1, len(order) + 1), "feature": names[order]}
+            numbers = {name: values[order, k] for name, values in columns.items()}
+            parts.append(pd.DataFrame(about | numbers))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -218,7 +247,7 @@ def consensus(best: Decomposition, agreed: Consensus) -> pd.DataFrame:
     """What the restarts agree on, one row per component."""
     return pd.DataFrame(
         {
-            "component": component_names(best),
+            "component": component_names(best.n_components),
             "share": agreed.share,
             "spread": agreed.spread,
             "correlation_with_best": match(agreed.result, best)[1],
@@ -265,7 +294,7 @@ def components_as_text(data: Named, best: Decomposition, n_features: int = 6) ->
         )
 
     rows = []
-    for k, name in enumerate(component_names(best)):
+    for k, name in enumerate(component_names(best.n_components)):
         share = f"{100 * memberships[k].mean():.1f} %"
         for direction, top in _directions(ranks.up_and_down(scores[:, k], n_features)):
             rows.append((name, share, direction, named(top, k)))
@@ -294,58 +323,18 @@ def _signed(value: float) -> str:
 
 def answer_as_text(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """A table of `of_summary`, or of a check, in text cells under headings in words."""
-
-    def cells(column: str, form: str | Callable[[float], str]) -> list[str]:
-        write = form if callable(form) else f"{{:{form}}}".format
-        return [write(value) for value in table[column]]
-
-    def ranges(what: str) -> list[str]:
-        ends = zip(cells(f"{what}_from", ".2f"), cells(f"{what}_to", ".2f"), strict=True)
-        return [f"{low} to {high}" for low, high in ends]
-
-    match name:
-        case "components_by_source":
-            return _by_source_as_text(table)
-        case "variance_explained":
-            columns = {"Source": table["source"], "Total": cells("total", "z.1%")}
-            columns |= {component: cells(component, "z.1%") for component in table.columns[2:]}
-        case "residuals":
-            columns = {
-                "Source": table["source"],
-                "Features, 90 % between": ranges("features"),
-                "Samples, 90 % between": ranges("samples"),
-                "Beyond 5 sd": cells("n_far", ","),
-                "Largest": cells("largest", ".1f"),
-                "Where": [f"{row.feature}, {row.sample}" for row in table.itertuples()],
-            }
-        case "associations":
-            columns = {
-                "Component": table["component"],
-                "Metadata": table["column"],
-                "Samples": cells("n", ","),
-                "Strength": cells("strength", ".2f"),
-                "Highest at": table["highest_at"],
-                "p": cells("p_value", p_value),
-                "q": cells("q_value", p_value),
-            }
-        case "consensus":
-            columns = {
-                "Component": table["component"],
-                "Restarts with it": cells("share", ".0%"),
-                "Spread": cells("spread", ".2f"),
-                "Correlation with best": cells("correlation_with_best", ".2f"),
-            }
-        case _:  # a check
-            gains = zip(cells("density_gain", "+.4f"), cells("standard_error", ".4f"), strict=True)
-            columns = {
-                "Option": table["option"],
-                "Memberships move": cells("moved", ".2f"),
-                "Density gain": [f"{gain} ± {error}" for gain, error in gains],
-                "t": cells("t", ".1f"),
-                "R²": cells("r2", ".2f"),
-                "Verdict": table["verdict"],
-            }
-    text = pd.DataFrame(columns).astype(str)
+    if name == "components_by_source":
+        return _by_source_as_text(table)
+    cells = dict(CELLS[name])
+    if name == "variance_explained":
+        cells |= {component: f"{{{component}:z.1%}}" for component in table.columns[2:]}
+    for column in {"p_value", "q_value"}.intersection(table):
+        table = table.assign(**{column: table[column].map(p_value)})
+    rows = [
+        {heading: cell.format(**row) for heading, cell in cells.items()}
+        for row in table.to_dict("records")
+    ]
+    text = pd.DataFrame(rows, columns=list(cells))
     return text.map(lambda cell: cell.replace("%", " %") if cell.endswith("%") else cell)
 
 

@@ -17,7 +17,7 @@ from bjmd.checks import count
 from bjmd.inference import registry
 from bjmd.report import pages, tables
 from bjmd.report.tables import Named, number
-from bjmd.results.decomposition import ALL_VANISHED, Decomposition
+from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
 
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
@@ -76,14 +76,8 @@ def sections(
         ),
         *_about_offsets(data, best),
         *(about_answer(name, table) for name, table in (answers or {}).items()),
-        Section(
-            "Memberships",
-            _about_memberships(best),
-            figures=("memberships", "membership_bars", "simplex"),
-        ),
-        Section(
-            "Restarts", _about_restarts(results), figures=("convergence", "stability"), brief=True
-        ),
+        Section("Memberships", _about_memberships(best), figures=("memberships", "simplex")),
+        Section("Restarts", _about_restarts(results), figures=("stability",), brief=True),
         *([_files(files)] if files else []),
     ]
 
@@ -136,15 +130,12 @@ def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
 
 
 def page(
-    heading: str,
-    parts: Iterable[Section],
-    pngs: Mapping[str, bytes],
-    charts: Mapping[str, dict] | None = None,
+    heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes], chart: dict | None = None
 ) -> str:
     """The text as one web page.
 
-    `pngs` has the bytes of the figures that were drawn, and `charts` Bokeh's JSON of interactive
-    ones to stand below them; None if Bokeh is not installed.
+    `pngs` has the bytes of the figures that were drawn, and `chart` Bokeh's JSON of the interactive
+    one; None if Bokeh is not installed.
     """
     body = []
     for part in parts:
@@ -153,16 +144,16 @@ def page(
             content.append(pages.table(part.title, part.table))
         for name in filter(pngs.__contains__, part.figures):
             content.append(pages.picture(pngs[name], *FIGURES[name]))
-            if charts and name in charts:
-                content.append(pages.chart(charts[name], *FIGURES[f"{name}_chart"]))
+            if name == "simplex" and chart:
+                content.append(pages.chart(chart, *FIGURES["simplex_chart"]))
         body.append(pages.section(part.title, content))
-    if not pngs:
+    if "simplex" not in pngs:
         return pages.page(heading, body)
     from bjmd.report import interactive
 
-    if charts is None:
+    if chart is None:
         return pages.page(heading, body, interactive.MISSING)
-    return pages.page(heading, body, scripts=interactive.scripts() if charts else ())
+    return pages.page(heading, body, scripts=interactive.scripts())
 
 
 def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
@@ -193,6 +184,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     """Sentences about noise, offsets and a learned Dirichlet."""
     method = registry.get(best.method)
     extensions = tables.extensions(data, best)
+    components = component_names(best.n_components)
     if best.noise is None:
         yield f"{method.label} has no noise model."
     elif method.concatenate:
@@ -217,7 +209,9 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     if "dirichlet" in extensions:
         alpha = extensions["dirichlet"].set_index("source").to_numpy()
         expected = alpha / alpha.sum(axis=1, keepdims=True)
-        rare = [f"{data.names[c]} hardly uses C{k + 1}" for c, k in np.argwhere(expected < RARE)]
+        rare = [
+            f"{data.names[c]} hardly uses {components[k]}" for c, k in np.argwhere(expected < RARE)
+        ]
         consequence = f": {', '.join(rare)}" if rare else ""
         yield f"The Dirichlet prior of the memberships was learned for each source{consequence}."
     elif best.model is not None and best.posterior is not None:
@@ -228,7 +222,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
     if len(vanished) == best.n_components:
         yield f"Warning: {ALL_VANISHED}."
     elif len(vanished):
-        names = ", ".join(tables.component_names(best)[k] for k in vanished)
+        names = ", ".join(components[k] for k in vanished)
         yield f"The data do not need {names}: the learned scale is zero, so nothing is explained."
 
 
@@ -346,7 +340,8 @@ def _about_restarts(results: list[Decomposition]) -> list[str]:
         f"(the memberships of every component have a correlation of at least {ALIKE})."
     )
     mean = correlations.mean(axis=0)
-    doubtful = [f"C{k + 1} ({mean[k]:.2f})" for k in np.flatnonzero(mean < ALIKE)]
+    names = component_names(best.n_components)
+    doubtful = [f"{names[k]} ({mean[k]:.2f})" for k in np.flatnonzero(mean < ALIKE)]
     if doubtful:
         sentences.append(
             "Some components were not found reliably. These are, with their mean correlation over "

@@ -130,3 +130,8 @@ class Decomposition:
     @property
     def n_iterations(self) -> int:
         return len(self.trace) * self.trace_step
+
+
+def component_names(n: int) -> list[str]:
+    """C1, C2, ..., which is what components are called wherever people read about them."""
+    return [f"C{k + 1}" for k in range(n)]
