@@ -41,7 +41,7 @@ def streamed(x, name):
     except ImportError:
         kind = f"{type(x).__module__}.{type(x).__name__}"
         raise InputError(
-            f"source {name!r} is a {kind}, which needs dask: pip install 'bjmd[dask]'"
+            f"source {name!r} is a {kind}, which needs dask: pip install 'dask[array,distributed]'"
         ) from None
     if not isinstance(x, dask.array.Array):
         with problems_as_sentences(f"source {name!r}", "all in its file"):
