@@ -15,7 +15,7 @@ SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
 
 
 def test_the_example_runs(monkeypatch):
-    example, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)  # test_tl.py runs the other
+    _, example = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)  # test_tl.py runs the other
     names = {}
     monkeypatch.chdir(ROOT)
     exec(example, names)

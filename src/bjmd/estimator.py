@@ -162,7 +162,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         The offsets of every source; None in a fit without them.
     feature_precision_ : ndarray of shape (n_features,) or None
         With noise by feature: the precision of every feature over that of its source, so that its
-        noise sd is that of the source times feature_precision_ ** -0.5.
+        noise sd is that of the source times ``feature_precision_ ** -0.5``.
     sample_precision_ : list of ndarray of shape (n_samples,) or None
         The same with noise by sample.
     degrees_of_freedom_ : ndarray of shape (n_sources,) or None

@@ -38,7 +38,7 @@ def _list() -> None:
         try:
             present = "yes" if fetch.at_hand(name) else "no"
         except ImportError:
-            present = "unknown; see with: pip install 'bjmd[workflow]'"
+            present = "unknown; see with: pip install pooch requests"
         print(name)
         print(f"  what     {dataset.title}, {dataset.version}")
         print(f"  size     at most {dataset.megabytes} MB, unpacked")
@@ -59,7 +59,7 @@ def _get(name: str, path: Path, unverified: bool) -> None:
         folder, _ = fetch.files(name, unverified=unverified)
     except ImportError as error:
         raise InputError(
-            f"downloads need {error.name}; install it with: pip install 'bjmd[workflow]'"
+            f"downloads need {error.name}; install it with: pip install pooch requests"
         ) from None
     sources = dataset.read(folder)
     storage.save_sources(path, sources)

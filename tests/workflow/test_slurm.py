@@ -259,7 +259,7 @@ def test_the_same_command_goes_on_after_a_crash_and_loses_nothing(slurm, tmp_pat
     finished = modified(tmp_path)
     assert len([path for path in finished if "fits" in path.parts]) in (1, 2)
 
-    # Snakemake may wait for ever after an outage of the controller; docs/cluster.md says what helps
+    # after an outage of the controller Snakemake may wait for ever; docs/cluster.md says what helps
     bereft = Submission(tmp_path, *command)
     wait_until_running(bereft.wait_for(r"submitted with SLURM jobid (\d+)")[0])
     # one that is killed may forget its youngest jobs, and give their numbers to others

@@ -40,7 +40,7 @@ files:
                    scipy.sparse.save_npz, with names as for .mtx; or a file
                    from bjmd, which may hold several sources
   .h5ad .h5mu      AnnData (also a .zarr store), or MuData with one source per
-                   modality; these need pip install 'bjmd[anndata]'
+                   modality; these need pip install anndata mudata
 """
 
 

@@ -261,7 +261,7 @@ def _library(path: Path, name: str) -> Any:
             return importlib.import_module(name)
     except ImportError:
         raise InputError(
-            f"{path} needs the package {name}; install it with: pip install 'bjmd[anndata]'"
+            f"{path} needs the package {name}; install it with: pip install {name}"
         ) from None
 
 
