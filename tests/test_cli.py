@@ -305,7 +305,7 @@ def test_the_list_of_data_sets(run, monkeypatch):
     assert "did you mean '3sources'?" in run("datasets 3source", code=2)[1]
     monkeypatch.setitem(sys.modules, "pooch", None)
     assert "present  unknown" in run("datasets")[0]
-    assert "pip install 'bjmd[workflow]'" in run("datasets 3sources", code=2)[1]
+    assert "pip install pooch requests" in run("datasets 3sources", code=2)[1]
 
 
 # AnnData and MuData
