@@ -272,7 +272,7 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     figure, axes = panels(data.names, [2.0 if len(data.names) > 2 else 2.8])
     for c, (ax,) in enumerate(axes):
         _draw_polygon(ax, shares(result.memberships[c]), *_classes(data, c))
-    legend(figure, axes, n_columns=4)
+    legend(figure, axes, n_columns=3)
     return figure
 
 
