@@ -242,7 +242,7 @@ def drawn_labels(axis):
 @pytest.mark.parametrize(("n_components", "n_samples"), [(1, (20,)), (40, (60,) * 4), (3, (20, 1))])
 def test_nothing_is_clipped_and_no_labels_overlap(n_components, n_samples):
     for figure in everything(
-        *made_up(n_components, n_samples, n_features=50, n_classes=9, length=8)
+        *made_up(n_components, n_samples, n_features=50, n_classes=10, length=8)
     ):
         figure.draw_without_rendering()
         width, height = figure.bbox.size

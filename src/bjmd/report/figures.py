@@ -272,7 +272,7 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     figure, axes = panels(data.names, [2.0 if len(data.names) > 2 else 2.8])
     for c, (ax,) in enumerate(axes):
         _draw_polygon(ax, shares(result.memberships[c]), *_classes(data, c))
-    legend(figure, axes, n_columns=4)
+    legend(figure, axes, n_columns=3)
     return figure
 
 
@@ -357,7 +357,7 @@ def selection(selection: Selection) -> Figure:
         if label.startswith("Stability"):
             ax.set_ylim(min(0.8, values.min() - 0.02), 1.02)
         else:
-            least = values[values > 0].min()
+            least = values[values > 0].min() if values.any() else 1.0
             ax.set_yscale("symlog", linthresh=least, linscale=0.5)
             ax.set_ylim(1.6 * values.max(), -0.2 * least)
             ax.yaxis.set_major_formatter(lambda value, _: number(value))
