@@ -1,15 +1,16 @@
 """Can the posterior be believed?  Coverage, simulation-based calibration, and long MCMC.
 
-    python benchmarks/calibration.py [coverage missing nuts]
+    python benchmarks/calibration.py [coverage ranks nuts]
 
-Every data set has its own W, H and noise, drawn from the priors that the fit is given.  A perfect
-posterior would cover at every level what it promises, and the rank of the truth among its draws
-would be uniform.  Components are matched to the true ones by the distance of their columns of W;
-the noise and entries of WH need no matching.  "Alone" is the interval of a factor without linear
-response (docs/derivation.md, 4.11); entries of WH are predicted with those.
+Components are matched to the true ones by the distance of their columns of W; the noise and entries
+of WH need no matching.  "Alone" is the interval of a factor without linear response
+(docs/derivation.md, 4.11); entries of WH are predicted with those.
 
-coverage  500 data sets; draws docs/images/calibration.png, with the points of nuts
-missing   coverage of 90 % intervals when entries are missing, 60 data sets
+coverage  90 % intervals on many kinds of data: from the prior, with missing entries, with other
+          noise, with sparse memberships, and the paper's small synthetic data; 200 data sets each
+ranks     500 data sets from the prior.  A perfect posterior would cover at every level what it
+          promises, and the rank of the truth among its draws would be uniform; draws
+          docs/images/calibration.png, with the points of nuts
 nuts      the closed form against PyMC's NUTS on one small data set, started at its solution
 """
 
@@ -26,12 +27,16 @@ from bjmd import Sources
 from bjmd.analysis import intervals
 from bjmd.model import Priors
 from bjmd.report.style import COLOURS, styled
+from bjmd_paper.datasets import synthetic
 
 PRIORS = {"lambda_": 1.0, "alpha0": 1.1, "a0": 3.0, "b0": 1.0}
+KNOWN = {"priors": "paper", "tol": 1e-8, **PRIORS}
+"""Options of a fit that knows the priors."""
 N_FEATURES = 20
 N_SAMPLES = (25, 15)
 N_COMPONENTS = 3
 N_DATA = size(500, 3)
+N_COVERED = size(200, 2)
 N_RANKS = 99
 N_BINS = 20
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -39,20 +44,115 @@ NAMES = {"noise": "noise sd", "W": "components", "H": "memberships", "WH": "entr
 IMAGE = Path(__file__).parents[1] / "docs/images/calibration.png"
 
 
-def drawn(rng, n_features=N_FEATURES, n_samples=N_SAMPLES, n_components=N_COMPONENTS):
-    """Truth and data from the prior: W, the list of H, the noise sds, and the sources."""
+def drawn(
+    rng,
+    n_features=N_FEATURES,
+    n_samples=N_SAMPLES,
+    n_components=N_COMPONENTS,
+    alpha0=PRIORS["alpha0"],
+    noise_model="source",
+    missing=0.0,
+):
+    """Truth and data from the prior: W, the list of H, the noise sds, and the sources.
+
+    The precisions of features and samples are Gamma(4, 4), and robust noise is Student's t with 4
+    degrees of freedom.
+    """
     w = rng.laplace(scale=PRIORS["lambda_"], size=(n_features, n_components))
-    h = [rng.dirichlet(np.full(n_components, PRIORS["alpha0"]), n).T for n in n_samples]
+    h = [rng.dirichlet(np.full(n_components, alpha0), n).T for n in n_samples]
     noise = np.sqrt(PRIORS["b0"] / rng.gamma(PRIORS["a0"], size=len(h)))
+    features = rng.gamma(4.0, 1 / 4, (n_features, 1)) if noise_model == "feature" else 1.0
     matrices = []
     for memberships, sd in zip(h, noise, strict=True):
-        errors = sd * rng.standard_normal((n_features, memberships.shape[1]))
+        shape = n_features, memberships.shape[1]
+        errors = sd * rng.standard_normal(shape) / np.sqrt(features)
+        if noise_model == "sample":
+            errors /= np.sqrt(rng.gamma(4.0, 1 / 4, shape[1]))
+        if noise_model == "robust":
+            errors = sd * rng.standard_t(4, shape)
         matrices.append(w @ memberships + errors)
-    return w, h, noise, Sources(matrices)
+    sources = Sources(matrices)
+    return w, h, noise, with_missing(sources, missing, rng) if missing else sources
 
 
-def best_fit(sources, n_components):
-    options = {"priors": "paper", "tol": 1e-8, **PRIORS}
+def paper_data(rng):
+    """The paper's small synthetic data, at the noise of its tables."""
+    data = synthetic.generate("small", 4.0, rng)
+    return data.components, data.memberships, data.noise, data.sources
+
+
+def from_prior(**kind):
+    return lambda rng: drawn(rng, **kind)
+
+
+LARGER = {"n_features": 105, "n_samples": (120, 120, 120), "n_components": 5}
+"""As large as the paper's small data."""
+
+
+COVERED = [
+    ("from the prior", from_prior(), KNOWN, "priors known"),
+    ("from the prior", from_prior(), {"offsets": False}, "offsets=False"),
+    ("from the prior", from_prior(), {}, "default"),
+    ("from the prior, larger", from_prior(**LARGER), KNOWN, "priors known"),
+    ("from the prior, larger", from_prior(**LARGER), {}, "default"),
+    ("20 % missing", from_prior(missing=0.2), KNOWN, "priors known"),
+    ("50 % missing", from_prior(missing=0.5), KNOWN, "priors known"),
+    *(
+        (f"noise by {kind}", from_prior(noise_model=kind), {**KNOWN, "noise": noise}, f"{noise=!s}")
+        for kind in ("feature", "sample", "robust")
+        for noise in (kind, "source")
+    ),
+    *(
+        (name, draw, options, text)
+        for name, draw in (
+            ("Dirichlet(0.3), larger", from_prior(**LARGER, alpha0=0.3)),
+            ("the paper's small data", paper_data),
+        )
+        for options, text in (
+            ({}, "default"),
+            ({"alpha0": "by-source"}, 'alpha0="by-source"'),
+            ({"alpha0": 1.0}, "alpha0=1"),
+            ({"priors": "paper"}, 'priors="paper"'),
+        )
+    ),
+]
+"""Kinds of data, functions that draw them, options of the fit, and how the table calls them."""
+
+
+def coverage():
+    header("data", "fit", "noise", "W", "H", "H where it is not 0", "upper end where H is 0")
+    for name, draw, options, text in COVERED:
+        covered = [covered_once(draw, options, seed) for seed in range(N_COVERED)]
+        cells = []
+        for what in ("noise", "W", "H", "not zero"):
+            shares = 100 * np.array([one[what] for one in covered])
+            cells.append(f"{shares.mean():.0f} ± {shares.std() / np.sqrt(N_COVERED):.1f} %")
+        ends = np.concatenate([one["ends"] for one in covered])
+        if not len(ends):
+            cells[-1] = "–"
+        row(name, text, *cells, f"{np.median(ends):.2f}" if len(ends) else "–")
+
+
+def covered_once(draw, options, seed):
+    """Shares of 90 % intervals that hold the truth, and the upper ends of those of true zeros."""
+    w, h, noise, sources = draw(np.random.default_rng(seed))
+    result = best_fit(sources, w.shape[1], **options)
+    order = matched(result.components, w)
+    posterior = result.posterior
+    ends = [factor.interval(0.9) for factor in posterior.memberships]
+    low, high = (np.hstack(parts) for parts in zip(*ends, strict=True))
+    truth = np.hstack(h)[order]
+    inside = (low <= truth) & (truth <= high)
+    return {
+        "noise": share_inside(posterior.noise, noise, 0.9),
+        "W": share_inside(posterior.components, w[:, order], 0.9),
+        "H": inside.mean(),
+        "not zero": inside[truth > 0].mean(),
+        "ends": high[truth == 0],
+    }
+
+
+def best_fit(sources, n_components, **options):
     best = fits_from_starts("cavi-bjmd", sources, n_components, 3, **options)[0]
     return intervals.widened(sources, best)
 
@@ -76,7 +176,7 @@ def one_data_set(seed):
     """By name: share inside at every level and alone, mean of (error / sd)^2, and a rank."""
     rng = np.random.default_rng(seed)
     w, h, noise, sources = drawn(rng)
-    result = best_fit(sources, N_COMPONENTS)
+    result = best_fit(sources, N_COMPONENTS, **KNOWN)
     measured = {}
     for name, (factor, truth) in factors_and_truth(result, w, h, noise).items():
         shares = [share_inside(factor, truth, level) for level in LEVELS]
@@ -95,15 +195,15 @@ def one_data_set(seed):
     return measured
 
 
-def coverage():
+def ranks():
     measured = [one_data_set(seed) for seed in range(N_DATA)]
     header("what", "50 % intervals", "90 % intervals", "alone, 90 %", "error / sd", "p of ranks")
     shares = {}
-    ranks = {}
+    places = {}
     for name, label in NAMES.items():
         columns = zip(*(data_set[name] for data_set in measured), strict=True)
-        shares[name], alone, squared, ranks[name] = map(np.array, columns)
-        counts = np.histogram(ranks[name], np.linspace(-0.5, N_RANKS + 0.5, N_BINS + 1))[0]
+        shares[name], alone, squared, places[name] = map(np.array, columns)
+        counts = np.histogram(places[name], np.linspace(-0.5, N_RANKS + 0.5, N_BINS + 1))[0]
         cells = []
         for level in (0.5, 0.9):
             share = 100 * shares[name][:, LEVELS.index(level)]
@@ -112,21 +212,7 @@ def coverage():
         p = chisquare(counts).pvalue
         row(label, *cells, f"{100 * alone.mean():.1f} %", f"{error:.2f}", f"{p:.2g}")
     if not QUICK:
-        figure(shares, ranks, against_nuts()[0]).savefig(IMAGE, dpi=150)
-
-
-def missing():
-    header("missing, %", "noise", "components", "memberships")
-    for share in (0.0, 0.2, 0.5):
-        inside = []
-        for seed in range(size(60, 2)):
-            rng = np.random.default_rng(seed)
-            w, h, noise, sources = drawn(rng, 30, (40, 40))
-            result = best_fit(with_missing(sources, share, rng), N_COMPONENTS)
-            pairs = factors_and_truth(result, w, h, noise).values()
-            inside.append([share_inside(factor, truth, 0.9) for factor, truth in pairs])
-        means = 100 * np.mean(inside, axis=0)
-        row(f"{100 * share:.0f}", *(f"{value:.0f} %" for value in means))
+        figure(shares, places, against_nuts()[0]).savefig(IMAGE, dpi=150)
 
 
 @cache
@@ -137,7 +223,7 @@ def against_nuts(seed=1):
     from bjmd_paper.baselines.advi import build_model
 
     *_, sources = drawn(np.random.default_rng(seed), 8, (12, 8), 2)
-    result = best_fit(sources, 2)
+    result = best_fit(sources, 2, **KNOWN)
     start = {
         "W": result.components,
         "H": np.hstack(result.memberships).T,
@@ -217,4 +303,4 @@ def figure(shares, ranks, compared):
 
 
 if __name__ == "__main__":
-    run_tables(__doc__, (coverage, missing, nuts))
+    run_tables(__doc__, (coverage, ranks, nuts))

@@ -29,6 +29,11 @@ def memberships(
     return figures.memberships(*_samples(data, groups, mod, key))
 
 
+def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
+    """A stacked bar of memberships for every sample."""
+    return figures.membership_bars(*_samples(data, None, mod, key))
+
+
 def simplex(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:

@@ -53,8 +53,8 @@ def world(true):
     rng = np.random.default_rng(0)
     scale = 1 if true else -10
     runs = dict(list(all_starts(true, scale, rng).groupby("scale")))
-    features = (features_that_pass(true), scores_of_selected(scale, rng))
-    return Evidence(ROWS, 4.0, runs, all_draws(true, scale, rng), traces(true, rng), *features)
+    draws = all_draws(true, scale, rng)
+    return Evidence(ROWS, 4.0, runs, draws, traces(true, rng), scores_of_selected(scale, rng))
 
 
 def all_draws(true, scale, rng):
@@ -108,15 +108,6 @@ def traces(true, rng):
     rise = -4 * np.exp(-step / 30_000) if true else -step / 10_000
     for c in (1, 2, 3):
         table[f"auc_{c}"] = 90 + rise - 6 * c + 0.001 * rng.normal(size=len(table))
-    return table
-
-
-def features_that_pass(true):
-    names = [*ROWS, "truth"]
-    table = grid(extra=[105], draw=range(400), noise_from=names, source=[-1, 0, 1, 2, 3])
-    table["power"] = 0.6 * true + 0.01 * (table["draw"] % 3)
-    table["false_rate"] = 0.0
-    table["any_false"] = (not true) * (table["draw"] % 2)
     return table
 
 
@@ -177,9 +168,8 @@ def test_ours_against_the_printed_numbers(family, shift, reached, compatible, wi
     frame = evidence.draws if family == "small" else evidence.runs[family]
     frame = frame[(frame["fit"] == "map-bjmd") & (frame["scale"] == family)]
     luck = np.random.default_rng(0).normal(size=len(frame))
-    frame = frame.assign(
-        auc=evidence.print_of(family, "map-bjmd")[frame["source"] - 1] + shift + luck
-    )
+    printed = np.array([evidence.print_of(family, "map-bjmd", "auc", c) for c in frame["source"]])
+    frame = frame.assign(auc=printed + shift + luck)
     found = Evidence(ROWS, 4.0, {family: frame.assign(auc_scaled=frame["auc"])}, frame)
     verdicts_of_tests = {"reached": reached, "compatible": compatible, "within": within}
     entry = {"kind": "against print", "data": family, "fits": ["map-bjmd"], "margin": 5.0}
@@ -293,10 +283,10 @@ def test_claims_name_fits_of_the_config(request):
         name
         for claim in claims.claims()
         for keys in claim.readings.values()
-        for key in ("fit", "fits", "pair", "pairs", "over", "noise_from")
+        for key in ("fit", "fits", "pair", "pairs")
         for name in strings(keys.get(key, ()))
     ]
-    assert set(named) - {"truth"} <= set(config["fits"])
+    assert set(named) <= set(config["fits"])
 
 
 def test_margins_are_those_of_the_papers_tables_which_may_contradict_its_text():
@@ -338,7 +328,7 @@ def test_the_table_opens_with_the_main_claims_of_the_paper_on_one_screen():
     assert all(claim.where for claim in of_paper)
     rows = {fit: {"label": fit, "paper_row": row} for fit, row in ROWS.items()}
     world_ = world(true=True)
-    found = claims.table(world_.runs.values(), [world_.draws], [], [], [], world_.runs, rows, 4.0)
+    found = claims.table(world_.runs.values(), [world_.draws], [], [], world_.runs, rows, 4.0)
     counts, main, how_to_read, by_chance, *sections, _, numbers = found.shown
     assert counts.startswith(f"{len(of_paper)} claims of the paper. Holds: ")
     assert len(main.cells) <= 16

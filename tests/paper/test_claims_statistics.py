@@ -89,11 +89,6 @@ def test_equal_methods_are_told_apart_as_often_as_chance_allows():
     assert abs(found.count(HOLDS) - found.count(REVERSE)) < 16
 
 
-def test_the_interval_of_a_share_is_exact():
-    ends = Effect("", np.repeat([0, 1], [19, 1]), over="shares").interval()
-    assert ends == pytest.approx(stats.beta.ppf([0.025, 0.975], [1, 2], [20, 19]))
-
-
 def test_slopes_and_roughness_of_curves():
     rng = np.random.default_rng(4)
     curves = pd.DataFrame(rng.normal(size=(3, 9)), columns=np.arange(1.5, 6, 0.5))

@@ -47,6 +47,7 @@ def of_summary(
     best = results[0]
     drawn = {
         "memberships": memberships(data, best),
+        "membership_bars": membership_bars(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
     }
     if best.noise is not None:
@@ -101,6 +102,32 @@ def memberships(data: Named, result: Decomposition) -> Figure:
         panel[-1].set_xlabel(note)
     bar = {"orientation": "horizontal", "aspect": 40, "shrink": 0.5, "pad": 0.02}
     figure.colorbar(image, ax=[ax for panel in axes for ax in panel], label="Membership", **bar)
+    return figure
+
+
+@styled
+def membership_bars(data: Named, result: Decomposition) -> Figure:
+    """A stacked bar for every sample."""
+    figure, axes = panels(data.names, [1.5], "Membership")
+    distances = ranking.distances(result)[:, None]
+    for (ax,), block in zip(axes, result.memberships, strict=True):
+        h = shares(block)
+        order, note = _shown(distances * h)
+        tops = np.cumsum(h[:, order], axis=0)
+        for k, name in enumerate(component_names(result.n_components)):
+            ax.stairs(
+                tops[k],
+                np.arange(len(order) + 1),
+                baseline=tops[k - 1] if k else 0,
+                fill=True,
+                color=COLOURS[k % len(COLOURS)],
+                linewidth=0,
+                label=name,
+                rasterized=len(order) > 100,
+            )
+        ax.set(xlim=(0, len(order)), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1], xlabel=note)
+        ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
+    legend(figure, axes, n_columns=8)
     return figure
 
 

@@ -20,6 +20,7 @@ from bjmd.report.tables import Named, number
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
 
 NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
+NEARLY_PURE = 0.05  # distance from 0 or 1 within which intervals of memberships mean little
 RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
 _ABOUT = tomllib.loads(pages.ours("captions.toml"))
@@ -76,7 +77,11 @@ def sections(
         ),
         *_about_offsets(data, best),
         *(about_answer(name, table) for name, table in (answers or {}).items()),
-        Section("Memberships", _about_memberships(best), figures=("memberships", "simplex")),
+        Section(
+            "Memberships",
+            _about_memberships(best),
+            figures=("memberships", "membership_bars", "simplex"),
+        ),
         Section("Restarts", _about_restarts(results), figures=("stability",), brief=True),
         *([_files(files)] if files else []),
     ]
@@ -301,7 +306,14 @@ def _about_mixing(table: pd.DataFrame) -> str:
 
 def _about_memberships(best: Decomposition) -> list[str]:
     if all(np.allclose(h.sum(axis=0), 1) for h in best.memberships):
-        return []
+        entries = np.hstack(best.memberships)
+        pure = np.mean((entries < NEARLY_PURE) | (entries > 1 - NEARLY_PURE))
+        if best.posterior is None or pure < 0.5:
+            return []
+        return [
+            "Many memberships are close to 0 or 1. Their credible intervals are unreliable there: "
+            "rely on the means and on the order of the samples."
+        ]
     label = registry.get(best.method).label
     return [
         f"The memberships of {label} do not sum to 1. They are scaled to do so in the figures, "

@@ -148,7 +148,7 @@ def verdicts_on(evidence):
     )
 
 
-def table(runs, draws, advi, features, feature_auc, families, rows, table_sigma3):
+def table(runs, draws, advi, feature_auc, families, rows, table_sigma3):
     """The verdicts on a run.
 
     `runs` are the scores of its `families`, the other inputs are lists of frames, and `rows` has
@@ -157,7 +157,7 @@ def table(runs, draws, advi, features, feature_auc, families, rows, table_sigma3
     paper_rows = {fit: row["paper_row"] for fit, row in rows.items() if "paper_row" in row}
     frames = [
         pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-        for parts in (draws, advi, features, feature_auc)
+        for parts in (draws, advi, feature_auc)
     ]
     runs = dict(zip(families, runs, strict=True))
     table = verdicts_on(Evidence(paper_rows, table_sigma3, runs, *frames))

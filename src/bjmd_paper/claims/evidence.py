@@ -43,33 +43,34 @@ class Evidence:
     draws: pd.DataFrame = field(default_factory=pd.DataFrame)
     advi: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Traces of ADVI."""
-    features: pd.DataFrame = field(default_factory=pd.DataFrame)
     feature_auc: pd.DataFrame = field(default_factory=pd.DataFrame)
     printed: pd.DataFrame = field(default_factory=tables.printed)
 
     # the paper's numbers
 
-    def print_of(self, family, fit, column="auc", sources="each"):
-        """The printed numbers by source, or an array of their mean; None if there are none."""
+    def print_of(self, family, fit, column="auc", source="mean"):
+        """The printed number of a source, by its place, or the mean over sources; None if none."""
         table = self.printed
         rows = table[(table["data"] == family) & (table["row"] == self.rows.get(fit))]
-        if rows.empty or column not in rows or rows[column].isna().any():
+        if rows.empty or column not in rows:
             return None
-        values = rows.sort_values("source")[column].to_numpy(dtype=float)
-        return values.mean(keepdims=True) if sources == "mean" else values
+        values = rows.set_index("source")[column]
+        value = values.mean(skipna=False) if source == "mean" else values[source]
+        return None if np.isnan(value) else float(value)
 
-    def printed_gap(self, combine, ours, theirs, columns, sources):
+    def printed_gap(self, combine, ours, theirs):
         """The least of ours against the most of theirs in the paper's tables, or None.
 
-        Both are lists of (family, fit).
+        Both are lists of (family, fit, column, source).
         """
-        one, other = (
-            [self.print_of(family, fit, column, sources) for family, fit in cells]
-            for cells, column in zip((ours, theirs), columns, strict=True)
-        )
-        if any(numbers is None for numbers in [*one, *other]) or np.array_equal(one, other):
+
+        def rows(cells):
+            return {(family, self.rows.get(fit), *rest) for family, fit, *rest in cells}
+
+        one, other = ([self.print_of(*cell) for cell in cells] for cells in (ours, theirs))
+        if None in one + other or rows(ours) == rows(theirs):
             return None  # not printed, or one row of the paper against itself
-        return combine(np.min(one, axis=0), np.max(other, axis=0))
+        return float(combine(min(one), max(other)))
 
     @cached_property
     def margins(self):
@@ -97,10 +98,19 @@ class Evidence:
 
     @cache  # noqa: B019, many claims ask for the same
     def drawn(self, scale, fit, column="auc"):
-        """A row for each draw, a column for each sigma3 and source."""
+        """A row for each draw, a column for each sigma3 and source.
+
+        ADVI is slow and need not be among the draws: on the small data it has traces.
+        """
         table = self.draws
         if len(table):
             table = table[(table["scale"] == scale) & (table["fit"] == fit)]
+        if table.empty and (scale, fit, column) == ("small", "advi-bjmd", "auc"):
+            ends = {draw: auc_at(trace, np.inf) for draw, trace in self.traces().items()}
+            columns = pd.MultiIndex.from_product(
+                [[self.sigma3], [1, 2, 3]], names=["sigma3", "source"]
+            )
+            return pd.DataFrame.from_dict(ends, orient="index", columns=columns)
         if table.empty:
             raise Missing(f"draws of {fit} on the {scale} data")
         wide = table.pivot(index="draw", columns=["sigma3", "source"], values=column)
@@ -111,32 +121,9 @@ class Evidence:
             wide = wide / (3 * SCALES[scale].n_features * SCALES[scale].samples_per_source)
         return wide.set_axis([f"{scale} {draw}" for draw in wide.index])
 
-    def at_table(self, scale, fit, column="auc"):
-        """A row for each draw and a column for each source, at the sigma3 of the tables.
-
-        ADVI is slow and need not be among the draws: on the small data it has traces.
-        """
-        try:
-            wide = self.drawn(scale, fit, column)
-        except Missing:
-            if (scale, fit, column) != ("small", "advi-bjmd", "auc") or self.advi.empty:
-                raise
-            ends = {draw: auc_at(trace, np.inf) for draw, trace in self.traces().items()}
-            return pd.DataFrame.from_dict(ends, orient="index", columns=[1, 2, 3])
-        if self.sigma3 not in wide.columns.get_level_values("sigma3"):
-            raise Missing(f"sigma3 = {self.sigma3:g} of {fit} on the {scale} data")
-        return wide[self.sigma3]
-
-    def curve(self, scale, fit, column="auc", source="mean", *, whole=True):
-        """A row for each draw and a column for each sigma3, or only for that of the tables.
-
-        `source` is the number of one, or "mean".
-        """
-        if whole:
-            wide = self.drawn(scale, fit, column)
-        else:
-            wide = pd.concat({self.sigma3: self.at_table(scale, fit, column)}, axis=1)
-            wide.columns.names = ["sigma3", "source"]
+    def curve(self, scale, fit, column="auc", source="mean"):
+        """A row for each draw and a column for each sigma3, in one source or the mean over them."""
+        wide = self.drawn(scale, fit, column)
         if source == "mean":
             return wide.T.groupby(level="sigma3").mean().T
         return wide.xs(source, axis=1, level="source")

@@ -21,9 +21,16 @@ UNITS: dict[str, tuple[Callable, Callable[[float], str]]] = {
     "times": (lambda ours, theirs: np.log(ours / theirs), times),
 }
 """How two numbers are compared, and how the result is written."""
-CLEAN = (1, 2)
-"""The sources of the synthetic data whose noise stays as it is."""
-SOURCES: dict[str, tuple] = {"each": (1, 2, 3), "clean": CLEAN, "mean": ("mean",)}
+SOURCES: dict[str, list[tuple]] = {
+    "each": [(1, 1), (2, 2), (3, 3)],
+    "clean": [(1, 1), (2, 2)],
+    "next": [(1, 2), (2, 3)],
+    "mean": [("mean", "mean")],
+}
+"""The sources of the synthetic data that are compared, ours and theirs.
+
+"clean" are those whose noise stays as it is, and "next" compares each with the next, noisier one.
+"""
 FEWEST_LEVELS = 4
 """Below this number of sigma3, draws are not a sweep."""
 STOPPING_CHANGE = 1e-4
@@ -75,21 +82,27 @@ def draws(evidence, data, pairs, columns=("auc", "auc"), unit="points", sources=
           sigma3="table", above=0.0, below=np.inf):  # fmt: skip
     """One fit against another, draw by draw, by source or in the mean over sources.
 
-    `sigma3` is "table", "each" (between `above` and `below`), a summary of the gap between the
-    curves over sigma3, or "roughness", the gap between the roughness of both.
+    `sigma3` is "table", "each" (between `above` and `below`), [ours, theirs], a summary of the gap
+    between the curves over sigma3, or "roughness", the gap between the roughness of both.
     """
     combine, form = UNITS[unit]
+    levels = [evidence.sigma3] * 2 if sigma3 == "table" else sigma3
 
-    def values(scale, one, other, source):
+    def values(scale, one, other, *of_sources):
         """The values of all draws by level, or of a summary."""
         curves = [
-            evidence.curve(scale, fit, column, source, whole=sigma3 != "table")
-            for fit, column in zip((one, other), columns, strict=True)
+            evidence.curve(scale, fit, column, source)
+            for fit, column, source in zip((one, other), columns, of_sources, strict=True)
         ]
         ours, theirs = curves[0].align(curves[1], join="inner")
         if len(ours) < 2:
             raise Missing(f"{one} and {other} on two draws of the {scale} data")
-        if sigma3 != "table" and ours.shape[1] < FEWEST_LEVELS:
+        if not isinstance(levels, str):
+            if not {*levels} <= {*ours}:
+                at = " and ".join(f"{level:g}" for level in dict.fromkeys(levels))
+                raise Missing(f"sigma3 = {at} of {one} and {other} on the {scale} data")
+            return {levels[0]: combine(ours[levels[0]], theirs[levels[1]])}
+        if ours.shape[1] < FEWEST_LEVELS:
             raise Missing(f"a sweep over sigma3 of {one} and {other} on the {scale} data")
         if sigma3 == "roughness":
             return {sigma3: statistics.roughness(ours) - statistics.roughness(theirs)}
@@ -99,15 +112,17 @@ def draws(evidence, data, pairs, columns=("auc", "auc"), unit="points", sources=
         return {level: gap[level] for level in gap if above < level < below}
 
     def measure(scale, label, one, other):
-        printed = evidence.printed_gap(combine, [(scale, one)], [(scale, other)], columns, sources)
         effects = []
-        for c, source in enumerate(SOURCES[sources]):
-            name = label if source == "mean" else f"{label} source {source}"
-            for level, gap in values(scale, one, other, source).items():
-                at_print = printed is not None and level in ("mean", evidence.sigma3)
+        for ours, theirs in SOURCES[sources]:
+            name = label if ours == "mean" else f"{label} source {ours}"
+            name += f" over {theirs}" if theirs != ours else ""
+            printed = evidence.printed_gap(
+                combine, [(scale, one, columns[0], ours)], [(scale, other, columns[1], theirs)]
+            )
+            for level, gap in values(scale, one, other, ours, theirs).items():
+                at_print = level in ("mean", evidence.sigma3)
                 where = f"{name} at {level:g}" if sigma3 == "each" else name
-                value = printed[c] if at_print else None
-                effects.append(Effect(where.strip(), gap, value, form))
+                effects.append(Effect(where.strip(), gap, printed if at_print else None, form))
         return effects
 
     return collect(measure, cells_of(data, pairs))
@@ -127,31 +142,6 @@ def larger_on(evidence, data, than, pair):
     return [Effect("", (ours - theirs).dropna(), printed)], []
 
 
-def loses(evidence, data, fits, start, end):
-    """The AUC that the clean sources lose as source 3 gets noisier, from one sigma3 to another."""
-
-    def measure(fit):
-        curves = {source: evidence.curve(data, fit, source=source) for source in CLEAN}
-        if not {start, end} <= set(curves[1]):
-            raise Missing(f"sigma3 = {start:g} and {end:g} of {fit} on the {data} data")
-        return [
-            Effect(f"{fit} source {source}", curve[start] - curve[end])
-            for source, curve in curves.items()
-        ]
-
-    return collect(measure, [(fit,) for fit in fits])
-
-
-def noisier_is_worse(evidence, data, fit):
-    """The AUC in each source is higher than in the next, noisier one."""
-    auc = evidence.at_table(data, fit)
-    printed = evidence.print_of(data, fit)
-    return [
-        Effect(f"source {c} over {c + 1}", auc[c] - auc[c + 1], float(printed[c - 1] - printed[c]))
-        for c in CLEAN
-    ], []
-
-
 # starts
 
 
@@ -169,17 +159,22 @@ def restarts(evidence, data, pairs, column="auc", unit="points", sources="mean",
         return found.mean() if sources == "mean" else found
 
     def measure(family, label, ours, theirs):
-        one = [(family, fit) for fit in listed(ours)]
-        other = [(before or family, fit) for fit in listed(theirs)]
-        our = [starts(*cell) for cell in one]
-        their, notes = collect(lambda family, fit: [(fit, starts(family, fit))], other)
+        our = [starts(family, fit) for fit in listed(ours)]
+        their, notes = collect(
+            lambda fit: [(fit, starts(before or family, fit))], [(fit,) for fit in listed(theirs)]
+        )
         lacking.extend(notes)
-        printed = evidence.printed_gap(combine, one, other, [column] * 2, sources)
         effects = []
-        for c, source in enumerate(our[0].values):
+        for place, source in enumerate(our[0].values, start=1):
             worst = min(our, key=lambda starts: starts.estimate[source])
             name, best = max(their, key=lambda one: one[1].estimate[source])
-            against = f"({name})" if len(other) > 1 else ""
+            against = f"({name})" if len(listed(theirs)) > 1 else ""
+            where = column, "mean" if sources == "mean" else place
+            printed = evidence.printed_gap(
+                combine,
+                [(family, fit, *where) for fit in listed(ours)],
+                [(before or family, fit, *where) for fit in listed(theirs)],
+            )
             effects.append(
                 paired(
                     " ".join(filter(None, [label, source, against])),
@@ -187,7 +182,7 @@ def restarts(evidence, data, pairs, column="auc", unit="points", sources="mean",
                     worst.values[source],
                     best.values[source],
                     combine(worst.estimate[source], best.estimate[source]),
-                    printed=None if printed is None else float(printed[c]),
+                    printed=printed,
                     form=form,
                 )
             )
@@ -202,21 +197,23 @@ def against_print(evidence, fits, data, column="auc", unit="points"):
     combine, form = UNITS[unit]
 
     def measure(family, fit):
-        printed = evidence.print_of(family, fit, column)
         label = f"{fit} on {family}"
         if family in SCALES:
-            ours = evidence.at_table(family, fit, column)
-            return [
-                Effect(f"{label} {c}", combine(ours[c], printed[c - 1]), None, form, "next draw")
-                for c in ours
-            ]
-        starts = evidence.starts(family, fit, column)
-        gaps = combine(starts.values, printed)
-        estimate = combine(starts.estimate, printed)
-        return [
-            single(f"{label} {source}", gaps[source], estimate[source], form=form)
-            for source in gaps
-        ]
+            ours = evidence.drawn(family, fit, column)[evidence.sigma3]
+        else:
+            starts = evidence.starts(family, fit, column)
+            ours = starts.values
+        effects = []
+        for place, source in enumerate(ours, start=1):
+            printed = evidence.print_of(family, fit, column, place)
+            gaps = combine(ours[source], printed)
+            where = f"{label} {source}"
+            if family in SCALES:
+                effects.append(Effect(where, gaps, None, form, "next draw"))
+            else:
+                chosen = combine(starts.estimate[source], printed)
+                effects.append(single(where, gaps, chosen, form=form))
+        return effects
 
     cells = [
         (family, fit)
@@ -230,15 +227,15 @@ def against_print(evidence, fits, data, column="auc", unit="points"):
 def source_over_source(evidence, data, fits, sources, column):
     """One source over another by the same start, in per cent; sources count from 1."""
     combine, form = UNITS["percent"]
-    one, other = (source - 1 for source in sources)
 
     def measure(fit):
         starts = evidence.starts(data, fit, column)
-        values = combine(starts.values.iloc[:, one], starts.values.iloc[:, other])
-        estimate = combine(starts.estimate.iloc[one], starts.estimate.iloc[other])
-        printed = evidence.print_of(data, fit, column)
-        value = None if printed is None else float(combine(printed[one], printed[other]))
-        return [single(fit, values, estimate, printed=value, form=form)]
+        one, other = (starts.values.columns[source - 1] for source in sources)
+        values = combine(starts.values[one], starts.values[other])
+        estimate = combine(starts.estimate[one], starts.estimate[other])
+        cells = [[(data, fit, column, source)] for source in sources]
+        printed = evidence.printed_gap(combine, *cells)
+        return [single(fit, values, estimate, printed=printed, form=form)]
 
     return collect(measure, [(fit,) for fit in fits])
 
@@ -356,60 +353,31 @@ def change_at_end(evidence, records=20):
 # the feature test on synthetic data
 
 
-def selected(evidence, fits=(), over=()):
-    """AUC after the feature test: over that before it, or of `fits` over that of others."""
+def selected(evidence):
+    """AUC after the feature test over that before it, of every fit."""
     table = evidence.feature_auc
     if table.empty or set(table.dropna(subset="auc")["stage"]) != {"before", "after"}:
         raise Missing("the feature test on synthetic data")
     effects = []
-    for extra, part in table.groupby("extra"):
-        auc = part.pivot_table(index="draw", columns=["stage", "fit"], values="auc")
-        auc = auc.set_axis([f"{extra} {draw}" for draw in auc.index])
-        after = auc["after"]
-        if fits:
-            pairs = [(one, other) for one in fits for other in over if {one, other} <= {*after}]
-            gaps = {f"{one} over {other}": after[one] - after[other] for one, other in pairs}
-        else:
-            gaps = {fit: after[fit] - auc["before"][fit] for fit in after}
-        effects += [
-            Effect(f"{label} with {extra} noise features", gap.dropna())
-            for label, gap in gaps.items()
-            if len(gap.dropna()) > 1
-        ]
+    for (extra, fit), part in table.groupby(["extra", "fit"], sort=False):
+        auc = part.pivot_table(index="draw", columns="stage", values="auc")
+        gains = (auc["after"] - auc["before"]).dropna() if "after" in auc else ()
+        if len(gains) > 1:
+            gains = gains.set_axis([f"{extra} {draw}" for draw in gains.index])
+            effects.append(Effect(f"{fit} with {extra} noise features", gains))
     if not effects:
         raise Missing("two draws of the feature test on synthetic data")
-    return effects, []
-
-
-def passes(evidence, noise_from, of):
-    """The feature test by source: how much more signal passes than noise, or draws with noise.
-
-    `of` is "signal" (in source 0, too, which means in all of them) or "noise".
-    """
-    table = evidence.features
-    table = table if table.empty else table[table["noise_from"] == noise_from]
-    if table.empty or table["draw"].nunique() < 2:
-        raise Missing(f"the feature test on synthetic data with the noise by {noise_from}")
-    table = table.set_index(table["extra"].astype(str) + " " + table["draw"].astype(str))
-    effects = []
-    for (extra, source), one in table[table["source"] >= 0].groupby(["extra", "source"]):
-        label = f"{extra} noise features, {f'source {source}' if source else 'all sources'}"
-        if of == "signal":
-            gain = one["power"] - one["false_rate"]
-            effects.append(Effect(label, gain, form="{:.3g}".format))
-        elif source:
-            effects.append(Effect(label, one["any_false"], form="{:.2f}".format, over="shares"))
     return effects, []
 
 
 KINDS = {
     function.__name__.replace("_", " "): function
     for function in (
-        draws, larger_on, loses, noisier_is_worse,
+        draws, larger_on,
         restarts, against_print, source_over_source, slower,
         iterations, stops_at_maximum, singular,
         auc_rises, stable_from, change_at_end,
-        selected, passes,
+        selected,
     )
 }  # fmt: skip
 """What `kind` of a claim may say."""

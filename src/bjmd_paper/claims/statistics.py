@@ -44,7 +44,6 @@ class Effect:
 
     - "draws": a value for each draw, and Student's interval of their mean;
     - "next draw": a value for each draw, and the interval of one more draw;
-    - "shares": yes or no (1 or 0) for each draw, and the exact interval of the share of yes;
     - "starts": a value for each pair of starts (`paired`) or for each start (`single`), and Hodges
       and Lehmann's interval of their median, or that of the sign test; of few starts, the range of
       all values.  The estimate is that of the chosen starts, which may lie outside it.
@@ -73,9 +72,6 @@ class Effect:
             tail = max(0.5 - stats.norm.ppf(1 - outside / 2) * self.share_sd, 0.0)
             low, high = np.quantile(self.values, [tail, 1 - tail])
             return float(low), float(high)
-        if self.over == "shares":
-            ends = stats.binomtest(int(np.sum(self.values)), n).proportion_ci(1 - outside)
-            return ends.low, ends.high
         spread = np.std(self.values, ddof=1) * np.sqrt(1 / n + (self.over == "next draw"))
         width = float(stats.t.ppf(1 - outside / 2, n - 1) * spread)
         return self.estimate - width, self.estimate + width
