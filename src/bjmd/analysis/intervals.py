@@ -25,7 +25,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import centre
@@ -49,7 +48,11 @@ def widened(sources: Sources, result: Decomposition) -> Decomposition:
     if result.method != "cavi-bjmd" or result.posterior is None:
         return result
     if result.n_components <= MOST_COMPONENTS:
-        with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"), threadpool_limits(1):
+        with (
+            suppress(np.linalg.LinAlgError),
+            np.errstate(all="ignore"),
+            threads.blas_on_one_thread(),
+        ):
             wider = replace(result, posterior=_widened(sources, result, result.posterior))
             if wider.is_finite():
                 return wider

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bjmd.checks import count, whole_number
 from bjmd.data.matrix import as_matrix, side_by_side
 from bjmd.errors import InputError
+from bjmd.numerics import threads
 
 
 class Sources:
@@ -88,7 +88,7 @@ class Sources:
         self.labels = None if labels is None else self._checked_labels(labels)
         n_classes = 0 if self.labels is None else self.labels[0].shape[0]
         self.class_names = _names(class_names, n_classes, "class", "class_names")
-        with threadpool_limits(1):  # the same bits on any number of cores
+        with threads.blas_on_one_thread():  # the same bits on any number of cores
             self.squared_norms = [x.squared_norm for x in self.data]
         self.n_missing = [x.n_missing for x in self.data]
         self.n_observed = [x.shape[0] * x.shape[1] - x.n_missing for x in self.data]

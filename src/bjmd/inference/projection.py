@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bjmd.checks import positive_number
 from bjmd.data.matrix import Extent, as_matrix
@@ -25,7 +24,7 @@ from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.inference import registry
 from bjmd.inference.noise import Gammas, StudentT, weigh
-from bjmd.numerics import dirichlet, moments, simplex
+from bjmd.numerics import dirichlet, moments, simplex, threads
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition, FittedModel
 
@@ -63,7 +62,7 @@ def project(
     Samples that look as if they were on another scale than the data of the fit are refused, unless
     any_scale is true.
     """
-    with threadpool_limits(1):  # the same bits whatever else the machine does
+    with threads.blas_on_one_thread():  # the same bits whatever else the machine does
         problem, columns, noise = _solved(result, matrix, source, noise, any_scale)
     return Projection(_finite(problem.mean(columns)), noise, columns if result.posterior else None)
 
@@ -82,7 +81,7 @@ def log_evidence(
     offsets as the fit has them (their posterior, or the point estimate of MAP) and the noise as in
     `project`; u is the precision of the sample and v those of its entries, where the fit has them.
     """
-    with threadpool_limits(1):
+    with threads.blas_on_one_thread():
         problem, columns, sd = _solved(result, matrix, source, noise, any_scale, kind=_Dirichlets)
         return _finite(problem.bound(columns, sd))
 
@@ -103,7 +102,7 @@ def impute(
     0.  After a MAP fit, which has no posterior, the second is None.
     """
     model = _known(result)
-    with threadpool_limits(1):
+    with threads.blas_on_one_thread():
         problem, columns, sd = _solved(result, matrix, source, noise, any_scale)
         memberships = _finite(problem.mean(columns))
         x = as_matrix(matrix).columns(slice(None))
