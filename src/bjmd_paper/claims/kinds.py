@@ -361,7 +361,7 @@ def selected(evidence):
     effects = []
     for (extra, fit), part in table.groupby(["extra", "fit"], sort=False):
         auc = part.pivot_table(index="draw", columns="stage", values="auc")
-        gains = (auc["after"] - auc["before"]).dropna() if "after" in auc else ()
+        gains = auc.reindex(columns=["before", "after"]).diff(axis=1)["after"].dropna()
         if len(gains) > 1:
             gains = gains.set_axis([f"{extra} {draw}" for draw in gains.index])
             effects.append(Effect(f"{fit} with {extra} noise features", gains))
