@@ -1,4 +1,4 @@
-"""What does each option of a fit change?  The tables of docs/options.md and docs/methods.md.
+"""What does each option of a fit change?  Tables of docs/options.md and two other pages.
 
     python benchmarks/options.py [table ...]        # all of them take some 30 minutes
 
@@ -26,7 +26,6 @@ from harness import (
     row,
     run_tables,
     size,
-    with_missing,
 )
 
 from bjmd import Sources
@@ -74,14 +73,6 @@ def auc_of(result, data):
 
 def auc_and_noise(result, data):
     return [*auc_of(result, data), *result.noise]
-
-
-def auc_and_purity(result, data):
-    return [*auc_of(result, data), *purity_of(result.memberships)]
-
-
-def purity_of(memberships):
-    return [h.max(axis=0).mean() for h in memberships]
 
 
 # Each change gives the matrices of all sources from the data with their truth, and a generator.
@@ -138,10 +129,6 @@ def shifted(data, rng):
     return matrices
 
 
-def missing(share):
-    return lambda data, rng: with_missing(data.sources, share, rng).matrices
-
-
 def cases():
     """Data changed in one way: the paper's model, and the remedy."""
     rows = [
@@ -162,34 +149,11 @@ def cases():
         row(name, numbers(by_paper), remedy, numbers(by_remedy))
 
 
-def purity():
-    """The mean of every sample's largest membership tells how mixed samples come out."""
-    header("model", "AUC", "mean of the largest membership")
-    for name, options in PRIORS.items():
-        means = mean_over_draws(clean, auc_and_purity, **DIFFICULT, **options)
-        row(name, numbers(means[:3]), numbers(means[3:], 2))
-    truth = [purity_of(data.memberships) for data, _ in draws(DIFFICULT["n_draws"])]
-    row("truth", "", numbers(np.mean(truth, axis=0), 2))
-
-
 def components():
     header("K", "AUC", "noise")
     for n_components in (3, 4, 5, 6, 8, 10):
         means = mean_over_draws(clean, auc_and_noise, **EVERYDAY, n_components=n_components)
         row(n_components, numbers(means[:3]), numbers(means[3:], 2))
-
-
-def tolerance():
-    header("tol", "sweeps", "objective above that of tol 1e-9, nats", "AUC")
-
-    def measure(result, data):
-        return [len(result.trace), result.objective, *auc_of(result, data)]
-
-    lowest = None
-    for tol in (1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
-        sweeps, objective, *scores = mean_over_draws(clean, measure, **EVERYDAY, tol=tol)
-        lowest = objective if lowest is None else lowest
-        row(f"{tol:g}", f"{sweeps:.0f}", f"{objective - lowest:.2f}", numbers(scores))
 
 
 def inference():
@@ -201,36 +165,6 @@ def inference():
     for method in ("map-bjmd", "cavi-bjmd"):
         means = mean_over_draws(clean, measure, **EVERYDAY, method=method)
         row(f"`{method}`", numbers(means[:3]), numbers(means[3:6], 3), f"{means[6]:.2f}")
-
-
-def sizes():
-    """Source 1 cut down to n samples, alone and together with the two whole ones."""
-    header("samples of source 1", "its AUC alone", "its AUC with the others", "its noise with them")
-    for n in (10, 20, 40, 120):
-        measured = []
-        for data, _ in draws(EVERYDAY["n_draws"]):
-            first, *others = data.sources.matrices
-            labels = [data.sources.labels[0][:, :n]]
-            alone = best(Sources([first[:, :n]]), n_starts=EVERYDAY["n_starts"])
-            together = best(Sources([first[:, :n], *others]), n_starts=EVERYDAY["n_starts"])
-            scores = [auc(fit.memberships[:1], labels)[0] for fit in (alone, together)]
-            measured.append([*scores, together.noise[0]])
-        alone, together, noise = np.mean(measured, axis=0)
-        row(n, f"{alone:.1f}", f"{together:.1f}", f"{noise:.2f}")
-
-
-def shifts():
-    """Shifted data: do the memberships of the sources still mean the same?"""
-
-    def measure(result, data):
-        first, second = (h.mean(axis=1) for h in result.memberships[:2])
-        return [*auc_of(result, data), np.abs(first - second).max()]
-
-    header("data", "model", "AUC", "largest difference of mean memberships, source 1 and 2")
-    for name, change in (("clean", clean), ("source 2 shifted", shifted)):
-        for model, options in OFFSETS.items():
-            *scores, difference = mean_over_draws(change, measure, **DIFFICULT, **options)
-            row(name, model, numbers(scores), f"{difference:.2f}")
 
 
 def batches():
@@ -279,15 +213,6 @@ def embedding():
     for n_components in size((5, 10, 20), (5,)):
         memberships = best(sources, n_components, 2, tol=1e-5).memberships
         row(n_components, f"{100 * predicted_across_sources(memberships, classes):.0f} %")
-
-
-def gaps():
-    """A random share of all entries missing."""
-    header("missing, %", "AUC, the paper's priors", "AUC, default", "noise, default")
-    for share in (0.0, 0.2, 0.5, 0.7, 0.8):
-        by_paper = mean_over_draws(missing(share), auc_of, **DIFFICULT, **PAPER)
-        means = mean_over_draws(missing(share), auc_and_noise, **DIFFICULT)
-        row(f"{100 * share:.0f}", numbers(by_paper), numbers(means[:3]), numbers(means[3:], 2))
 
 
 def private():
@@ -415,8 +340,8 @@ def shares():
     row("truth", "", f"{truth.max(axis=0).mean():.2f}", "")
 
 
-TABLES = (cases, shares, purity, shifts, batches, private, tolerance, inference, sizes, gaps)
-TABLES += (counts, mixtures, weights, components, embedding)
+TABLES = (cases, shares, batches, private, inference, counts, mixtures, weights)
+TABLES += (components, embedding)
 
 if __name__ == "__main__":
     run_tables(__doc__, TABLES)

@@ -15,17 +15,15 @@ so the graph has two products with the data and no M x N matrix.
 """
 
 import logging
-import sys
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from tqdm import tqdm
 
 from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
@@ -64,7 +62,7 @@ def fit(
 
     The trace is minus the ELBO, estimated by one draw per iteration and averaged over `check_every`
     iterations; the objective is its last entry.  The history has the relative change of the
-    memberships.  Ctrl-C ends the fit early; the result is then marked as not converged.
+    memberships.
     """
     priors = Priors(alpha0, lambda_, a0, b0)
     positive_number("tol", tol, least=0)
@@ -222,31 +220,24 @@ def _follow(inference, approximation, tol, check_every, max_iterations, watch):
     trace: list[float] = []
     history: list[Mapping[str, Any]] = []
     centre = approximation.centre()
-    reason = f"stopped at max_iterations = {max_iterations}"
     done = 0
-    with tqdm(total=max_iterations, desc="ADVI", unit="it", disable=not sys.stderr.isatty()) as bar:
-        while done < max_iterations:
-            asked = min(check_every, max_iterations - done)
-            losses = _iterate(step, asked)
-            bar.update(len(losses))
-            done += len(losses)
-            if done == 0:
-                raise KeyboardInterrupt
-            previous = centre
-            centre = approximation.centre()
-            change = _relative_change(previous, centre)
-            trace.append(float(np.mean(losses)))
-            history.append({"relative_change": change, **(watch(centre) if watch else {})})
-            if np.isnan(trace[-1]) or not np.isfinite(change):
-                raise FitError(
-                    f"ADVI diverged within {done} iterations; rescale the data or the priors"
-                )
-            if len(losses) < asked:
-                reason = f"interrupted after {done} iterations"
-                break
-            if change < tol:
-                reason = f"memberships changed by less than tol = {tol:g} in iteration {done}"
-                return trace, history, {"converged": True, "reason": reason}
+    while done < max_iterations:
+        asked = min(check_every, max_iterations - done)
+        losses = [float(step()) for _ in range(asked)]
+        done += asked
+        previous = centre
+        centre = approximation.centre()
+        change = _relative_change(previous, centre)
+        trace.append(float(np.mean(losses)))
+        history.append({"relative_change": change, **(watch(centre) if watch else {})})
+        if np.isnan(trace[-1]) or not np.isfinite(change):
+            raise FitError(
+                f"ADVI diverged within {done} iterations; rescale the data or the priors"
+            )
+        if change < tol:
+            reason = f"memberships changed by less than tol = {tol:g} in iteration {done}"
+            return trace, history, {"converged": True, "reason": reason}
+    reason = f"stopped at max_iterations = {max_iterations}"
     return trace, history, {"converged": False, "reason": reason}
 
 
@@ -257,15 +248,6 @@ def _compiled_step(inference):
     # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
     mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
     return inference.objective.step_function(score=True, compile_kwargs={"mode": mode})
-
-
-def _iterate(step, n):
-    """The losses of n more steps, or of fewer if Ctrl-C ends them."""
-    losses: list[float] = []
-    with suppress(KeyboardInterrupt):
-        for _ in range(n):
-            losses.append(float(step()))  # noqa: PERF401, an interrupted list would be lost
-    return losses
 
 
 def _relative_change(previous, current):

@@ -25,7 +25,7 @@ from bjmd.inference.registry import Method
 from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf, semi_nmf
-from bjmd_paper.baselines.joint_nmf import PASSES, random_factors
+from bjmd_paper.baselines.joint_nmf import PASSES, SeveralSources
 
 
 def fit(
@@ -54,18 +54,15 @@ class State(semi_nmf.State):
     vts: tuple[np.ndarray, ...] = ()
 
 
-class IntegrativeNMF:
+class IntegrativeNMF(SeveralSources):
     """V, W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, n_components, lambda_, rng):
-        self.sources = sources
-        self.n_components = n_components
+        super().__init__(sources, n_components, rng)
         self.lambda_ = lambda_
-        self.rng = rng
 
     def start(self):
-        wt, h = random_factors(self.sources, self.n_components, self.rng)
-        return State(h, wt, tuple(np.zeros_like(wt) for _ in self.sources.matrices))
+        return State(self.h, self.wt, tuple(np.zeros_like(self.wt) for _ in self.sources.data))
 
     def sweep(self, state):
         wt = state.wt.copy()
@@ -86,9 +83,3 @@ class IntegrativeNMF:
             improve_factor(gram, projection, 0.0, h, PASSES)
             error += residual_sum_of_squares(x.squared_norm, gram, projection, h)
         return State(np.hstack(hs), wt, tuple(vts)), error
-
-    def memberships(self, state):
-        return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]
-
-    def finish(self, state):
-        return loop.Found(np.ascontiguousarray(state.wt.T), self.memberships(state))

@@ -24,7 +24,7 @@ from bjmd.inference.registry import Method
 from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
-from bjmd_paper.baselines.joint_nmf import PASSES, random_factors
+from bjmd_paper.baselines.joint_nmf import PASSES, SeveralSources
 from bjmd_paper.baselines.semi_nmf import State
 
 
@@ -47,19 +47,17 @@ def fit(
 METHOD = Method("ionmf", "iONMF", fit, objective="penalised squared error", nonnegative=True)
 
 
-class OrthogonalNMF:
+class OrthogonalNMF(SeveralSources):
     """W and H in turn (loop.Algorithm)."""
 
     def __init__(self, sources, n_components, orthogonality, rng):
-        self.sources = sources
-        self.n_components = n_components
+        super().__init__(sources, n_components, rng)
         self.weights = [orthogonality * norm for norm in sources.squared_norms]
-        self.rng = rng
 
     def start(self):
-        wt, h = random_factors(self.sources, self.n_components, self.rng)
-        hs = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in self.sources.split(h)]
-        return State(np.hstack(hs), wt)
+        hs = self.sources.split(self.h)
+        unit = [h / np.linalg.norm(h, axis=1, keepdims=True) for h in hs]
+        return State(np.hstack(unit), self.wt)
 
     def sweep(self, state):
         wt = state.wt.copy()
@@ -75,9 +73,3 @@ class OrthogonalNMF:
             error += residual_sum_of_squares(x.squared_norm, gram, projection, h)
             error += weight * ((h @ h.T - np.eye(len(h))) ** 2).sum()
         return State(np.hstack(hs), wt), error
-
-    def memberships(self, state):
-        return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]
-
-    def finish(self, state):
-        return loop.Found(np.ascontiguousarray(state.wt.T), self.memberships(state))

@@ -64,6 +64,20 @@ def random_factors(sources, n_components, rng):
     return [scale * np.abs(rng.standard_normal((n_components, n))) for n in shape]
 
 
+class SeveralSources:
+    """What kinds of NMF with a term for every source share; they add a sweep (loop.Algorithm)."""
+
+    def __init__(self, sources, n_components, rng):
+        self.sources = sources
+        self.wt, self.h = random_factors(sources, n_components, rng)
+
+    def memberships(self, state):
+        return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]
+
+    def finish(self, state):
+        return loop.Found(np.ascontiguousarray(state.wt.T), self.memberships(state))
+
+
 class JointNMF(SemiNMF):
     """W and H in turn (loop.Algorithm)."""
 

@@ -119,31 +119,6 @@ def test_a_fresh_process_says_nothing():
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-def test_an_interrupted_fit_keeps_its_state(monkeypatch):
-    """Ctrl-C in the 35th step: 34 iterations are kept, and the result says so."""
-    from pymc.variational.opvi import ObjectiveFunction
-
-    original = ObjectiveFunction.step_function
-    calls = []
-
-    def interrupted(*arguments, **options):
-        step = original(*arguments, **options)
-
-        def once():
-            calls.append(1)
-            if len(calls) == 35:
-                raise KeyboardInterrupt
-            return step()
-
-        return once
-
-    monkeypatch.setattr(ObjectiveFunction, "step_function", interrupted)
-    result = fit(tiny(), seed=3, **SHORT)
-    assert not result.converged
-    assert result.reason == "interrupted after 34 iterations"
-    assert len(result.trace) == 2
-
-
 def test_numbers_that_overflow_are_an_error_with_advice():
     huge = Sources([1e25 * x for x in tiny().matrices])
     with pytest.raises(FitError, match="rescale the data or the priors"):
