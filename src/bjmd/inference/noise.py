@@ -59,16 +59,23 @@ class Equal:
     """All precisions are 1."""
 
     mean = 1.0
+    mean_inverse = 1.0
     is_learned = False
 
     def times(self, values):
         """Values with a feature or sample on the last axis, times its precision."""
         return values
 
+    def given(self, errors: Any) -> Self:
+        return self
+
     def updated(self, errors: Any) -> Self:
         return self
 
     def elbo(self) -> float:
+        return 0.0
+
+    def elbo_of_each(self) -> float:
         return 0.0
 
 
@@ -101,11 +108,21 @@ class Gammas:
         return self.shape / self.rate
 
     @property
+    def mean_inverse(self) -> np.ndarray:
+        """E[1/phi_i], which may be infinite."""
+        finite = self.shape > 1
+        return np.where(finite, self.rate / np.where(finite, self.shape - 1, 1.0), np.inf)
+
+    @property
     def mean_log(self) -> np.ndarray:
         return psi(self.shape) - np.log(self.rate)
 
     def times(self, values):
         return values * self.mean
+
+    def given(self, errors: np.ndarray) -> Self:
+        """The best q for errors as in `at`, with a as it is."""
+        return self.at(self.a, self.counts, errors)
 
     def updated(self, errors: Callable[[], np.ndarray]) -> Self:
         """q and a, both at once, given a function that computes the errors as in `at`.
@@ -215,6 +232,7 @@ class NormalEntries:
     squared_norm: float
     degrees = np.empty(0)
     scale = 1.0
+    excess_variance = 1.0
     spread_of_rows = 0.0
     is_learned = False
 
@@ -232,10 +250,16 @@ class NormalEntries:
     def squares(self, view, phi, sample):
         return sample.squares(view, phi, self.squared_norm)
 
+    def squares_by_sample(self, view, phi):
+        return view.squares_of_columns(phi)
+
     def learned(self) -> NormalEntries:
         return self
 
     def elbo(self, learned: NormalEntries) -> float:
+        return 0.0
+
+    def elbo_by_sample(self) -> float:
         return 0.0
 
 
@@ -256,6 +280,11 @@ class RobustEntries:
     def scale(self) -> float:
         """The scale of the noise over that of a normal of the same precision."""
         return StudentT(self.nu).scale
+
+    @property
+    def excess_variance(self) -> float:
+        """The variance of Student's t over its squared scale."""
+        return self.nu / (self.nu - 2) if self.nu > 2 else np.inf
 
     def with_degrees(self, degrees) -> RobustEntries:
         return replace(self, nu=float(np.clip(degrees[0], LEAST_NU, MOST_NU)))
@@ -282,6 +311,9 @@ class WeightedEntries:
     def squares(self, view, phi, sample):
         return sample.gathered(self.squares_of_columns)
 
+    def squares_by_sample(self, view, phi):
+        return self.squares_of_columns
+
     def reweighted(self, view, fit: PresentFit) -> WeightedEntries:
         """The same for other phi."""
         if np.ndim(fit.phi) == 0:
@@ -307,6 +339,9 @@ class WeightedEntries:
 
     def elbo(self, learned: RobustEntries) -> float:
         return self.q.elbo(learned.nu)
+
+    def elbo_by_sample(self) -> np.ndarray:
+        return self.by_column.elbo(self.entries.nu)
 
 
 @dataclass(frozen=True)

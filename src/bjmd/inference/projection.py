@@ -23,7 +23,13 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError
 from bjmd.inference import registry
-from bjmd.inference.noise import Gammas, StudentT, weigh
+from bjmd.inference.noise import (
+    EqualSamples,
+    NormalEntries,
+    PresentFit,
+    RobustEntries,
+    SampleGammas,
+)
 from bjmd.numerics import dirichlet, moments, simplex, threads
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition, FittedModel
@@ -101,19 +107,18 @@ def impute(
     2 degrees of freedom it is infinite. Observed entries stay as they are, with standard deviation
     0.  After a MAP fit, which has no posterior, the second is None.
     """
-    model = _known(result)
     with threads.blas_on_one_thread():
         problem, columns, sd = _solved(result, matrix, source, noise, any_scale)
         memberships = _finite(problem.mean(columns))
         x = as_matrix(matrix).columns(slice(None))
         missing = np.isnan(x)
-        shift = 0.0 if model.offsets is None or source is None else model.offsets[source][:, None]
+        shift, shift_variance = _offsets(result, source)
         if not result.posterior:
             return np.where(missing, result.components @ memberships + shift, x), None
         mean, variance = predictive.product_moments(result, columns)
-        if model.offsets_sd is not None and source is not None:
-            variance += model.offsets_sd[source][:, None] ** 2
-        variance += sd**2 / np.reshape(problem.phi, (-1, 1)) * problem.excess_variance()
+        excess = problem.entries.excess_variance * problem.sample.mean_inverse
+        variance += shift_variance
+        variance += sd**2 / np.reshape(problem.phi, (-1, 1)) * excess
     return np.where(missing, mean + shift, x), np.where(missing, np.sqrt(variance), 0)
 
 
@@ -196,6 +201,13 @@ def _of_source(values, source):
     return values.mean(axis=0) if source is None else values[source]
 
 
+def _offsets(result, source):
+    """Mean and variance of the offsets, features x 1; samples of no source have none."""
+    if source is None:
+        return np.zeros((1, 1)), np.zeros((1, 1))
+    return predictive.offsets(result, source)
+
+
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
@@ -205,9 +217,8 @@ class _Columns:
         self.w = result.components - self.origin[:, None]
         model = _known(result)
         self.phi = 1.0 if model.feature_precision is None else model.feature_precision
-        shift = self.origin
-        if model.offsets is not None and source is not None:
-            shift = shift + model.offsets[source]
+        offset, offset_variance = _offsets(result, source)
+        shift = self.origin + offset.ravel()
         self.view = View(x, origin=shift)
         self.alpha0 = _of_source(model.alpha0, source)
         self.a0, self.b0 = model.noise_prior
@@ -215,30 +226,27 @@ class _Columns:
         second = self.second_moments(result)
         self.gram = moments.unpack(weights @ second, result.n_components)
         self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
-        self.gaps = None
-        if self.view.missing is not None:
+        self.gaps = np.empty((0, x.shape[1]))
+        if self.view.has_missing:
             self.gaps = np.ascontiguousarray(
                 moments.sums_over(self.view.by_column, second, weights).T
             )
-        self.by_sample = None
+        # of every column, weighted by phi
+        self.offset_variance = self.view.counts_of_columns(weights * offset_variance.ravel())
+        self.sample: Any = EqualSamples()
         if model.sample_shape is not None:
-            self.by_sample = _of_source(model.sample_shape, source)
-        self.offset_variance = 0.0  # of every column, weighted by phi
-        if model.offsets_sd is not None and source is not None:
-            variances = weights * model.offsets_sd[source] ** 2
-            self.offset_variance = self.view.counts_of_columns(variances)
-        self.nu = None
-        self.scale = 1.0
-        self.sample = None
+            counts = self.view.counts_of_columns()
+            self.sample = SampleGammas.at(_of_source(model.sample_shape, source), counts, counts)
+        self.entries: Any = NormalEntries(x.squared_norm)
         if model.degrees_of_freedom is not None:
             if x.is_sparse:
                 raise InputError(
                     "a robust fit weighs every single entry; give the new samples as a dense matrix"
                 )
-            self.nu = _of_source(model.degrees_of_freedom, source)
-            self.scale = StudentT(self.nu).scale
-            self.x = x.columns(slice(None)) - shift[:, None]
-            self.view = View(self.x.copy(), constant=False)
+            nu = _of_source(model.degrees_of_freedom, source)
+            values = x.columns(slice(None)) - shift[:, None]
+            self.view = View(values.copy(), constant=False)
+            self.entries = RobustEntries(values, x.squared_norm, nu)
 
     def second_moments(self, result):
         """w_i w_i', or its expectation, of every row, packed."""
@@ -249,60 +257,45 @@ class _Columns:
         """The best columns and the noise sd, which is updated every round if none is given."""
         view = self.view
         estimated = noise is None
-        n_samples = view.shape[1]
         counts = view.counts_of_columns()
-        columns = self.start(n_samples)
-        u = np.ones(n_samples)
+        columns = self.start(view.shape[1])
         linear = view.times_components(self.wt)
         squares = view.squares_of_columns(self.phi)
         if estimated:
             variance = self.noise_variance(squares.sum(), counts.sum())
         else:
-            variance = (noise / self.scale) ** 2
+            variance = (noise / self.entries.scale) ** 2
+        weighs = self.entries.is_learned or self.sample.is_learned
         for _ in range(ROUNDS):
             before = self.mean(columns)
-            if self.nu is not None:
-                linear, squares = self.weighed(before, variance, u)
-            columns = self.columns(linear, u / variance, columns)
-            if not estimated and self.nu is None and self.by_sample is None:
+            if self.entries.is_learned:
+                linear, squares, _ = self.weighed(columns, variance)
+            columns = self.columns(linear, self.sample.mean / variance, columns)
+            if not estimated and not weighs:
                 return columns, float(noise)
             errors = squares + self.offset_variance
             errors -= 2 * moments.explained(
                 linear, self.gram, self.gaps, self.mean(columns), self.share(columns)
             )
             errors = np.maximum(errors, 0.0)
-            if self.by_sample is not None:
-                a = self.by_sample
-                self.sample = Gammas.at(a, counts, errors / variance)
-                u = self.sample.mean
+            self.sample = self.sample.given(errors / variance)
             previous = variance
             if estimated:
+                u = self.sample.mean * np.ones(len(errors))
                 variance = self.noise_variance(u @ errors, counts.sum())
             moved = np.abs(self.mean(columns) - before).max()
             if moved <= SETTLED and abs(variance - previous) <= NOISE_SETTLED * previous:
-                return columns, float(self.scale * np.sqrt(previous))
+                return columns, float(self.entries.scale * np.sqrt(previous))
         raise FitError(
             f"the new samples did not settle in {ROUNDS} rounds; leave out those with few entries"
         )
 
-    def weighed(self, m, variance, u):
-        """b of the pseudo-data of a robust fit, and phi-weighted squares of every column."""
-        fit = self.w @ m
-        _, squares, self.entries = weigh(
-            self.view, self.x, 0.0, fit, 1 / variance, self.phi, u, self.nu
-        )
-        return self.view.times_components(self.wt), squares
-
-    def excess_variance(self):
-        """E[1/u_j] of every sample, times the variance of Student's t over its squared scale."""
-        factor = 1.0
-        if self.nu is not None:
-            factor = self.nu / (self.nu - 2) if self.nu > 2 else np.inf
-        if self.sample is None:
-            return factor
-        shape = self.sample.shape
-        rate = self.sample.rate
-        return factor * np.where(shape > 1, rate / np.maximum(shape - 1, 1e-300), np.inf)
+    def weighed(self, columns, variance):
+        """b and phi-weighted squares of every column, and their entries at their weights."""
+        weights = 1 / variance, self.phi, self.sample.mean
+        entries = self.entries.weighted(self.view, PresentFit(0.0, self.w.T, columns, *weights))
+        squares = entries.squares_by_sample(self.view, self.phi)
+        return self.view.times_components(self.wt), squares, entries
 
 
 class _Dirichlets(_Columns):
@@ -342,21 +335,15 @@ class _Dirichlets(_Columns):
     def bound(self, columns, noise):
         """The ELBO of every column, after `solve`."""
         counts = self.view.counts_of_columns()
-        variance = (noise / self.scale) ** 2
-        u = np.ones(len(counts)) if self.sample is None else self.sample.mean
-        linear = self.view.times_components(self.wt)
-        squares = self.view.squares_of_columns(self.phi)
-        if self.nu is not None:
-            linear, squares = self.weighed(self.mean(columns), variance, u)
+        variance = (noise / self.entries.scale) ** 2
+        u = self.sample.mean
+        linear, squares, entries = self.weighed(columns, variance)
         best = self._maximise(linear, u / variance, columns)
         value = best.value + dirichlet.log_normaliser(self.alpha0)
         value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
-        if np.ndim(self.phi):
-            value += 0.5 * self.view.counts_of_columns(np.log(self.phi))
-        if self.sample is not None:
-            value += self.sample.elbo_of_each()
-        return value if self.nu is None else value + self.entries.elbo(self.nu)
+        value += 0.5 * self.view.counts_of_columns(np.log(self.phi) * np.ones(len(self.w)))
+        return value + self.sample.elbo_of_each() + entries.elbo_by_sample()
 
     def noise_variance(self, rss, n_observed):
         """B / A = 1 / E[1/s2]."""
@@ -378,8 +365,8 @@ class _Points(_Columns):
         return np.full((len(self.gram), n_samples), 1 / len(self.gram))
 
     def columns(self, linear, precision, start):
-        alpha = (self.alpha0 - 1) / precision[0]
-        if self.gaps is None:
+        alpha = (self.alpha0 - 1) / precision
+        if not self.view.has_missing:
             return simplex.minimise(self.gram, linear, alpha).h
         # by sample, exactly: G less what its missing entries take out
         grams = self.gram - moments.unpack(self.gaps.T, len(self.gram))

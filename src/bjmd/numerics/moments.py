@@ -76,10 +76,10 @@ def explained(linear, gram, gaps, m, share):
     share) diag m.
 
     share is s / (s + 1) for a Dirichlet and 1 for a point.  linear and m are K x N, gaps packed,
-    K(K+1)/2 x N, or None.
+    K(K+1)/2 x N, or empty.
     """
     quadratic = share * (m * (gram @ m)).sum(axis=0) + (1 - share) * (np.diag(gram) @ m)
-    if gaps is not None:
+    if len(gaps):
         k, p = np.tril_indices(len(m))
         second = share * m[k] * m[p]
         second[k == p] += (1 - share) * m
