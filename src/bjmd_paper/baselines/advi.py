@@ -225,6 +225,8 @@ def _follow(inference, approximation, tol, check_every, max_iterations, watch):
         asked = min(check_every, max_iterations - done)
         losses = [float(step()) for _ in range(asked)]
         done += asked
+        for tell in loop.after_sweep:
+            tell()
         previous = centre
         centre = approximation.centre()
         change = _relative_change(previous, centre)
