@@ -67,6 +67,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/codespell
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bi]*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
 format: $(READY)
