@@ -44,3 +44,15 @@ def test_similarities_of_one_run_are_an_empty_table(rng):
     h = rng.dirichlet(np.ones(3), 8).T
     assert similarities([result(h)]).shape == (0, 3)
     assert similarities([result(h), result(h[::-1])]).shape == (1, 3)
+
+
+def test_components_that_are_almost_the_same_are_matched_at_once():
+    """As several that vanished are; scipy's sparse matching never ends on such correlations."""
+    rng = np.random.default_rng(0)
+    h = rng.dirichlet(np.full(6, 0.3), 50).T
+    reference = h[[0, 1, 2, 3, 0, 4, 5, 0]] + 1e-9 * rng.random((8, 50))
+    other = h[[4, 0, 2, 1, 0, 5, 3, 5]] + 0.1 * rng.random((8, 50))
+    other[4] = other[1] + 1e-5 * rng.random(50)
+    partner, _ = match(result(other), result(reference))
+    np.testing.assert_array_equal(partner[[1, 2, 3, 5]], [3, 2, 6, 0])
+    assert {1, 4} < {*partner[[0, 4, 7]]}

@@ -1,7 +1,6 @@
 """Which component of one run is which component of another: their order is random."""
 
 import numpy as np
-from scipy.sparse import csr_array
 
 ALIKE = 0.9
 """The correlation of memberships from which two components count as the same."""
@@ -14,12 +13,10 @@ def match(result, reference):
     correlations.  Patterns would not do: an offset that all components share makes any two of them
     look alike.
     """
-    # it imports in a third of the time of scipy.optimize
-    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+    from scipy.optimize import linear_sum_assignment  # which takes long to import
 
     correlation = _correlations(np.hstack(reference.memberships), np.hstack(result.memberships))
-    # 3 - correlation, because no weight may be zero
-    rows, partner = min_weight_full_bipartite_matching(csr_array(3 - correlation))
+    rows, partner = linear_sum_assignment(correlation, maximize=True)
     return partner, correlation[rows, partner]
 
 
