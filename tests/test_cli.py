@@ -457,7 +457,7 @@ def test_a_mistake_in_the_command_line_is_one_sentence(command, capsys):
 
 def test_an_earlier_fit_is_replaced_on_request(files, run):
     run(FIT)
-    assert "folder out holds the results of an earlier fit" in run(FIT, code=2)[1]
+    assert "folder out holds earlier results" in run(FIT, code=2)[1]
     first = Path("out/fit.npz").read_bytes()
     run(f"{FIT} --force --seed 8")
     assert Path("out/fit.npz").read_bytes() != first

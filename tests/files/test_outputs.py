@@ -345,7 +345,7 @@ def test_a_folder_that_holds_something_is_kept(make_sources, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter.txt").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="holds other files"):
+        with pytest.raises(InputError, match="holds 'chapter.txt', which bjmd did not write"):
             write(tmp_path / "thesis", *fit, overwrite=overwrite)
     with pytest.raises(InputError, match="is a file"):
         write(tmp_path / "thesis/chapter.txt", *fit)
@@ -358,11 +358,11 @@ def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_our
     fit = small(make_sources)
     out = tmp_path / "out"
     out.mkdir()  # empty: free
-    write(out, *fit, figures=False, settings=Settings())
-    with pytest.raises(InputError, match="holds the results of an earlier fit"):
+    write(out, *fit)
+    with pytest.raises(InputError, match="holds earlier results"):
         write(out, *fit, figures=False)
     write(out, *fit, figures=False, overwrite=True)
-    assert not (out / "settings.json").exists(), "nothing of the earlier output is left"
+    assert not (out / "figures").exists(), "nothing of the earlier output is left"
     (out / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds 'notes\.txt', which bjmd did not write"):
         write(out, *fit, figures=False, overwrite=True)
@@ -418,17 +418,17 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
 
 
 @pytest.mark.parametrize(
-    ("file", "key", "damage"),
+    ("file", "good", "bad"),
     [
-        ("settings.json", "notes", 3),
-        ("names.json", "n_missing", False),
-        ("names.json", "n_missing", [0, "x"]),
-        ("names.json", "n_missing", [0, 0, 0]),
+        ("settings.json", '"notes"', '"nots"'),
+        ("settings.json", "}", ""),
+        ("names.json", '"feature 1",', ""),
+        ("names.json", '"n_missing"', '"missing"'),
     ],
 )
-def test_a_damaged_folder_is_refused(tmp_path, make_sources, file, key, damage):
-    write(tmp_path / "out", *small(make_sources), figures=False, settings=Settings())
+def test_a_damaged_folder_is_refused(tmp_path, make_sources, file, good, bad):
+    write(tmp_path / "out", *small(make_sources), figures=False)
     path = tmp_path / "out" / file
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: damage}))
+    path.write_text(path.read_text().replace(good, bad))
     with pytest.raises(InputError, match="out is not a complete folder of bjmd"):
         outputs.load(tmp_path / "out")
