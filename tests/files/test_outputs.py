@@ -345,7 +345,7 @@ def test_a_folder_that_holds_something_is_kept(make_sources, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter.txt").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="holds 'chapter.txt', which bjmd did not write"):
+        with pytest.raises(InputError, match=r"holds 'chapter\.txt', which bjmd did not write"):
             write(tmp_path / "thesis", *fit, overwrite=overwrite)
     with pytest.raises(InputError, match="is a file"):
         write(tmp_path / "thesis/chapter.txt", *fit)

@@ -125,9 +125,9 @@ def write(
 
 def _write_report(fit: Output) -> list[text.Section]:
     """names.json, and summary.md and report.html with the figures in the folder."""
-    labels = fit.labels
-    if labels is not None:
-        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in labels]
+    labels = None
+    if fit.labels is not None:
+        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in fit.labels]
     about = {"format": "bjmd", "format_version": FORMAT_VERSION, "labels": labels}
     named = {name: getattr(fit, name) for name in (*NAMES, "files")}
     _write_json(fit.folder / "names.json", about | named)
