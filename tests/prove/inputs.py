@@ -28,7 +28,7 @@ from bjmd.analysis.summary import summarise
 from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.files import outputs, readers, text_files
+from bjmd.files import about_samples, outputs, readers
 from bjmd.inference import registry
 from bjmd.results import storage
 from bjmd_paper.plan import Plan, validate
@@ -146,7 +146,7 @@ def _received(kind, folder, rng):
             path = folder / name
             path.write_bytes(changed(name, content, rng))
             if kind == "label files":
-                text_files.read_labels(path, ["one"], [["s0", "s1", "s2"]])
+                about_samples.read_labels(path, ["one"], [["s0", "s1", "s2"]])
             else:
                 reading = {"samples_in_rows": bool(rng.random() < 0.2)}
                 if kind == "AnnData":

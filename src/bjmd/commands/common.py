@@ -257,7 +257,9 @@ def read(
     names = arguments.names.split(",") if arguments.names else None
     raw_sources = readers.read_files(arguments.files, **reading)
     if labels is not None:
-        readers.attach_labels(raw_sources, labels, names)
+        from bjmd.files import about_samples
+
+        about_samples.attach_labels(raw_sources, labels, names)
     sources, settings = assembly.prepare(
         raw_sources,
         names=names,
