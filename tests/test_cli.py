@@ -413,7 +413,6 @@ MISTAKES = {
     "--lambda 1e300": "bjmd: lambda_ is 1e+300; it must be between 1e-150 and 1e+150\n",
     "--lambda 1e-300": "bjmd: lambda_ is 1e-300; it must be between 1e-150 and 1e+150\n",
     "--option a0=1e160": "bjmd: a0 is 1e+160; it must be between 1e-150 and 1e+150\n",
-    f"--option max_sweeps={'[' * 100_000}": "bjmd: max_sweeps is '[[[",
     "-k 0": "bjmd: n_components is 0; it must be a whole number of at least 1\n",
     "-k 90": "bjmd: n_components is 90, more than the data allow",
     "--restarts 0": "bjmd: n_restarts is 0; it must be",

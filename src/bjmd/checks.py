@@ -24,23 +24,12 @@ def positive_number(name: str, value: Any, least: float = LEAST) -> float:
     """A number greater than 0 that can be squared."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 < value < inf:
-        hint = (
-            f" (this is text: in a file, YAML reads {float(value):.1e} as a number, but not 1e-5; "
-            "Snakemake's --config passes values inside braces on as text)"
-            if _is_text_of_a_number(value)
-            else ""
-        )
+        text = " (it is text; YAML reads 1.0e-05 as a number, but not 1e-5)"
+        hint = text if isinstance(value, str) else ""
         raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0{hint}")
     if not least <= value <= MOST:
         raise InputError(f"{name} is {value!r}; it must be between {least:g} and {MOST:g}")
     return float(value)
-
-
-def _is_text_of_a_number(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and 0 < float(value) < inf
-    except ValueError:
-        return False
 
 
 def true_or_false(name: str, value: Any) -> bool:

@@ -242,7 +242,7 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
             )
         try:
             options[name] = json.loads(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             options[name] = text
     registry.check_options(arguments.method, options)
     return options
