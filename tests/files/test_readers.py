@@ -50,14 +50,6 @@ def write_own(path, frame):
     )
 
 
-def write_market(path, frame):
-    """A dense Matrix Market file, with names beside it."""
-    scipy.io.mmwrite(path, frame.to_numpy(), precision=17)
-    stem = path.name.split(".")[0]
-    path.with_name(f"{stem}.rows").write_text("\n".join(frame.index))
-    path.with_name(f"{stem}.cols").write_text("\n".join(frame.columns) + "\n")
-
-
 def write_h5ad(path, frame):
     anndata = pytest.importorskip("anndata")
     names = {"obs": pd.DataFrame(index=frame.columns), "var": pd.DataFrame(index=frame.index)}
@@ -72,7 +64,6 @@ FORMATS = {
     ".tsv.gz": write_tsv,
     ".npz": write_npz,
     "-own.npz": write_own,
-    ".mtx": write_market,
     ".h5ad": write_h5ad,
 }
 
@@ -362,13 +353,9 @@ MISTAKES = {
     "a symmetric mtx": (
         "a.mtx",
         "%%MatrixMarket matrix array real symmetric\n1 1\n1\n",
-        "it must begin with %%MatrixMarket matrix, and be real and general",
+        "it must begin with %%MatrixMarket matrix coordinate real general",
     ),
-    "half an mtx": (
-        "a.mtx",
-        f"{MTX}3 3 2\n1 1 1\n",
-        "it promises 2 lines of 3 numbers and has 1 lines of 3",
-    ),
+    "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "it promises 2 entries and has 1"),
     "an mtx cut off in a number": (
         "a.mtx",
         f"{MTX}3 4 2\n1 1 1.5\n2 2 2.5E",
@@ -381,20 +368,11 @@ MISTAKES = {
     ),
     "a decimal comma in an mtx": ("a.mtx", f"{MTX}3 4 1\n1 1 1,5\n", "convert string '1,5'"),
     "a null byte in an mtx": ("a.mtx", f"{MTX}3 4 1\n1 1 1\0005\n", "could not convert string"),
-    "an mtx with four columns": (
-        "a.mtx",
-        f"{MTX}3 4 1\n1 1 1 5\n",
-        "it promises 1 lines of 3 numbers and has 1 lines of 4",
-    ),
-    "an mtx without a size": ("a.mtx", f"{MTX}3 4\n1 1 1.5\n", "it has no line with its size"),
+    "an mtx with four columns": ("a.mtx", f"{MTX}3 4 1\n1 1 1 5\n", "cannot reshape"),
+    "an mtx without a size": ("a.mtx", f"{MTX}3 4\n1 1 1.5\n", "not enough values to unpack"),
     "an mtx with a place outside": ("a.mtx", f"{MTX}3 4 1\n1 5 1.5\n", "exceeds matrix dimension"),
     "an mtx with a place before": ("a.mtx", f"{MTX}3 4 1\n0 1 1.5\n", "negative"),
     "an mtx with half a place": ("a.mtx", f"{MTX}3 4 1\n1.5 1 1\n", "must be whole numbers"),
-    "an empty array": (
-        "a.mtx",
-        "%%MatrixMarket matrix array real general\n0 4\n",
-        "a.mtx holds an array of the size 0 x 4; it must hold a matrix",
-    ),
     "an mtx of a promise": (
         "a.mtx",
         f"{MTX}9 999999999999999 1\n1 1 1\n",
@@ -449,20 +427,12 @@ def test_endings_in_capitals(tmp_path):
     assert read_sources(tmp_path / "A.TSV.GZ")[0].names == ["A"]
 
 
-def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path, rng):
-    counts = rng.poisson(1.0, (6, 5))
-    numbers = rng.standard_normal((6, 5))
-    for matrix, field, expected in (
-        (numbers, "real", numbers),
-        (counts, "integer", counts),
-        (scipy.sparse.coo_array(counts), "real", counts),
-        (scipy.sparse.coo_array(counts), "pattern", counts > 0),
-        (scipy.sparse.coo_array((6, 5)), "real", np.zeros((6, 5))),
-    ):
-        scipy.io.mmwrite(tmp_path / "a.mtx", matrix, field=field, symmetry="general", precision=17)
-        (read,) = read_sources(tmp_path / "a.mtx")[0].data
-        assert read.is_sparse == scipy.sparse.issparse(matrix)
-        np.testing.assert_array_equal(read.columns(slice(None)), expected)
+@pytest.mark.parametrize("field", ["real", "integer"])
+def test_matrix_market_files_are_read_as_scipy_writes_them(tmp_path, rng, field):
+    for counts in (rng.poisson(1.0, (6, 5)), np.eye(6, 5, dtype=int)):
+        path = tmp_path / "a.mtx"
+        scipy.io.mmwrite(path, scipy.sparse.coo_array(counts), field=field, symmetry="general")
+        np.testing.assert_array_equal(read_sources(path)[0].matrices[0].toarray(), counts)
 
 
 DAMAGE = {

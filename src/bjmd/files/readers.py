@@ -8,11 +8,11 @@ have commas, .tsv and .txt files have tabs.  A header without a field above the 
 writes it, is recognised by its length.  A cell that is empty or holds one of MISSING is a missing
 value, NaN.  AnnData and MuData are read by anndata_files.py.
 
-Other formats are Matrix Market, and .npz: with arrays `matrix` (or `X`), `features` and `samples`,
-as written by scipy.sparse.save_npz, or by `storage.save_sources`.  Names for Matrix Market and
-scipy-sparse files are looked for beside them: `features.tsv` (or `genes.tsv`) and `barcodes.tsv`
-beside `matrix.mtx`, as in 10x Genomics folders, or else `<file>.rows` and `<file>.cols`, one name
-per line.
+Other formats are Matrix Market (coordinate, real or integer, general), and .npz: with arrays
+`matrix` (or `X`), `features` and `samples`, as written by scipy.sparse.save_npz, or by
+`storage.save_sources`.  Names for Matrix Market and scipy-sparse files are looked for beside them:
+`features.tsv` (or `genes.tsv`) and `barcodes.tsv` beside `matrix.mtx`, as in 10x Genomics folders,
+or else `<file>.rows` and `<file>.cols`, one name per line.
 
 Nothing is repaired: a file that cannot be used is refused with one sentence that names the file
 and the place.
@@ -237,31 +237,17 @@ def _read_matrix_market(path: Path) -> tuple[Any, list[str] | None, list[str] | 
     """The matrix, and the names of its rows and columns."""
     # not by scipy.io.mmread, which reads 1,5 as 1 and crashes on some damaged files
     with open_text(path) as file, warnings.catch_warnings(action="ignore"):
-        banner = _MARKET_BANNER.fullmatch(file.readline().lower())
-        if banner is None:
-            raise ValueError("it must begin with %%MatrixMarket matrix, and be real and general")
-        is_sparse = banner["form"] == "coordinate"
+        if _MARKET_BANNER.fullmatch(file.readline().lower()) is None:
+            raise ValueError("it must begin with %%MatrixMarket matrix coordinate real general")
         size_line = next((line for line in file if not line.startswith("%") and line.strip()), "")
-        size = [int(word) for word in size_line.split()]
-        if len(size) != 2 + is_sparse:
-            raise ValueError("it has no line with its size")
-        numbers = np.loadtxt(file, comments="%", ndmin=2)  # warns if there are none
-    n_rows, n_columns = size[:2]
-    n_promised = size[2] if is_sparse else n_rows * n_columns
-    width = 1 + 2 * is_sparse - (banner["field"] == "pattern")
-    if numbers.size == 0:
-        numbers = np.empty((0, width))
-    if numbers.shape != (n_promised, width):
-        found = f"{len(numbers)} lines of {numbers.shape[1]}"
-        raise ValueError(f"it promises {n_promised} lines of {width} numbers and has {found}")
-    if is_sparse:
-        places = numbers[:, :2].astype(int)
-        if (places != numbers[:, :2]).any():
-            raise ValueError("the places of entries must be whole numbers")
-        values = np.ones(n_promised) if banner["field"] == "pattern" else numbers[:, 2]
-        matrix: Any = scipy.sparse.coo_array((values, tuple(places.T - 1)), (n_rows, n_columns))
-    else:
-        matrix = numbers.reshape(n_columns, n_rows).T
+        entries = np.loadtxt(file, comments="%", ndmin=2).reshape(-1, 3)  # warns if there are none
+    n_rows, n_columns, n_entries = (int(word) for word in size_line.split())
+    if len(entries) != n_entries:
+        raise ValueError(f"it promises {n_entries} entries and has {len(entries)}")
+    places = entries[:, :2].astype(int)
+    if (places != entries[:, :2]).any():
+        raise ValueError("the places of entries must be whole numbers")
+    matrix = scipy.sparse.coo_array((entries[:, 2], tuple(places.T - 1)), (n_rows, n_columns))
     return matrix, *_names_beside(path)
 
 
@@ -314,10 +300,7 @@ _FORMATS = {
     ".h5mu": "a file of mudata",
     ".zarr": "a store of anndata",
 }
-_MARKET_BANNER = re.compile(
-    r"%%matrixmarket\s+matrix\s+(?P<form>coordinate|array)\s+(?P<field>real|integer|pattern)\s+"
-    r"general\s*"
-)
+_MARKET_BANNER = re.compile(r"%%matrixmarket\s+matrix\s+coordinate\s+(real|integer)\s+general\s*")
 _MAY_BE_ZIPPED = (".csv", ".tsv", ".txt", ".mtx")
 
 
