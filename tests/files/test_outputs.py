@@ -1,9 +1,9 @@
 import base64
+import html
 import json
 import re
 import shutil
 from fnmatch import fnmatch
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -86,6 +86,9 @@ def test_the_tables_hold_the_best_restart(folder, fitted):
     explained = pd.read_csv(folder / "variance_explained.tsv", sep="\t", index_col="source")
     np.testing.assert_allclose(explained.iloc[:, 1:], variance.explained(sources, best), rtol=1e-5)
     np.testing.assert_allclose(explained["total"], explained.iloc[:, 1:].sum(axis=1), rtol=1e-4)
+    runs = pd.read_csv(folder / "restarts.tsv", sep="\t")
+    assert list(runs.columns) == ["seed", "objective", "converged", "reason", "seconds"]
+    assert list(runs["seed"]) == [run.seed for run in restarts.best(results, 3)]
     noise = pd.read_csv(folder / "noise.tsv", sep="\t", index_col="source")
     assert list(noise.index) == NAMES
     low, high = best.posterior.noise.interval(0.9)
@@ -157,15 +160,15 @@ def test_a_check_is_added_to_a_folder_and_its_report(folder, compared, tmp_path)
     out = tmp_path / "out"
     shutil.copytree(folder, out)
     before = contents(out)
-    n_figures = len(Page((out / "report.html").read_text()).images)
+    n_figures = len(IMAGE.findall((out / "report.html").read_text()))
     for _ in range(2):  # a second check replaces the first
         outputs.add_check(out, compared)
         pd.testing.assert_frame_equal(pd.read_csv(out / "check.tsv", sep="\t"), compared)
         summary = (out / "summary.md").read_text()
         assert summary.count("## Check of the noise model") == 1
         assert "| noise=robust | 0.42 | +0.3216 ± 0.0357 | 5.3 | 0.04 | worth trying;" in summary
-        page = Page((out / "report.html").read_text())
-        assert "Check of the noise model" in page.words and len(page.images) == n_figures
+        page = (out / "report.html").read_text()
+        assert "Check of the noise model" in page and len(IMAGE.findall(page)) == n_figures
     changed = [path.name for path, content in contents(out).items() if before.get(path) != content]
     assert sorted(changed) == ["check.tsv", "names.json", "report.html", "summary.md"]
     outputs.require_free(out, overwrite=True)  # no file of it is foreign
@@ -187,13 +190,6 @@ def test_residuals_are_written_and_told(folder, fitted):
         f"{row.feature}, {row['sample']} |"
     ) in (folder / "summary.md").read_text()
     assert not (folder / "check.tsv").exists()
-
-
-def test_the_table_of_restarts_is_ordered_by_objective(folder, fitted):
-    table = pd.read_csv(folder / "restarts.tsv", sep="\t")
-    assert list(table.columns) == ["seed", "objective", "converged", "reason", "seconds"]
-    assert list(table["seed"]) == [run.seed for run in restarts.best(fitted[1], 3)]
-    assert table["objective"].is_monotonic_increasing
 
 
 def test_the_summary_says_what_was_done(folder, fitted):
@@ -246,50 +242,21 @@ def test_the_report_is_given_back(fitted, tmp_path):
     ]
 
 
-def test_every_figure_of_the_summary_exists(folder):
-    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
-    assert len(pictures) == 9
-    for picture in pictures:
-        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
-        assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
-
-
-class Page(HTMLParser):
-    """What is in a page: its text, its images and what it opens and does not close."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.words = []
-        self.images = []
-        self.open = []
-        self.links = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        self.links += [value for key, value in attributes.items() if key in ("src", "href")]
-        if tag == "img":
-            self.images.append(attributes)
-        elif tag not in ("meta", "link", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
+IMAGE = re.compile(r'<img alt="[^"]+" src="data:image/png;base64,([^"]+)">')
 
 
 def test_the_report_is_one_page_with_the_figures_inside(folder):
-    page = Page((folder / "report.html").read_text())
-    assert not page.open
-    for link in page.links:  # nothing is loaded from elsewhere
+    page = (folder / "report.html").read_text()
+    for link in re.findall(r' (?:src|href)="([^"]+)"', page):  # nothing is loaded from elsewhere
         assert link.startswith(("data:image/png;base64,", "#")) or (folder / link).exists()
-    assert len(page.images) == 9
-    assert all(image["alt"] for image in page.images)
-    shown = {base64.b64decode(image["src"].split(",")[1]) for image in page.images}
+    shown = {base64.b64decode(png) for png in IMAGE.findall(page)}
     assert shown == {path.read_bytes() for path in folder.glob("figures/*.png")}
-    assert NAMES[2] in page.words, "names are text, not markup"
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
+    assert len(shown) == len(pictures) == 9
+    for picture in pictures:
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
+    assert html.escape(NAMES[2]) in page and NAMES[2] not in page, "names are text, not markup"
 
 
 @pytest.mark.parametrize(
