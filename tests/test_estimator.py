@@ -449,7 +449,6 @@ def test_mistakes_in_a_fit(data, options, change, message):
         (0, {"sources": ["a", "b"]}, "names the source of 2 samples, but X has 30"),
         (0, {"source": "c"}, "there is no source 'c'; give one of 'source 1', 'source 2'"),
         (0, {"source": 2}, "there is no source 2"),
-        (0, {"source": 1, "noise": 0.3}, "give only one of them"),
         (slice(None), {}, "one matrix"),
     ],
 )

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import draws, fitting, variance
 from bjmd.analysis.check import Check, check
 from bjmd.analysis.draws import PosteriorDraws
-from bjmd.checks import one_of, true_or_false, whole_number
+from bjmd.checks import one_of, whole_number
 from bjmd.data.assembly import RawSource, Settings, assemble, normalized
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
@@ -344,9 +344,9 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             The source of every sample, by name; samples of a source that the fit does not know have
             their noise estimated.
         noise : float, optional
-            Standard deviation of their noise.  If none of the three is given, the noise is
-            estimated from X and there are no offsets, unless the model was fitted to one source
-            only, to which they then belong.
+            Standard deviation of their noise, if it is not that of their source.  If none of the
+            three is given, the noise is estimated from X and there are no offsets, unless the model
+            was fitted to one source only, to which they then belong.
         any_scale : bool, default=False
             Whether to accept samples that look as if they were on another scale than the data of
             the fit: entries far outside the range of these, or counts in place of logarithms.
@@ -709,11 +709,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
                 "new samples must be one matrix; call this once per source and name it with "
                 "`source`, or give the source of every sample as `sources`"
             )
-        given = {"source": source, "sources": sources, "noise": noise}
-        names = [name for name, value in given.items() if value is not None]
-        if len(names) > 1:
-            raise InputError(f"{' and '.join(names)} are given; give only one of them")
-        if not names and len(self.source_names_) == 1:
+        if len(self.source_names_) == 1 and source is None and sources is None and noise is None:
             source = 0
         # by name: features that X lacks are missing, those unknown to the fit are ignored
         known = getattr(self, "feature_names_in_", ())
@@ -723,9 +719,9 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         matrix = self._validated(X, "X", reset=False).T
         if self.normalize:
             matrix = normalized(RawSource(matrix, None, name="X")).matrix
-        known = {"noise": noise, "any_scale": true_or_false("any_scale", any_scale)}
         for rows, number in self._places(matrix.shape[1], source, sources):
-            yield rows, matrix[:, rows], {"source": number, **known}
+            how = {"source": number, "noise": noise, "any_scale": any_scale}
+            yield rows, matrix[:, rows], how
 
     def _places(
         self, n_samples: int, source: int | str | None, sources: Any

@@ -234,14 +234,6 @@ def test_the_list_of_files_is_complete(folder):
     assert len(ranked) == 10 and ranked[1].is_monotonic_decreasing
 
 
-def test_the_report_is_given_back(fitted, tmp_path):
-    parts = write(tmp_path / "out", *fitted, figures=False)
-    assert [part.title for part in parts if part.brief] == ["Sources and noise", "Restarts"]
-    assert [part.paragraphs for part in parts] == [
-        part.paragraphs for part in outputs.load(tmp_path / "out").sections()
-    ]
-
-
 IMAGE = re.compile(r'<img alt="[^"]+" src="data:image/png;base64,([^"]+)">')
 
 
@@ -354,17 +346,12 @@ def test_a_failure_on_the_way_leaves_everything_as_it_was(make_sources, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_is_no_output_cannot_be_loaded(make_sources, tmp_path):
+@pytest.mark.parametrize("content", [None, "[1, 2]", '{"format": "other"}', "{"])
+def test_what_is_no_output_cannot_be_loaded(tmp_path, content):
+    if content is not None:
+        (tmp_path / "names.json").write_text(content)
     with pytest.raises(InputError, match="is not a folder with the results of a fit"):
         outputs.load(tmp_path)
-    (tmp_path / "names.json").write_text("[1, 2]")
-    with pytest.raises(InputError, match="is not a folder with the results of a fit"):
-        outputs.load(tmp_path)
-    write(tmp_path / "out", *small(make_sources), figures=False)
-    names = json.loads((tmp_path / "out/names.json").read_text())
-    (tmp_path / "out/names.json").write_text(json.dumps({**names, "format_version": 99}))
-    with pytest.raises(InputError, match="format version 99"):
-        outputs.load(tmp_path / "out")
 
 
 def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
@@ -391,11 +378,12 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
         ("settings.json", "}", ""),
         ("names.json", '"feature 1",', ""),
         ("names.json", '"n_missing"', '"missing"'),
+        ("names.json", '"format_version": 1', '"format_version": 99'),
     ],
 )
 def test_a_damaged_folder_is_refused(tmp_path, make_sources, file, good, bad):
     write(tmp_path / "out", *small(make_sources), figures=False)
     path = tmp_path / "out" / file
     path.write_text(path.read_text().replace(good, bad))
-    with pytest.raises(InputError, match="out is not a complete folder of bjmd"):
+    with pytest.raises(InputError, match=r"out (is not a complete folder|has format version 99)"):
         outputs.load(tmp_path / "out")

@@ -15,7 +15,6 @@ import zipfile
 from pathlib import Path
 
 import anndata
-import h5py
 import numpy as np
 import scipy.io
 import scipy.sparse
@@ -164,12 +163,10 @@ def changed(name, content, rng):
                 content = gzip.compress(changed(name[:-3], gzip.decompress(content), rng))
             if rng.random() < 0.5:
                 return _bytes(content, rng)
-        elif name.endswith(".json") or rng.random() < 0.3:
+        elif name.endswith((".json", ".h5ad")) or rng.random() < 0.3:
             content = _bytes(content, rng)
         elif name.endswith(".npz"):
             content = _archive(content, rng)
-        elif name.endswith(".h5ad"):
-            content = _hdf5(content, rng)
         else:
             content = _cells(name, content, rng)
     return content
@@ -244,36 +241,6 @@ def _archive(content, rng):
         for name, data in members.items():
             archive.writestr(name, data)
     return file.getvalue()
-
-
-def _hdf5(content, rng):
-    """A change of an array, an attribute or a link of an HDF5 file."""
-    stored = io.BytesIO(content)
-    with contextlib.suppress(Exception), h5py.File(stored, "r+") as file:
-        names = []
-        file.visit(names.append)
-        name = _chosen(sorted(names), rng)
-        what = rng.integers(6)
-        if what == 0 and len(file[name].attrs):
-            key = _chosen(sorted(file[name].attrs), rng)
-            value = _chosen([*VALUES, [1, 2], [2**31, 5]], rng)
-            file[name].attrs[key] = value
-        elif what == 1:
-            del file[name]
-        elif what == 2:
-            del file[name]
-            targets = [f"/{name}", "/", "/nowhere", f"/{_chosen(sorted(names), rng)}"]
-            file[name] = h5py.SoftLink(_chosen(targets, rng))
-        elif what == 3:
-            del file[name]
-            file.create_group(name)
-        elif isinstance(file[name], h5py.Dataset):
-            array = _array(file[name][()], rng)
-            attributes = dict(file[name].attrs)
-            del file[name]
-            file[name] = array
-            file[name].attrs.update(attributes)
-    return stored.getvalue()
 
 
 def _array(array, rng):
