@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bjmd.analysis import ranking
 from bjmd.analysis.summary import Summary
 from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import as_matrix
@@ -93,13 +94,12 @@ def write(
     with storage.atomic_path(folder) as new:
         new.mkdir()
         storage.save_decompositions(new / "fit.npz", summary.results)
-        of_fit = tables.of_fit(sources, summary.results)
-        for name, table in {**of_fit, **answers}.items():
+        for name, table in {**tables.of_fit(sources, summary.results), **answers}.items():
             _write_table(new / f"{name}.tsv", table)
         _write_patterns(new, sources, best)
         if summary.consensus is not None:
             _write_patterns(new, sources, summary.consensus.result, "consensus_")
-        _write_rankings(new, of_fit["ranking"])
+        _write_rankings(new / "rankings", sources, best)
         _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
@@ -274,15 +274,13 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
-def _write_rankings(folder: Path, table: pd.DataFrame) -> None:
+def _write_rankings(folder: Path, sources: Sources, best: Decomposition) -> None:
     """A .rnk file for each component: every feature and its score, the highest first."""
-    (folder / "rankings").mkdir()
-    scored = table.assign(score=table["z"].fillna(table["difference"]))
-    ranked = scored.sort_values("score", ascending=False, kind="stable")
-    for component, part in ranked.groupby("component"):
-        path = folder / "rankings" / f"{component}.rnk"
-        columns = ["feature", "score"]
-        part.to_csv(path, sep="\t", columns=columns, header=False, index=False, float_format="%.6g")
+    folder.mkdir()
+    scores = tables.by_component(ranking.scores(best), sources.feature_names, "feature")
+    for component, column in scores.items():
+        ranked = column.sort_values(ascending=False, kind="stable")
+        ranked.to_csv(folder / f"{component}.rnk", sep="\t", header=False, float_format="%.6g")
 
 
 def _write_patterns(
