@@ -40,7 +40,7 @@ def imports(name):
 
 
 ORDER = (
-    ("bjmd.errors", "bjmd.checks"),
+    ("bjmd.errors",),
     ("bjmd.numerics",),
     ("bjmd.data",),
     ("bjmd.model",),

@@ -27,10 +27,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import draws, fitting, variance
 from bjmd.analysis.check import Check, check
 from bjmd.analysis.draws import PosteriorDraws
-from bjmd.checks import one_of, whole_number
 from bjmd.data.assembly import RawSource, Settings, assemble, normalized
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import InputError, one_of, whole_number
 from bjmd.inference import projection, restarts
 from bjmd.model import Priors
 from bjmd.results import storage

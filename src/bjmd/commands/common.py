@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bjmd.checks import count
 from bjmd.data import assembly
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError, problems_as_sentences
+from bjmd.errors import InputError, count, problems_as_sentences
 from bjmd.files import readers
 from bjmd.inference import registry
 from bjmd.model import BY_SOURCE, LEARNED
