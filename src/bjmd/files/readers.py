@@ -181,8 +181,8 @@ def _read_text(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
         if n_columns < 1 or len(header) not in (n_columns, n_columns + 1):
             raise InputError(
                 f"{path} must have a line of names, and below it lines of a name and numbers, with "
-                f"{SEPARATORS[separator]} between them, but its first two lines "
-                f"have {len(header)} and {len(first)} fields; check that it was written completely"
+                f"{SEPARATORS[separator]} between them, but its first two lines have {len(header)} "
+                f"and {len(first)} fields; check that it was written completely"
             )
         columns = [name.strip() for name in header[-n_columns:]]
         for fields in chain([first], lines):
@@ -204,9 +204,8 @@ def _read_text(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
 
 def _numbers(path: Path, fields: list[str], columns: list[str]) -> np.ndarray:
     """The numbers of a line after its name."""
-    if not any("_" in field for field in fields[1:]):  # Python would take 1_0 for a number
-        with contextlib.suppress(ValueError):  # something is missing, or wrong
-            return np.fromiter(map(float, fields[1:]), dtype=float)
+    with contextlib.suppress(ValueError):  # something is missing, or wrong
+        return np.fromiter(map(float, fields[1:]), dtype=float)
     for field, column in zip(fields[1:], columns, strict=True):
         if field not in MISSING and not _is_number(field):
             raise InputError(
