@@ -671,9 +671,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     def _fitted_data(self, X: Any, sources: Any) -> Sources:
         """The data of the fit, given again."""
         check_is_fitted(self)
-        data = clone(self)._sources(
-            _by_source(X, sources)
-        )  # which would set attributes of this one
+        # a clone, because reading data sets attributes
+        data = clone(self)._sources(_by_source(X, sources))
         shapes = [h.shape[1] for h in self.decomposition_.memberships]
         if data.n_samples != shapes or data.n_features != self.n_features_in_:
             raise InputError(
