@@ -152,7 +152,7 @@ def test_a_package_that_is_not_installed_says_so(monkeypatch):
 
 
 def test_an_entry_point_must_name_a_method(monkeypatch):
-    entry = registry.EntryPoint("new", "bjmd.checks:count", registry.GROUP)
+    entry = registry.EntryPoint("new", "bjmd.errors:count", registry.GROUP)
     monkeypatch.setattr(registry, "_entries", lambda: {"new": entry})
     with pytest.raises(InputError, match="'new' must name a bjmd Method of that name"):
         registry.get("new")

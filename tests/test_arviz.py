@@ -1,4 +1,4 @@
-"""A posterior as ArviZ takes it, and a folder of results as xarray does."""
+"""A posterior as ArviZ takes it."""
 
 import warnings
 
@@ -8,11 +8,7 @@ import pandas as pd
 import pytest
 
 import bjmd
-from bjmd.analysis.summary import summarise
-from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.files import outputs
-from bjmd.inference import restarts
 
 with warnings.catch_warnings(action="ignore"):  # about ArviZ's own future
     arviz = pytest.importorskip("arviz")
@@ -83,21 +79,3 @@ def test_a_point_estimate_has_nothing_to_draw():
     fitted = bjmd.BJMD(2, inference="map", n_init=1).fit(np.random.default_rng(0).random((9, 5)))
     with pytest.raises(InputError, match="only a fit with inference='cavi' has a posterior"):
         fitted.to_arviz()
-
-
-def test_results_in_a_folder_are_an_xarray(tmp_path, make_sources):
-    plain = make_sources()
-    sources = Sources(plain.matrices, names=["Oslo", "Rome"])
-    runs = restarts.run("cavi-bjmd", sources, 2, n_restarts=1)
-    outputs.write(tmp_path / "out", sources, summarise(sources, runs), figures=False)
-    loaded = outputs.load(tmp_path / "out")
-    data = loaded.to_xarray()
-    best = loaded.results[0]
-    assert dict(data.sizes) == {"feature": 12, "component": 2, "sample": 16, "source": 2}
-    rome = data["memberships"].sel(component="C2")[data["source_of_sample"] == "Rome"]
-    np.testing.assert_array_equal(rome, best.memberships[1][1])
-    assert list(rome["sample"].values) == sources.sample_names[1]
-    assert data["noise"].sel(source="Oslo") == best.noise[0]
-    np.testing.assert_array_equal(data["components_sd"], best.posterior.components.sd)
-    assert (data["memberships_sd"].values > 0).all()
-    data.to_netcdf(tmp_path / "fit.nc", engine="scipy")

@@ -93,9 +93,3 @@ def test_hooks_run_the_tools_of_the_lock():
     tools = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in local["hooks"]}
     assert tools == {"ruff", "snakefmt", "codespell"}
     assert tools <= locked().keys()
-
-
-def test_the_package_ships_its_types():
-    assert (ROOT / "src/bjmd/py.typed").is_file()
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert "py.typed" in settings["package-data"]["bjmd"]

@@ -45,8 +45,6 @@ def test_counts_in_place_of_logarithms_are_refused_unless_any_scale_is_allowed(m
     with pytest.raises(InputError, match=REFUSED):
         ask(model, counts)
     assert np.isfinite(ask(model, counts, any_scale=True)).all()
-    with pytest.raises(InputError, match="any_scale is 'yes'; it must be True or False"):
-        ask(model, counts, any_scale="yes")
 
 
 def test_what_is_like_the_data_of_the_fit_passes(model, logs):

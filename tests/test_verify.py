@@ -67,10 +67,6 @@ def test_normalised_counts_are_confirmed(verify, make_sources):
     line = "fit a.csv b.csv -k 2 -o counts --restarts 1 --normalize"
     assert cli.main(line.split()) == 0
     assert verify(folder="counts")[0] == 0
-    settings = Path("counts/settings.json")
-    settings.write_text(settings.read_text().replace('"normalize": true', '"normalize": false'))
-    code, said = verify(folder="counts")
-    assert code == 1 and "counts/settings.json has changed since it was written." in said
 
 
 def test_the_best_run_of_a_search_is_computed_again(verify):

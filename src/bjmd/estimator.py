@@ -8,7 +8,6 @@
 The fits are those of analysis/fitting.py, and projection.py places new samples.
 """
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,11 +27,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import draws, fitting, variance
 from bjmd.analysis.check import Check, check
 from bjmd.analysis.draws import PosteriorDraws
-from bjmd.checks import one_of, true_or_false, whole_number
 from bjmd.data.assembly import RawSource, Settings, assemble, normalized
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
-from bjmd.inference import projection, registry, restarts
+from bjmd.errors import InputError, one_of, whole_number
+from bjmd.inference import projection, restarts
 from bjmd.model import Priors
 from bjmd.results import storage
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
@@ -81,10 +79,9 @@ class _FitTransform:
         ndarray of shape (n_samples, n_components), or a list of them if X is a list or a dict
         """
         self.fit(X, sources=sources)
-        _, matrices = _listed(X)
-        if matrices is None:
+        if not _is_several(X):
             return self.transform(X, sources=sources)
-        return [self.transform(x, source=c) for c, x in enumerate(matrices)]
+        return [self.transform(x, source=c) for c, x in enumerate(_by_source(X).values())]
 
 
 class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
@@ -253,16 +250,15 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         BJMD
             The fitted estimator itself.
         """
-        self._fit(self._sources(_by_name(X, sources)))
+        self._fit(self._sources(_by_source(X, sources)))
         return self
 
     def _fit(self, sources: Sources) -> fitting.Fits:
         """Fit sources and set the attributes."""
-        method = registry.get(f"{one_of('inference', self.inference, INFERENCES)}-bjmd")
+        method = f"{one_of('inference', self.inference, INFERENCES)}-bjmd"
         whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
-        options = self._options(method)
         fits = fitting.fit(
-            method.name,
+            method,
             sources,
             self.n_components,
             n_restarts=self.n_init,
@@ -270,7 +266,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             jobs=effective_n_jobs(self.n_jobs),
             search=self.search,
             agree=self.consensus,
-            **options,
+            **self._options(),
         )
         best = fits.best
         if not best.converged:
@@ -287,19 +283,17 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         elif model.offsets is not None and share > variance.CONFOUNDED:
             warnings.warn(variance.confounded(share), stacklevel=3)
         named = {name: getattr(sources, name) for name in NAMED}
-        self._set(fits.results, named, variance.explained(sources, best))
-        if fits.consensus is not None:
-            agreed = fits.consensus.result
-            memberships = [h.T for h in agreed.memberships]
-            numbers = (fits.consensus.share, fits.consensus.spread)
-            self._consensus: Any = fits.consensus
-            self.consensus_: Any = AgreedComponents(agreed.components.T, memberships, *numbers)
+        self._set(fits.results, named, variance.explained(sources, best), fits.consensus)
         return fits
 
     def _set(
-        self, results: list[Decomposition], named: dict[str, Any], explained: np.ndarray
+        self,
+        results: list[Decomposition],
+        named: dict[str, Any],
+        explained: np.ndarray,
+        consensus: Any = None,
     ) -> None:
-        """The attributes that follow from all runs, names and the variance explained."""
+        """The attributes that follow from all runs, names, variance explained and consensus."""
         (best,) = restarts.best(results, 1)
         model: Any = best.model
         # reports show how the others ended, not what they say about uncertainty
@@ -317,8 +311,13 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         self.n_iter_ = best.n_iterations
         self.converged_ = best.converged
         self.variance_explained_ = explained
-        self._consensus = None
-        self.consensus_ = None
+        self._consensus = consensus
+        self.consensus_ = consensus and AgreedComponents(
+            consensus.result.components.T,
+            [h.T for h in consensus.result.memberships],
+            consensus.share,
+            consensus.spread,
+        )
         self.restarts_ = np.array([result.objective for result in results])
         self.source_names_ = named["names"]
 
@@ -344,9 +343,9 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             The source of every sample, by name; samples of a source that the fit does not know have
             their noise estimated.
         noise : float, optional
-            Standard deviation of their noise.  If none of the three is given, the noise is
-            estimated from X and there are no offsets, unless the model was fitted to one source
-            only, to which they then belong.
+            Standard deviation of their noise, if it is not that of their source.  If none of the
+            three is given, the noise is estimated from X and there are no offsets, unless the model
+            was fitted to one source only, to which they then belong.
         any_scale : bool, default=False
             Whether to accept samples that look as if they were on another scale than the data of
             the fit: entries far outside the range of these, or counts in place of logarithms.
@@ -565,7 +564,6 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             "params": params,
             "named": self._named,
             "variance_explained": self.variance_explained_.tolist(),
-            "has_feature_names": hasattr(self, "feature_names_in_"),
         }
         storage.save_decompositions(path, self._runs, about)
 
@@ -638,36 +636,29 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.inference != "advi"
         return tags
 
-    def _options(self, method: registry.Method) -> dict[str, Any]:
-        """What was set to anything but its default; what the inference does not have is refused."""
-        default = inspect.signature(BJMD).parameters
+    def _options(self) -> dict[str, Any]:
+        """What was set to anything but its default."""
+        default = BJMD().get_params()
         names = ("priors", "noise", "offsets", "alpha0", "lambda_", "a0", "b0", "tol")
         given = {name: getattr(self, name) for name in names}
         if self.alpha0 is not None:
             given["alpha0"] = np.asarray(self.alpha0).tolist()
-        options = {name: value for name, value in given.items() if value != default[name].default}
-        refused = [name for name in options if name not in method.options()]
-        if refused:
-            way_out = "leave it out, or use inference='cavi'"
-            raise InputError(f"inference={self.inference!r} has no option {refused[0]}; {way_out}")
+        options = {name: value for name, value in given.items() if value != default[name]}
         if self.max_iter is not None:
             options["max_iterations" if self.inference == "advi" else "max_sweeps"] = self.max_iter
         return options
 
-    def _sources(self, X: Any) -> Sources:
+    def _sources(self, matrices: dict[str, Any]) -> Sources:
         """The data of a fit; sets n_features_in_ and, for DataFrames, feature_names_in_."""
-        names, matrices = _listed(X)
-        matrices = [X] if matrices is None else matrices
         raw_sources = []
-        names = names or [f"source {c + 1}" for c in range(len(matrices))]
-        for name, x in zip(names, matrices, strict=True):
+        for name, x in matrices.items():
             try:
                 matrix = self._validated(x, f"source {name!r}", reset=True).T
             except ValueError as error:
                 if len(matrices) == 1 or isinstance(error, InputError):
                     raise
-                first_line = str(error).splitlines()[0].rstrip(":")
-                raise InputError(f"source {name!r}: {first_line}") from None
+                reason = " ".join(str(error).split())[:200]
+                raise InputError(f"source {name!r}: {reason}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
             raw = RawSource(matrix, features, _sample_names(x), name=name)
             raw_sources.append(normalized(raw) if self.normalize else raw)
@@ -680,7 +671,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     def _fitted_data(self, X: Any, sources: Any) -> Sources:
         """The data of the fit, given again."""
         check_is_fitted(self)
-        data = clone(self)._sources(_by_name(X, sources))  # which would set attributes of this one
+        # a clone, because reading data sets attributes
+        data = clone(self)._sources(_by_source(X, sources))
         shapes = [h.shape[1] for h in self.decomposition_.memberships]
         if data.n_samples != shapes or data.n_features != self.n_features_in_:
             raise InputError(
@@ -710,16 +702,12 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         """Source by source: rows of X, these as features x samples, and what is known of them."""
         check_is_fitted(self)
-        if _listed(X)[1] is not None:
+        if _is_several(X):
             raise InputError(
                 "new samples must be one matrix; call this once per source and name it with "
                 "`source`, or give the source of every sample as `sources`"
             )
-        given = {"source": source, "sources": sources, "noise": noise}
-        names = [name for name, value in given.items() if value is not None]
-        if len(names) > 1:
-            raise InputError(f"{' and '.join(names)} are given; give only one of them")
-        if not names and len(self.source_names_) == 1:
+        if len(self.source_names_) == 1 and source is None and sources is None and noise is None:
             source = 0
         # by name: features that X lacks are missing, those unknown to the fit are ignored
         known = getattr(self, "feature_names_in_", ())
@@ -729,31 +717,25 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         matrix = self._validated(X, "X", reset=False).T
         if self.normalize:
             matrix = normalized(RawSource(matrix, None, name="X")).matrix
-        known = {"noise": noise, "any_scale": true_or_false("any_scale", any_scale)}
         for rows, number in self._places(matrix.shape[1], source, sources):
-            yield rows, matrix[:, rows], {"source": number, **known}
+            how = {"source": number, "noise": noise, "any_scale": any_scale}
+            yield rows, matrix[:, rows], how
 
     def _places(
         self, n_samples: int, source: int | str | None, sources: Any
-    ) -> Iterator[tuple[Any, int | None]]:
+    ) -> list[tuple[Any, Any]]:
         """Rows of new samples, and the number of the fitted source that they belong to, or None."""
-        if sources is None:
-            yield slice(None), None if source is None else self._source_number(source)
-            return
-        labels = _labels(sources, n_samples)
-        for name in dict.fromkeys(labels):
-            number = self.source_names_.index(name) if name in self.source_names_ else None
-            yield np.flatnonzero(labels == name), number
-
-    def _source_number(self, source: int | str) -> int:
-        if isinstance(source, Integral) and 0 <= source < len(self.source_names_):
-            return int(source)
-        if source in self.source_names_:
-            return self.source_names_.index(source)
-        names = ", ".join(map(repr, self.source_names_))
-        raise InputError(
-            f"there is no source {source!r}; give one of {names}, or its number, counted from 0"
-        )
+        names = self.source_names_
+        if sources is not None:
+            number_of = {name: c for c, name in enumerate(names)}
+            rows = _rows_by_source(sources, n_samples)
+            return [(rows[name], number_of.get(name)) for name in rows]
+        if source is not None and source not in (*names, *range(len(names))):
+            raise InputError(
+                f"there is no source {source!r}; give one of {', '.join(map(repr, names))}, or its "
+                "number, counted from 0"
+            )
+        return [(slice(None), names.index(source) if source in names else source)]
 
     def _validated(self, x: Any, name: str, reset: bool) -> Any:
         """A samples x features matrix of floats; Sources checks its entries."""
@@ -782,11 +764,23 @@ def load(path: str | Path) -> BJMD:
     BJMD
         The fitted estimator.
     """
-    if not Path(path).is_dir():
+    if Path(path).is_dir():
+        model, results, named, explained = _from_folder(path)
+    else:
         results, about = storage.load_with_about(path)
         model = BJMD(**about["params"])
+        named = about["named"]
         explained = np.array(about["variance_explained"])
-        return _loaded(model, results, about["named"], explained, about["has_feature_names"])
+    model._set(results, named, explained)
+    features = named["feature_names"]
+    model.n_features_in_ = len(features)
+    if features != [f"feature {i + 1}" for i in range(len(features))]:
+        model.feature_names_in_ = np.array(features, dtype=object)
+    return model
+
+
+def _from_folder(path: str | Path) -> tuple[BJMD, list[Decomposition], dict[str, Any], np.ndarray]:
+    """The model, its runs, names and variance explained."""
     from bjmd.files import outputs
 
     fit = outputs.load(path)
@@ -813,47 +807,43 @@ def load(path: str | Path) -> BJMD:
     )
     named = {name: getattr(fit, name) for name in NAMED}
     explained = fit.answers["variance_explained"].drop(columns=["source", "total"]).to_numpy()
-    numbered = [f"feature {i + 1}" for i in range(len(fit.feature_names))]
-    results = sorted(fit.results, key=lambda run: run.seed or 0)
-    return _loaded(model, results, named, explained, fit.feature_names != numbered)
+    return model, sorted(fit.results, key=lambda run: run.seed or 0), named, explained
 
 
-def _loaded(
-    model: BJMD,
-    results: list[Decomposition],
-    named: dict[str, Any],
-    explained: np.ndarray,
-    has_feature_names: bool,
-) -> BJMD:
-    model._set(results, named, explained)
-    model.n_features_in_ = len(named["feature_names"])
-    if has_feature_names:
-        model.feature_names_in_ = np.array(named["feature_names"], dtype=object)
-    return model
+def _is_several(X: Any) -> bool:
+    """Whether X has one matrix per source."""
+    if isinstance(X, list | tuple):
+        # a list of lists of numbers is one matrix to scikit-learn
+        return not X or any(getattr(x, "ndim", 0) == 2 for x in X)
+    return isinstance(X, Mapping) and not hasattr(X, "ndim")  # as a sparse matrix may have
 
 
-def _by_name(X: Any, sources: Any) -> Any:
-    """X itself, or the samples of one matrix as a dict by the name of their source."""
+def _by_source(X: Any, sources: Any = None) -> dict[str, Any]:
+    """The matrix of every source by its name."""
+    if _is_several(X):
+        if sources is not None:
+            raise InputError("sources goes with one matrix; a list or a dict has one per source")
+        if isinstance(X, Mapping):
+            return {str(name): x for name, x in X.items()}
+        return {f"source {c + 1}": x for c, x in enumerate(X)}
     if sources is None:
-        return X
-    if _listed(X)[1] is not None:
-        raise InputError("sources goes with one matrix; a list or a dict has one per source")
+        return {"source 1": X}
     if not hasattr(X, "iloc"):
         X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
-    labels = _labels(sources, X.shape[0])
-    rows = {name: np.flatnonzero(labels == name) for name in dict.fromkeys(labels)}
+    rows = _rows_by_source(sources, X.shape[0])
     return {name: X.iloc[i] if hasattr(X, "iloc") else X[i] for name, i in rows.items()}
 
 
-def _labels(sources: Any, n_samples: int) -> np.ndarray:
-    """The name of the source of every sample."""
+def _rows_by_source(sources: Any, n_samples: int) -> dict[str, np.ndarray]:
+    """The rows of the samples of every source, from the source of every sample."""
     labels = pd.Series(np.asarray(sources).ravel())
     if len(labels) != n_samples or labels.isna().any():
         raise InputError(
             f"sources names the source of {labels.notna().sum()} samples, but X has {n_samples}; "
             "give one name for each sample"
         )
-    return labels.astype(str).to_numpy()
+    names = labels.astype(str)
+    return {name: np.flatnonzero(names == name) for name in names.unique()}
 
 
 def _sample_names(x: Any) -> list[str] | None:
@@ -864,20 +854,6 @@ def _sample_names(x: Any) -> list[str] | None:
     return [str(name) for name in index]
 
 
-def _listed(X: Any) -> tuple[list[str] | None, list | None]:
-    """The names (if any) and matrices of several sources, or None and None for a single matrix."""
-    if getattr(X, "ndim", 0) == 2:  # even a sparse matrix that is a dictionary
-        return None, None
-    if isinstance(X, Mapping | list | tuple) and not X:
-        raise InputError("no source was given; give at least one samples x features matrix")
-    if isinstance(X, Mapping):
-        return [str(name) for name in X], list(X.values())
-    # a list of lists of numbers is one matrix to scikit-learn
-    if isinstance(X, list | tuple) and any(getattr(x, "ndim", 0) == 2 for x in X):
-        return None, list(X)
-    return None, None
-
-
 def _seed(random_state: int | np.random.RandomState | None) -> int:
     if isinstance(random_state, Integral):
         return whole_number("random_state", random_state, least=0)
@@ -885,14 +861,9 @@ def _seed(random_state: int | np.random.RandomState | None) -> int:
 
 
 def _require_numbers(x: Any, name: str) -> None:
-    """Refuse a DataFrame with a column twice or with text in it, and say where."""
-    if not hasattr(x, "iloc") or not hasattr(x, "columns"):
+    """Refuse a DataFrame with text in it, and say where."""
+    if not isinstance(x, pd.DataFrame):
         return
-    if not x.columns.is_unique:
-        double = x.columns[x.columns.duplicated()][0]
-        raise InputError(
-            f"{name} has column {double!r} more than once; rename or merge its columns"
-        )
     for column, dtype in x.dtypes.items():
         if getattr(dtype, "kind", "O") in "biuf":
             continue

@@ -13,8 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from bjmd.checks import one_of, positive_number
-from bjmd.errors import InputError
+from bjmd.errors import InputError, one_of, positive_number
 from bjmd.numerics import threads
 
 LEARNED = "learned"

@@ -335,12 +335,12 @@ def fit_of(data: Any, key: str = "bjmd") -> Any:
 
 def modality(data: Any, mod: str | None) -> Any:
     """The AnnData object itself, or that of a modality of a MuData object."""
-    modalities = getattr(data, "mod", None)
-    if modalities is None and mod is None:
+    if mod is None and not hasattr(data, "mod"):
         return data
-    if modalities is None or mod not in modalities:
-        there = "an AnnData object has none"
-        if modalities is not None:
-            there = f"there are {', '.join(modalities)}"
-        raise InputError(f"mod is {mod!r}, which must name a modality of a MuData object; {there}")
+    modalities = getattr(data, "mod", {})
+    if mod not in modalities:
+        raise InputError(
+            f"mod is {mod!r}, which must name a modality of a MuData object; "
+            f"there are {', '.join(modalities) or 'none'}"
+        )
     return modalities[mod]

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bjmd.checks import one_of
-from bjmd.errors import InputError
+from bjmd.errors import InputError, one_of
 
 WAYS = ("as-is", "clip", "shift")
 

@@ -354,10 +354,7 @@ def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys)
     assert str(expected) in " ".join(out.split())
     assert "select: 6 fits of repeat 2 of 2 are done" in err
     assert cli.main(line.split()) == 2
-    assert (
-        "holds an earlier selection; give another folder, or replace it with --force"
-        in capsys.readouterr().err
-    )
+    assert "folder out holds earlier results; give another folder" in capsys.readouterr().err
     assert cli.main(f"{line} -k 2,3 --force".split()) == 0
     assert pd.read_csv("out/selection.tsv", sep="\t")["k"].tolist() == [2, 3]
 
@@ -372,7 +369,7 @@ def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys)
         ("-k 2,90", "n_components is 90, more than the data allow"),
         ("--held-out 0.6", "held_out is 0.6; it must be a share of the entries between 0 and 0.5"),
         ("--method kmeans", "method 'kmeans' cannot leave out the entries"),
-        ("-o .", "folder . holds other files"),
+        ("-o .", "folder . holds 'a.tsv', which bjmd did not write"),
         ("-o a.tsv", "a.tsv is a file"),
     ],
 )

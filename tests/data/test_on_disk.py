@@ -146,7 +146,7 @@ def change(path, name, place, value):
             "fit cells.h5ad --on-disk -k 2 -o out --noise sample",
             "noise='sample' needs its data in memory",
         ),
-        ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot stay on disk; only .h5ad"),
+        ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot be read with on_disk=True; only"),
     ],
 )
 def test_what_needs_the_data_says_so(write, capsys, monkeypatch, tmp_path, line, message):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from bjmd import cli, tl
+from bjmd import tl
 from bjmd.errors import InputError
 from bjmd.files.readers import read_sources
 
@@ -208,15 +208,3 @@ def test_an_object_with_a_damaged_matrix_is_refused(value):
     data.X.indptr[2] = value
     with pytest.raises(InputError, match="the AnnData object is a damaged sparse matrix"):
         tl.bjmd(data, 2, source_key="batch")
-
-
-def test_names_of_brackets_are_not_those_of_a_fit(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    example().write_h5ad("cells.h5ad")
-    line = "fit cells.h5ad -k 2 -o out --restarts 1 --no-figures"
-    assert cli.main(line.split()) == 0
-    (tmp_path / "out/names.json").write_text("[" * 200_000)
-    capsys.readouterr()
-    for line in ("show out", "verify out", "check out", "transform out cells.h5ad"):
-        assert cli.main(line.split()) == 2
-        assert capsys.readouterr().err.startswith("bjmd: out is not a folder with the results of")

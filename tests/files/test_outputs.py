@@ -1,9 +1,9 @@
 import base64
+import html
 import json
 import re
 import shutil
 from fnmatch import fnmatch
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -86,6 +86,9 @@ def test_the_tables_hold_the_best_restart(folder, fitted):
     explained = pd.read_csv(folder / "variance_explained.tsv", sep="\t", index_col="source")
     np.testing.assert_allclose(explained.iloc[:, 1:], variance.explained(sources, best), rtol=1e-5)
     np.testing.assert_allclose(explained["total"], explained.iloc[:, 1:].sum(axis=1), rtol=1e-4)
+    runs = pd.read_csv(folder / "restarts.tsv", sep="\t")
+    assert list(runs.columns) == ["seed", "objective", "converged", "reason", "seconds"]
+    assert list(runs["seed"]) == [run.seed for run in restarts.best(results, 3)]
     noise = pd.read_csv(folder / "noise.tsv", sep="\t", index_col="source")
     assert list(noise.index) == NAMES
     low, high = best.posterior.noise.interval(0.9)
@@ -157,22 +160,18 @@ def test_a_check_is_added_to_a_folder_and_its_report(folder, compared, tmp_path)
     out = tmp_path / "out"
     shutil.copytree(folder, out)
     before = contents(out)
-    n_figures = len(Page((out / "report.html").read_text()).images)
+    n_figures = len(IMAGE.findall((out / "report.html").read_text()))
     for _ in range(2):  # a second check replaces the first
         outputs.add_check(out, compared)
         pd.testing.assert_frame_equal(pd.read_csv(out / "check.tsv", sep="\t"), compared)
         summary = (out / "summary.md").read_text()
         assert summary.count("## Check of the noise model") == 1
         assert "| noise=robust | 0.42 | +0.3216 ± 0.0357 | 5.3 | 0.04 | worth trying;" in summary
-        page = Page((out / "report.html").read_text())
-        assert "Check of the noise model" in page.words and len(page.images) == n_figures
+        page = (out / "report.html").read_text()
+        assert "Check of the noise model" in page and len(IMAGE.findall(page)) == n_figures
     changed = [path.name for path, content in contents(out).items() if before.get(path) != content]
     assert sorted(changed) == ["check.tsv", "names.json", "report.html", "summary.md"]
     outputs.require_free(out, overwrite=True)  # no file of it is foreign
-    text_of_check = [
-        part for part in outputs.load(out).sections() if part.title.startswith("Check")
-    ]
-    assert text_of_check[0].paragraphs[0].startswith("noise=robust is worth trying")
 
 
 def test_residuals_are_written_and_told(folder, fitted):
@@ -187,13 +186,6 @@ def test_residuals_are_written_and_told(folder, fitted):
         f"{row.feature}, {row['sample']} |"
     ) in (folder / "summary.md").read_text()
     assert not (folder / "check.tsv").exists()
-
-
-def test_the_table_of_restarts_is_ordered_by_objective(folder, fitted):
-    table = pd.read_csv(folder / "restarts.tsv", sep="\t")
-    assert list(table.columns) == ["seed", "objective", "converged", "reason", "seconds"]
-    assert list(table["seed"]) == [run.seed for run in restarts.best(fitted[1], 3)]
-    assert table["objective"].is_monotonic_increasing
 
 
 def test_the_summary_says_what_was_done(folder, fitted):
@@ -238,58 +230,21 @@ def test_the_list_of_files_is_complete(folder):
     assert len(ranked) == 10 and ranked[1].is_monotonic_decreasing
 
 
-def test_the_report_is_given_back(fitted, tmp_path):
-    parts = write(tmp_path / "out", *fitted, figures=False)
-    assert [part.title for part in parts if part.brief] == ["Sources and noise", "Restarts"]
-    assert [part.paragraphs for part in parts] == [
-        part.paragraphs for part in outputs.load(tmp_path / "out").sections()
-    ]
-
-
-def test_every_figure_of_the_summary_exists(folder):
-    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
-    assert len(pictures) == 9
-    for picture in pictures:
-        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
-        assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
-
-
-class Page(HTMLParser):
-    """What is in a page: its text, its images and what it opens and does not close."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.words = []
-        self.images = []
-        self.open = []
-        self.links = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        self.links += [value for key, value in attributes.items() if key in ("src", "href")]
-        if tag == "img":
-            self.images.append(attributes)
-        elif tag not in ("meta", "link", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
+IMAGE = re.compile(r'<img alt="[^"]+" src="data:image/png;base64,([^"]+)">')
 
 
 def test_the_report_is_one_page_with_the_figures_inside(folder):
-    page = Page((folder / "report.html").read_text())
-    assert not page.open
-    for link in page.links:  # nothing is loaded from elsewhere
+    page = (folder / "report.html").read_text()
+    for link in re.findall(r' (?:src|href)="([^"]+)"', page):  # nothing is loaded from elsewhere
         assert link.startswith(("data:image/png;base64,", "#")) or (folder / link).exists()
-    assert len(page.images) == 9
-    assert all(image["alt"] for image in page.images)
-    shown = {base64.b64decode(image["src"].split(",")[1]) for image in page.images}
+    shown = {base64.b64decode(png) for png in IMAGE.findall(page)}
     assert shown == {path.read_bytes() for path in folder.glob("figures/*.png")}
-    assert NAMES[2] in page.words, "names are text, not markup"
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
+    assert len(shown) == len(pictures) == 9
+    for picture in pictures:
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
+    assert html.escape(NAMES[2]) in page and NAMES[2] not in page, "names are text, not markup"
 
 
 @pytest.mark.parametrize(
@@ -345,7 +300,7 @@ def test_a_folder_that_holds_something_is_kept(make_sources, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter.txt").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="holds other files"):
+        with pytest.raises(InputError, match=r"holds 'chapter\.txt', which bjmd did not write"):
             write(tmp_path / "thesis", *fit, overwrite=overwrite)
     with pytest.raises(InputError, match="is a file"):
         write(tmp_path / "thesis/chapter.txt", *fit)
@@ -358,11 +313,11 @@ def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_our
     fit = small(make_sources)
     out = tmp_path / "out"
     out.mkdir()  # empty: free
-    write(out, *fit, figures=False, settings=Settings())
-    with pytest.raises(InputError, match="holds the results of an earlier fit"):
+    write(out, *fit)
+    with pytest.raises(InputError, match="holds earlier results"):
         write(out, *fit, figures=False)
     write(out, *fit, figures=False, overwrite=True)
-    assert not (out / "settings.json").exists(), "nothing of the earlier output is left"
+    assert not (out / "figures").exists(), "nothing of the earlier output is left"
     (out / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds 'notes\.txt', which bjmd did not write"):
         write(out, *fit, figures=False, overwrite=True)
@@ -387,17 +342,12 @@ def test_a_failure_on_the_way_leaves_everything_as_it_was(make_sources, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_is_no_output_cannot_be_loaded(make_sources, tmp_path):
+@pytest.mark.parametrize("content", [None, "[1, 2]", '{"format": "other"}', "{"])
+def test_what_is_no_output_cannot_be_loaded(tmp_path, content):
+    if content is not None:
+        (tmp_path / "names.json").write_text(content)
     with pytest.raises(InputError, match="is not a folder with the results of a fit"):
         outputs.load(tmp_path)
-    (tmp_path / "names.json").write_text("[1, 2]")
-    with pytest.raises(InputError, match="is not a folder with the results of a fit"):
-        outputs.load(tmp_path)
-    write(tmp_path / "out", *small(make_sources), figures=False)
-    names = json.loads((tmp_path / "out/names.json").read_text())
-    (tmp_path / "out/names.json").write_text(json.dumps({**names, "format_version": 99}))
-    with pytest.raises(InputError, match="format version 99"):
-        outputs.load(tmp_path / "out")
 
 
 def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
@@ -418,17 +368,18 @@ def test_names_that_a_spreadsheet_would_run_are_quoted(tmp_path, make_sources):
 
 
 @pytest.mark.parametrize(
-    ("file", "key", "damage"),
+    ("file", "good", "bad"),
     [
-        ("settings.json", "notes", 3),
-        ("names.json", "n_missing", False),
-        ("names.json", "n_missing", [0, "x"]),
-        ("names.json", "n_missing", [0, 0, 0]),
+        ("settings.json", '"notes"', '"nots"'),
+        ("settings.json", "}", ""),
+        ("names.json", '"feature 1",', ""),
+        ("names.json", '"n_missing"', '"missing"'),
+        ("names.json", '"format_version": 1', '"format_version": 99'),
     ],
 )
-def test_a_damaged_folder_is_refused(tmp_path, make_sources, file, key, damage):
-    write(tmp_path / "out", *small(make_sources), figures=False, settings=Settings())
+def test_a_damaged_folder_is_refused(tmp_path, make_sources, file, good, bad):
+    write(tmp_path / "out", *small(make_sources), figures=False)
     path = tmp_path / "out" / file
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: damage}))
-    with pytest.raises(InputError, match="out is not a complete folder of bjmd"):
+    path.write_text(path.read_text().replace(good, bad))
+    with pytest.raises(InputError, match=r"out (is not a complete folder|has format version 99)"):
         outputs.load(tmp_path / "out")

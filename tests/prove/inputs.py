@@ -10,14 +10,11 @@ import copy
 import functools
 import gzip
 import io
-import json
-import shutil
 import tempfile
 import zipfile
 from pathlib import Path
 
 import anndata
-import h5py
 import numpy as np
 import scipy.io
 import scipy.sparse
@@ -28,7 +25,7 @@ from bjmd.analysis.summary import summarise
 from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
-from bjmd.files import outputs, readers, text_files
+from bjmd.files import about_samples, outputs, readers
 from bjmd.inference import registry
 from bjmd.results import storage
 from bjmd_paper.plan import Plan, validate
@@ -60,7 +57,6 @@ KINDS = {
     "label files": 6,
     "stored fits": 8,
     "options": 5,
-    "command lines": 1,
     "configs": 4,
 }
 """Kind -> how many of a hundred cases."""
@@ -137,8 +133,6 @@ def _received(kind, folder, rng):
             _options(rng)
         elif kind == "configs":
             _config(folder, rng)
-        elif kind == "command lines":
-            yield from _command(folder, rng)
         elif kind == "stored fits":
             yield from _stored(folder, rng)
         else:
@@ -146,7 +140,7 @@ def _received(kind, folder, rng):
             path = folder / name
             path.write_bytes(changed(name, content, rng))
             if kind == "label files":
-                text_files.read_labels(path, ["one"], [["s0", "s1", "s2"]])
+                about_samples.read_labels(path, ["one"], [["s0", "s1", "s2"]])
             else:
                 reading = {"samples_in_rows": bool(rng.random() < 0.2)}
                 if kind == "AnnData":
@@ -169,14 +163,10 @@ def changed(name, content, rng):
                 content = gzip.compress(changed(name[:-3], gzip.decompress(content), rng))
             if rng.random() < 0.5:
                 return _bytes(content, rng)
-        elif rng.random() < 0.3:
+        elif name.endswith((".json", ".h5ad")) or rng.random() < 0.3:
             content = _bytes(content, rng)
         elif name.endswith(".npz"):
             content = _archive(content, rng)
-        elif name.endswith(".json"):
-            content = _json(content, rng)
-        elif name.endswith(".h5ad"):
-            content = _hdf5(content, rng)
         else:
             content = _cells(name, content, rng)
     return content
@@ -238,10 +228,8 @@ def _archive(content, rng):
     what = rng.integers(6)
     if what == 0:
         del members[name]
-    elif what == 1:
+    elif what == 1 or name.endswith(".json"):
         members[name] = _bytes(members[name], rng)
-    elif name.endswith(".json"):
-        members[name] = _json(members[name], rng)
     else:
         with contextlib.suppress(Exception):
             array = np.lib.format.read_array(io.BytesIO(members[name]), allow_pickle=False)
@@ -253,36 +241,6 @@ def _archive(content, rng):
         for name, data in members.items():
             archive.writestr(name, data)
     return file.getvalue()
-
-
-def _hdf5(content, rng):
-    """A change of an array, an attribute or a link of an HDF5 file."""
-    stored = io.BytesIO(content)
-    with contextlib.suppress(Exception), h5py.File(stored, "r+") as file:
-        names = []
-        file.visit(names.append)
-        name = _chosen(sorted(names), rng)
-        what = rng.integers(6)
-        if what == 0 and len(file[name].attrs):
-            key = _chosen(sorted(file[name].attrs), rng)
-            value = _chosen([*VALUES, [1, 2], [2**31, 5]], rng)
-            file[name].attrs[key] = value
-        elif what == 1:
-            del file[name]
-        elif what == 2:
-            del file[name]
-            targets = [f"/{name}", "/", "/nowhere", f"/{_chosen(sorted(names), rng)}"]
-            file[name] = h5py.SoftLink(_chosen(targets, rng))
-        elif what == 3:
-            del file[name]
-            file.create_group(name)
-        elif isinstance(file[name], h5py.Dataset):
-            array = _array(file[name][()], rng)
-            attributes = dict(file[name].attrs)
-            del file[name]
-            file[name] = array
-            file[name].attrs.update(attributes)
-    return stored.getvalue()
 
 
 def _array(array, rng):
@@ -307,14 +265,6 @@ def _array(array, rng):
         else:
             array = np.concatenate([array, array])
     return array
-
-
-def _json(content, rng):
-    try:
-        tree = json.loads(content)
-    except (ValueError, RecursionError):
-        return _bytes(content, rng)
-    return json.dumps(_tree(tree, rng)).encode()
 
 
 def _tree(tree, rng):
@@ -397,25 +347,6 @@ def _stored(folder, rng):
     left = [path.name for path in (folder / "out").iterdir()]
     if left != ([target.name] if command[0] == "transform" and code == 0 else []):
         yield f"left {left} behind with exit code {code}"
-
-
-def _command(folder, rng):
-    """Command lines of odd words; none may write where it fails."""
-    (folder / "a.tsv").write_bytes(seeds()["text tables"][0][1])
-    words = ["fit", folder / "a.tsv", "-k", "2", "-o", folder / "out", "--restarts", "1"]
-    words += ["--option", "max_sweeps=2", "--no-figures"]
-    odd = [*NASTY, "[" * 5000, "alpha0=[1", "tol=1e400", "--force", "--noise", "--join", "-k"]
-    for _ in range(rng.integers(1, 3)):
-        words[int(rng.integers(1, len(words)))] = _chosen(odd, rng)
-    words = [str(word) for word in words]
-    if "\0" in "".join(words):  # no shell can pass it
-        return
-    with contextlib.chdir(folder):
-        code, said = _run(words)
-    yield from _ended(words, code, said)
-    if code and any((folder / "out").glob("*")):
-        yield "left a folder with files behind"
-    shutil.rmtree(folder / "out", ignore_errors=True)
 
 
 def _run(words):

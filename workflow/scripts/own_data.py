@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bjmd.data import assembly
-from bjmd.files import readers
+from bjmd.files import about_samples, readers
 from bjmd.results import storage
 from bjmd_paper.frame import run_script
 
@@ -18,7 +18,7 @@ def main(snakemake):
     labels = own["labels"]
     raw_sources = readers.read_files(own["reading"]["paths"], **reading)
     if labels is not None:
-        readers.attach_labels(raw_sources, Path(labels), own["preparation"]["names"])
+        about_samples.attach_labels(raw_sources, Path(labels), own["preparation"]["names"])
     sources, settings = assembly.prepare(raw_sources, **own["preparation"], reading=reading)
     storage.save_sources(snakemake.output.data, sources)
     Path(snakemake.output.settings).write_text(json.dumps(asdict(settings)), encoding="utf-8")

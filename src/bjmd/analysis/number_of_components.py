@@ -30,9 +30,8 @@ import pandas as pd
 from bjmd.analysis import held_out_entries
 from bjmd.analysis.fitting import refuse_auto
 from bjmd.analysis.matching import similarities
-from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import InputError, whole_number
 from bjmd.inference import registry, restarts
 from bjmd.results.decomposition import Decomposition
 

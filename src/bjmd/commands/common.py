@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bjmd.checks import count
 from bjmd.data import assembly
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError, problems_as_sentences
+from bjmd.errors import InputError, count, problems_as_sentences
 from bjmd.files import readers
 from bjmd.inference import registry
 from bjmd.model import BY_SOURCE, LEARNED
@@ -242,7 +241,7 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
             )
         try:
             options[name] = json.loads(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             options[name] = text
     registry.check_options(arguments.method, options)
     return options
@@ -257,7 +256,9 @@ def read(
     names = arguments.names.split(",") if arguments.names else None
     raw_sources = readers.read_files(arguments.files, **reading)
     if labels is not None:
-        readers.attach_labels(raw_sources, labels, names)
+        from bjmd.files import about_samples
+
+        about_samples.attach_labels(raw_sources, labels, names)
     sources, settings = assembly.prepare(
         raw_sources,
         names=names,

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import fitting
     from bjmd.analysis.summary import summarise
-    from bjmd.files import outputs, text_files
+    from bjmd.files import outputs
     from bjmd.report import text
 
     if arguments.plain_restarts:
@@ -77,7 +77,11 @@ def run(arguments: argparse.Namespace) -> None:
     outputs.require_free(folder, arguments.force)
     raw_sources, sources, settings = common.read(arguments, arguments.labels)
     if arguments.metadata is not None:
-        metadata = text_files.read_metadata(arguments.metadata, sources.names, sources.sample_names)
+        from bjmd.files import about_samples
+
+        metadata = about_samples.read_metadata(
+            arguments.metadata, sources.names, sources.sample_names
+        )
     else:
         metadata = [raw.metadata for raw in raw_sources]
     sources.require_components(arguments.components)

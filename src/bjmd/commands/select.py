@@ -51,14 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     options = common.method_options(arguments)
     numbers = _numbers(arguments.components)
     folder = arguments.output
-    present = outputs.names_in(folder)
-    if present - set(FILES):
-        raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
-    if present and not arguments.force:
-        raise InputError(
-            f"folder {folder} holds an earlier selection; give another folder, or replace it "
-            "with --force"
-        )
+    outputs.require_free(folder, arguments.force, FILES)
     _, sources, _ = common.read(arguments)
     common.require_writable(folder.parent)
     with common.ctrl_c_ends_at_once():

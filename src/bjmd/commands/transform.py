@@ -7,10 +7,9 @@ file lacks count as missing, and those unknown to the fit are ignored.
 import argparse
 from pathlib import Path
 
-from bjmd.checks import count
 from bjmd.commands import common
 from bjmd.data.assembly import over_features, prepared_as
-from bjmd.errors import InputError
+from bjmd.errors import InputError, count
 from bjmd.files import readers
 from bjmd.results import storage
 

@@ -17,10 +17,9 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
-from bjmd.checks import count, one_of
 from bjmd.data.matrix import as_floats, as_matrix
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import InputError, count, one_of
 
 log = logging.getLogger(__name__)
 

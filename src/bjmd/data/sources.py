@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from bjmd.checks import count, whole_number
 from bjmd.data.matrix import as_matrix, side_by_side
-from bjmd.errors import InputError
+from bjmd.errors import InputError, count, whole_number
 from bjmd.numerics import threads
 
 

@@ -44,24 +44,16 @@ def read(
 ) -> list[RawSource]:
     """The sources of one file."""
     data, stored = _open(path, on_disk, layer)
-    what = str(path)
-    if path.suffix.lower() == ".h5mu":
-        sources = []
-        for name, part in data.mod.items():
-            features, note = highly_variable(part, bool(use_highly_variable))
-            x = _matrix(what, part, layer, stored.get(name))
-            source = _source(what, part, x, name=name, features=features)
-            sources.append(replace(source, note=note))
-    else:
-        sources = split(
-            data,
-            split_by,
-            what,
-            layer=layer,
-            use_highly_variable=use_highly_variable,
-            stored=stored.get(None),
-        )
-    return [replace(source, path=path) for source in sources]
+    how: dict[str, Any] = {"layer": layer, "use_highly_variable": use_highly_variable}
+    if path.suffix.lower() != ".h5mu":
+        sources = split(data, split_by, str(path), stored=stored.get(None), **how)
+        return [replace(source, path=path) for source in sources]
+    how["use_highly_variable"] = bool(use_highly_variable)
+    parts = {
+        name: split(part, None, str(path), stored=stored.get(name), **how)[0]
+        for name, part in data.mod.items()
+    }
+    return [replace(part, path=path, name=name, part=name) for name, part in parts.items()]
 
 
 def highly_variable(data: Any, wanted: bool | None) -> tuple[Any, str]:
@@ -101,31 +93,36 @@ def split(
         stored = getattr(data.X, "group", data.X)
     features, note = highly_variable(data, use_highly_variable)
     x = _matrix(what, data, layer, stored)
-    if by is None:
-        return [replace(_source(what, data, x, features=features), note=note)]
-    if by not in data.obs:
+    if not isinstance(features, slice):
+        x = x[features]
+    names = [str(feature) for feature in data.var_names[features]]
+    groups: dict[str | None, Any] = {None: slice(None)}
+    if by is not None:
+        values = _values(data, by, what)
+        groups = {value: np.flatnonzero(values == value) for value in values.unique()}
+    sources = []
+    for value, rows in groups.items():
+        obs = data.obs.iloc[rows]
+        samples = [str(sample) for sample in obs.index]
+        how: dict[str, Any] = {"name": value or what, "part": value, "metadata": obs, "note": note}
+        sources.append(RawSource(x if value is None else x[:, rows], names, samples, **how))
+    return sources
+
+
+def _values(data: Any, column: str, what: str) -> pd.Series:
+    """A column of obs as text."""
+    if column not in data.obs:
         raise InputError(
-            f"{what} has no column {by!r} in obs; it has {', '.join(data.obs) or 'none'}"
+            f"{what} has no column {column!r} in obs; it has {', '.join(data.obs) or 'none'}"
         )
-    values = data.obs[by]
+    values = data.obs[column]
     without = data.obs_names[values.isna()]
     if len(without):
         raise InputError(
-            f"{what} has no value in the column {by!r} for {len(without)} of its {len(values)} "
+            f"{what} has no value in the column {column!r} for {len(without)} of its {len(values)} "
             f"samples, for example {without[0]!r}; fill it in, or remove them"
         )
-    n_values = values.nunique()
-    if values.dtype.kind in "iuf" and (n_values > len(values) / 2 or (values % 1 != 0).any()):
-        raise InputError(
-            f"{what} has {n_values} different numbers for {len(values)} samples in the column "
-            f"{by!r}, which look like measurements; split by a column of groups, such as cohorts"
-        )
-    values = values.astype(str)
-    parts = [
-        _source(what, data, x, value, np.flatnonzero(values == value), features)
-        for value in values.unique()
-    ]
-    return [replace(part, note=note) for part in parts]
+    return values.astype(str)
 
 
 def write_back(
@@ -189,12 +186,14 @@ def annotate(
         of_file = np.concatenate([names[names == sources.names[c]] for c in numbers])
         data.obs[f"{key}_source"] = pd.Categorical(of_file[order])
     data.varm[key] = np.where(in_fit[:, None], result.components[rows], np.nan)
+    params = {"n_components": result.n_components, **settings.reading, **result.options}
+    params["source_key"] = params.pop("split_by", None)
     data.uns[key] = {
         "sources": np.array([sources.names[c] for c in numbers]),
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in numbers]),
         "version": __version__,
         **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},
-        "params": _params(result, settings),
+        "params": {name: value for name, value in params.items() if value is not None},
         "fit": _packed(result, sources, settings),
     }
     if variance_explained is not None:
@@ -212,19 +211,6 @@ def annotate(
         data.obs[f"{key}_precision"] = np.concatenate(precision)[order]
     if model.degrees_of_freedom is not None:
         data.uns[key]["degrees_of_freedom"] = model.degrees_of_freedom[numbers]
-
-
-def _params(result: Decomposition, settings: Settings) -> dict[str, Any]:
-    """How the fit was made, in types that an .h5ad file can hold."""
-    reading = {
-        "source_key" if name == "split_by" else name: x for name, x in settings.reading.items()
-    }
-    params = {"n_components": result.n_components, **reading, **result.options}
-    return {
-        name: value if isinstance(value, str | int | float | list) else str(value)
-        for name, value in params.items()
-        if value is not None
-    }
 
 
 def _packed(result: Decomposition, sources: Sources, settings: Settings) -> dict[str, Any]:
@@ -281,7 +267,10 @@ def _open(path: Path, on_disk: bool, layer: str | None = None) -> tuple[Any, dic
         if ending == ".h5mu":
             order = file["mod"].attrs.get("mod-order", [*file["mod"]])
             groups = {name: file["mod"][name] for name in order}
-        stored = {name: _stored(str(path), group, layer) for name, group in groups.items()}
+        stored = {
+            name: _chosen(str(path), group.get("X"), group.get("layers", {}), layer)
+            for name, group in groups.items()
+        }
         stored = {name: x for name, x in stored.items() if x is not None}
         if not on_disk:
             for x in stored.values():
@@ -307,7 +296,7 @@ def _matrix(what: str, data: Any, layer: str | None, stored: Any) -> Any:
                 f"{data.n_obs} samples and {data.n_vars} features; write it again"
             )
         return on_disk
-    x = data.X if layer is None else _layer(what, data.layers, layer)
+    x = _chosen(what, data.X, data.layers, layer)
     if x is None:
         raise InputError(f"{what} has no matrix X; put the values to fit there")
     if scipy.sparse.issparse(x):
@@ -317,39 +306,13 @@ def _matrix(what: str, data: Any, layer: str | None, stored: Any) -> Any:
     return x.T
 
 
-def _source(
-    what: str,
-    data: Any,
-    x: Any,
-    name: str | None = None,
-    samples: Any = slice(None),
-    features: Any = slice(None),
-) -> RawSource:
-    """Some samples and features of an AnnData object whose matrix is x."""
-    obs = data.obs.iloc[samples]
-    if not isinstance(samples, slice):
-        x = x[:, samples]
-    if not isinstance(features, slice):
-        x = x[features]
-    return RawSource(
-        x,
-        [str(feature) for feature in data.var_names[features]],
-        [str(sample) for sample in obs.index],
-        name=name or what,
-        part=name,
-        metadata=obs,
-    )
-
-
-def _stored(what: str, file: Any, layer: str | None) -> Any:
-    """The matrix in an open file, or None."""
-    return file.get("X") if layer is None else _layer(what, file.get("layers", {}), layer)
-
-
-def _layer(what: str, layers: Any, name: str) -> Any:
-    if name not in layers:
-        raise InputError(f"{what} has no layer {name!r}; it has {', '.join(layers) or 'none'}")
-    return layers[name]
+def _chosen(what: str, x: Any, layers: Any, layer: str | None) -> Any:
+    """The matrix x, or a layer."""
+    if layer is None:
+        return x
+    if layer not in layers:
+        raise InputError(f"{what} has no layer {layer!r}; it has {', '.join(layers) or 'none'}")
+    return layers[layer]
 
 
 @contextmanager

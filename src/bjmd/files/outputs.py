@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bjmd.analysis import ranking
 from bjmd.analysis.summary import Summary
 from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import as_matrix
@@ -26,7 +27,7 @@ from bjmd.files.readers import ANNDATA_ENDINGS, distinct
 from bjmd.inference import registry
 from bjmd.report import pages, tables, text
 from bjmd.results import storage
-from bjmd.results.decomposition import Decomposition, component_names
+from bjmd.results.decomposition import Decomposition
 
 FORMAT_VERSION = 1
 OURS = "a complete folder of bjmd"
@@ -48,7 +49,7 @@ __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FIL
 
 @dataclass
 class Output:
-    """What `load` returns: the restarts, best first, names, settings, and answers about the fit."""
+    """A fit in its folder: the restarts, best first, names, settings, and answers about the fit."""
 
     folder: Path
     results: list[Decomposition]
@@ -69,36 +70,6 @@ class Output:
             files = described(self.files)
             return text.sections(self, self.results, self.settings.notes, files, self.answers)
 
-    def to_xarray(self) -> Any:
-        """Components, memberships and noise of the best restart as an xarray.Dataset.
-
-        It has their standard deviations where they are known.
-        """
-        import xarray
-
-        best = self.results[0]
-        by_feature = ("feature", "component")
-        by_sample = ("sample", "component")
-        variables: dict[str, Any] = {
-            "components": (by_feature, best.components),
-            "memberships": (by_sample, np.hstack(best.memberships).T),
-        }
-        if best.noise is not None:
-            variables["noise"] = ("source", best.noise)
-        if best.posterior is not None:
-            sds = [h.sd for h in best.posterior.memberships]
-            variables["components_sd"] = (by_feature, best.posterior.components.sd)
-            variables["memberships_sd"] = (by_sample, np.hstack(sds).T)
-        source_of_sample = np.repeat(self.names, [len(names) for names in self.sample_names])
-        coordinates = {
-            "feature": self.feature_names,
-            "component": component_names(best.n_components),
-            "sample": [name for names in self.sample_names for name in names],
-            "source": self.names,
-            "source_of_sample": ("sample", source_of_sample),
-        }
-        return xarray.Dataset(variables, coordinates)
-
 
 def write(
     folder: str | Path,
@@ -117,34 +88,62 @@ def write(
     folder that is not empty is refused, unless it is an earlier output and `overwrite` is true.
     """
     require_free(folder, overwrite)
+    settings = settings or Settings()
     best = summary.results[0]
     answers = tables.of_summary(sources, summary)
     with storage.atomic_path(folder) as new:
         new.mkdir()
         storage.save_decompositions(new / "fit.npz", summary.results)
-        of_fit = tables.of_fit(sources, summary.results)
-        for name, table in {**of_fit, **answers}.items():
+        for name, table in {**tables.of_fit(sources, summary.results), **answers}.items():
             _write_table(new / f"{name}.tsv", table)
         _write_patterns(new, sources, best)
         if summary.consensus is not None:
             _write_patterns(new, sources, summary.consensus.result, "consensus_")
-        _write_rankings(new, of_fit["ranking"])
-        if settings is not None:
-            _write_json(new / "settings.json", asdict(settings))
+        _write_rankings(new / "rankings", sources, best)
+        _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
 
-            fit = (raw_sources, sources, best, settings or Settings())
+            fit = (raw_sources, sources, best, settings)
             anndata_files.write_back(new, *fit, summary.variance_explained)
-        has_hashes = settings is not None and len(raw_sources) > 0
-        last_files = ["names.json", "hashes.json"] if has_hashes else ["names.json"]
-        parts = _write_report(new, sources, summary, answers, settings, figures, last_files)
-        _write_json(new / "names.json", _names(sources, [*_files(new), *last_files]))
-        if has_hashes:
+        if figures:
+            _write_figures(new / "figures", sources, summary, answers)
+        named: dict[str, Any] = {name: getattr(sources, name) for name in (*NAMES, "labels")}
+        files = [*_files(new), "names.json", "report.html", "summary.md"]
+        if raw_sources:
+            files.append("hashes.json")
+        parts = _write_report(
+            Output(new, summary.results, settings=settings, answers=answers, files=files, **named)
+        )
+        if raw_sources:
             hashes = map(hash_of_source, raw_sources)
             _write_hashes(
                 new, data=dict(zip(sources.names, hashes, strict=True)), versions=storage.versions()
             )
+    return parts
+
+
+def _write_report(fit: Output) -> list[text.Section]:
+    """names.json, and summary.md and report.html with the figures in the folder."""
+    labels = None
+    if fit.labels is not None:
+        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in fit.labels]
+    about = {"format": "bjmd", "format_version": FORMAT_VERSION, "labels": labels}
+    named = {name: getattr(fit, name) for name in (*NAMES, "files")}
+    _write_json(fit.folder / "names.json", about | named)
+    pngs = {png.stem: png.read_bytes() for png in sorted(fit.folder.glob("figures/*.png"))}
+    chart = None
+    if "simplex" in pngs:
+        from bjmd.report import interactive
+
+        if interactive.is_installed():
+            chart = interactive.simplex(fit, fit.results[0])
+    heading = text.title(fit, fit.results)
+    parts = fit.sections()
+    markdown = text.markdown(heading, parts, pngs)
+    (fit.folder / "summary.md").write_text(markdown, encoding="utf-8")
+    page = text.page(heading, parts, pngs, chart)
+    (fit.folder / "report.html").write_text(page, encoding="utf-8")
     return parts
 
 
@@ -166,10 +165,16 @@ def load(folder: str | Path) -> Output:
         )
     with problems_as_sentences(folder, OURS):
         results = storage.load_decompositions(folder / "fit.npz")
-        _require_names(names, results[0])
-        labels = names["labels"]
-        if labels:
-            labels = [_indicator(classes, len(names["class_names"])) for classes in labels]
+        best = results[0]
+        registry.get(best.method)
+        shapes = [len(names["feature_names"]), *map(len, names["sample_names"])]
+        if shapes != [len(best.components), *(h.shape[1] for h in best.memberships)]:
+            raise ValueError("the names do not match the result")
+        classes = range(len(names["class_names"]))
+        labels = names["labels"] and [
+            np.array([[k in sample for sample in block] for k in classes])
+            for block in names["labels"]
+        ]
         answers = {
             name: pd.read_csv(path, sep="\t")
             for name in ANSWERS
@@ -180,25 +185,20 @@ def load(folder: str | Path) -> Output:
             results=results,
             labels=labels,
             answers=answers,
-            files=names["files"],
-            settings=_read_settings(folder / "settings.json"),
-            **{name: names[name] for name in NAMES},
+            settings=Settings(**_read_json(folder / "settings.json")),
+            **{name: names[name] for name in (*NAMES, "files")},
         )
 
 
 def add_check(folder: str | Path, table: pd.DataFrame) -> None:
     """Add the table of a check to the folder of a fit, and to its report."""
-    folder = Path(folder)
     with storage.atomic_path(folder) as new:
         shutil.copytree(folder, new)
         _write_table(new / "check.tsv", table)
-        names = _read_names(new) or {}
-        names["files"] = sorted({*names["files"], "check.tsv"})
-        _write_json(new / "names.json", names)
         fit = load(new)
-        pngs = {png.stem: png.read_bytes() for png in sorted(new.glob("figures/*.png"))}
-        _write_pages(new, fit, fit.results, fit.sections(), pngs)
-        if (new / "hashes.json").exists():
+        fit.files = sorted({*fit.files, "check.tsv"})
+        _write_report(fit)
+        if "hashes.json" in fit.files:
             _write_hashes(new, **load_hashes(new))
 
 
@@ -210,7 +210,7 @@ def load_hashes(folder: Path) -> dict:
             "older version, or from Python; fit again with `bjmd fit`"
         )
     with problems_as_sentences(folder / "hashes.json", storage.OURS):
-        hashes = json.loads((folder / "hashes.json").read_text(encoding="utf-8"))
+        hashes = _read_json(folder / "hashes.json")
         return {name: dict(hashes[name]) for name in ("data", "versions", "files")}
 
 
@@ -228,79 +228,42 @@ def hash_of_file(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
-def require_free(folder: str | Path, overwrite: bool = False) -> None:
+def require_free(
+    folder: str | Path, overwrite: bool = False, ours: Collection[str] | None = None
+) -> None:
     """Refuse a folder that holds anything other than an earlier output that may be overwritten.
 
-    Ask before a long fit, so that its results are not lost in the end.
+    `ours` are the files that an earlier output may have; by default those that its names.json
+    lists.  Ask before a long fit, so that its results are not lost in the end.
     """
     folder = Path(folder)
-    if not names_in(folder):
-        return
-    earlier = _read_names(folder)
-    if earlier is None:
-        raise InputError(f"folder {folder} holds other files; give a new or an empty folder")
-    if not overwrite:
-        raise InputError(
-            f"folder {folder} holds the results of an earlier fit; give another folder, or allow "
-            "it to be replaced (--force, in Python overwrite=True)"
-        )
-    foreign = sorted(set(_files(folder)) - set(earlier["files"]))
-    if foreign:
-        raise InputError(
-            f"folder {folder} holds {foreign[0]!r}, which bjmd did not write; move it away first"
-        )
-
-
-def names_in(folder: Path) -> set[str]:
-    """The names of everything in a folder, which need not exist; a file is refused."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give another name for the output folder")
-    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if ours is None:
+        ours = (_read_names(folder) or {"files": ()})["files"]
+    present = _files(folder)
+    foreign = next((name for name in present if name not in ours), None)
+    if foreign is not None:
+        raise InputError(
+            f"folder {folder} holds {foreign!r}, which bjmd did not write; give a new or an empty "
+            "folder"
+        )
+    if present and not overwrite:
+        raise InputError(
+            f"folder {folder} holds earlier results; give another folder, or allow them to be "
+            "replaced (--force, in Python overwrite=True)"
+        )
 
 
-def _write_report(
-    folder: Path,
-    sources: Sources,
-    summary: Summary,
-    answers: dict[str, pd.DataFrame],
-    settings: Settings | None,
-    with_figures: bool,
-    more_files: list[str],
-) -> list[text.Section]:
-    """Figures, summary.md and report.html, which lists what is there; returns the text."""
-    pngs: dict[str, bytes] = {}
-    if with_figures:
-        from bjmd.report import figures, style
-
-        (folder / "figures").mkdir()
-        for name, figure in figures.of_summary(sources, summary, answers).items():
-            png = folder / "figures" / f"{name}.png"
-            style.save(figure, png.with_suffix(".svg"), png)
-            pngs[name] = png.read_bytes()
-    notes = settings.notes if settings else ()
-    files = described([*_files(folder), "report.html", "summary.md", *more_files])
-    parts = text.sections(sources, summary.results, notes, files, answers)
-    _write_pages(folder, sources, summary.results, parts, pngs)
-    return parts
-
-
-def _write_pages(
-    folder: Path,
-    data: tables.Named,
-    results: list[Decomposition],
-    parts: list[text.Section],
-    pngs: dict[str, bytes],
+def _write_figures(
+    folder: Path, sources: Sources, summary: Summary, answers: dict[str, pd.DataFrame]
 ) -> None:
-    """summary.md and report.html, with the figures that were drawn."""
-    chart = None
-    if "simplex" in pngs:
-        from bjmd.report import interactive
+    """Every figure as .png and .svg."""
+    from bjmd.report import figures, style
 
-        if interactive.is_installed():
-            chart = interactive.simplex(data, results[0])
-    heading = text.title(data, results)
-    (folder / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
-    (folder / "report.html").write_text(text.page(heading, parts, pngs, chart), encoding="utf-8")
+    folder.mkdir()
+    for name, figure in figures.of_summary(sources, summary, answers).items():
+        style.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
@@ -311,15 +274,13 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
-def _write_rankings(folder: Path, table: pd.DataFrame) -> None:
+def _write_rankings(folder: Path, sources: Sources, best: Decomposition) -> None:
     """A .rnk file for each component: every feature and its score, the highest first."""
-    (folder / "rankings").mkdir()
-    scored = table.assign(score=table["z"].fillna(table["difference"]))
-    ranked = scored.sort_values("score", ascending=False, kind="stable")
-    for component, part in ranked.groupby("component"):
-        path = folder / "rankings" / f"{component}.rnk"
-        columns = ["feature", "score"]
-        part.to_csv(path, sep="\t", columns=columns, header=False, index=False, float_format="%.6g")
+    folder.mkdir()
+    scores = tables.by_component(ranking.scores(best), sources.feature_names, "feature")
+    for component, column in scores.items():
+        ranked = column.sort_values(ascending=False, kind="stable")
+        ranked.to_csv(folder / f"{component}.rnk", sep="\t", header=False, float_format="%.6g")
 
 
 def _write_patterns(
@@ -345,27 +306,17 @@ def _write_json(path: Path, content: dict) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _names(sources: Sources, files: list[str]) -> dict:
-    """What names.json holds; it lists our files, so that others in the folder are never deleted."""
-    labels = sources.labels
-    if labels is not None:
-        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in labels]
-    return {
-        "format": "bjmd",
-        "format_version": FORMAT_VERSION,
-        **{name: getattr(sources, name) for name in NAMES},
-        "labels": labels,
-        "files": files,
-    }
+def _read_json(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _read_names(folder: Path) -> dict | None:
     """The contents of names.json, or None if there is none of ours."""
     try:
-        names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
+        names = _read_json(folder / "names.json")
         if names["format"] != "bjmd":
             return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     version = names.get("format_version")
     if version != FORMAT_VERSION:
@@ -373,41 +324,6 @@ def _read_names(folder: Path) -> dict | None:
             f"{folder} has format version {version!r} but {FORMAT_VERSION} is needed; fit again"
         )
     return names
-
-
-def _require_names(names: dict, result: Decomposition) -> None:
-    """Refuse names that do not belong to the fit."""
-    registry.get(result.method)
-    sample_names = names["sample_names"]
-    counts = [len(names[key]) for key in ("n_missing", "names", "feature_names")]
-    counts += [len(block) for block in sample_names]
-    n_sources = len(result.memberships)
-    expected = [n_sources, n_sources, len(result.components)]
-    expected += [h.shape[1] for h in result.memberships]
-    strings = [*names["names"], *names["feature_names"]]
-    strings += [name for block in sample_names for name in block]
-    are_strings = all(isinstance(name, str) for name in strings)
-    are_counts = {*map(type, names["n_missing"])} == {int}
-    if counts != expected or not are_strings or not are_counts:
-        raise ValueError("the names do not match the result")
-
-
-def _read_settings(path: Path) -> Settings:
-    if not path.exists():
-        return Settings()
-    settings = Settings(**json.loads(path.read_text(encoding="utf-8")))
-    texts = (*settings.files, *settings.notes, settings.scale, *settings.reading.keys())
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("settings are not text")
-    return settings
-
-
-def _indicator(classes: list[list[int]], n_classes: int) -> np.ndarray:
-    """Boolean classes x samples from the classes of every sample."""
-    indicator = np.zeros((n_classes, len(classes)), dtype=bool)
-    for sample, members in enumerate(classes):
-        indicator[members, sample] = True
-    return indicator
 
 
 def described(files: list[str]) -> dict[str, str]:

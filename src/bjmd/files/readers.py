@@ -3,34 +3,44 @@
     sources, alignment = read_sources(["cohort1.tsv", "cohort2.csv.gz"])
     print(alignment)
 
-Known formats are text tables (text_files.py), AnnData and MuData (anndata_files.py), Matrix Market,
-and .npz: with arrays `matrix` (or `X`), `features` and `samples`, as written by
-scipy.sparse.save_npz, or by `storage.save_sources`.  Names for Matrix Market and scipy-sparse files
-are looked for beside them: `features.tsv` (or `genes.tsv`) and `barcodes.tsv` beside `matrix.mtx`,
-as in 10x Genomics folders, or else `<file>.rows` and `<file>.cols`, one name per line.
+Text tables have sample names in their first row and feature names in their first column; .csv files
+have commas, .tsv and .txt files have tabs.  A header without a field above the row names, as R
+writes it, is recognised by its length.  A cell that is empty or holds one of MISSING is a missing
+value, NaN.  AnnData and MuData are read by anndata_files.py.
+
+Other formats are Matrix Market (coordinate, real or integer, general), and .npz: with arrays
+`matrix` (or `X`), `features` and `samples`, as written by scipy.sparse.save_npz, or by
+`storage.save_sources`.  Names for Matrix Market and scipy-sparse files are looked for beside them:
+`features.tsv` (or `genes.tsv`) and `barcodes.tsv` beside `matrix.mtx`, as in 10x Genomics folders,
+or else `<file>.rows` and `<file>.cols`, one name per line.
 
 Nothing is repaired: a file that cannot be used is refused with one sentence that names the file
 and the place.
 """
 
+import contextlib
+import csv
+import gzip
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import scipy.sparse
 
-from bjmd.data.assembly import RawSource, assemble, label_by, source_names
+from bjmd.data.assembly import RawSource, assemble
 from bjmd.data.matrix import require_sound_sparse
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError, problems_as_sentences
-from bjmd.files import text_files
-from bjmd.files.text_files import open_text
 
 ANNDATA_ENDINGS = (".h5ad", ".h5mu", ".zarr")
+MISSING = ("", "NA", "na", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None")
+TEXT = "a table of text in UTF-8"
+SEPARATORS = {",": "commas", "\t": "tabs"}
 
 
 def read_sources(
@@ -49,7 +59,9 @@ def read_sources(
     """
     raw_sources = read_files(paths, **reading)
     if labels is not None:
-        attach_labels(raw_sources, Path(labels), names)
+        from bjmd.files import about_samples
+
+        about_samples.attach_labels(raw_sources, Path(labels), names)
     return assemble(raw_sources, names=names, join=join)
 
 
@@ -87,33 +99,6 @@ def read_files(
             if len(content[path]) > 1:
                 raw.name = str(raw.part) if len(files) == 1 else f"{stem}-{raw.part}"
     return [raw for parts in content.values() for raw in parts]
-
-
-def attach_labels(
-    raw_sources: Sequence[RawSource], path: Path, names: list[str] | None = None
-) -> None:
-    """Give the sources the classes of their samples.
-
-    They come from a file (text_files.read_labels), or from a column of obs.
-    """
-    if not path.is_file() and any(str(path) in _columns(raw) for raw in raw_sources):
-        label_by(raw_sources, str(path))
-        return
-    nameless = next((raw for raw in raw_sources if raw.sample_names is None), None)
-    if nameless is not None:
-        raise InputError(
-            f"{nameless} has no sample names, which labels need; add them, or leave out the labels"
-        )
-    sample_names = [raw.sample_names or [] for raw in raw_sources]
-    names = source_names(raw_sources, names)
-    labels, class_names = text_files.read_labels(path, names, sample_names)
-    for raw, block in zip(raw_sources, labels, strict=True):
-        raw.labels = block
-        raw.class_names = class_names
-
-
-def _columns(raw: RawSource) -> Any:
-    return () if raw.metadata is None else raw.metadata.columns
 
 
 def unique_stems(paths: Iterable[Path]) -> dict[Path, str]:
@@ -156,22 +141,19 @@ def _split_ending(path: Path) -> tuple[str, str]:
 
 def _read_file(path: Path, samples_in_rows: bool, of_anndata: dict[str, Any]) -> list[RawSource]:
     ending = _split_ending(path)[1]
-    _require_readable(path, ending)
-    split_by = of_anndata["split_by"]
-    if split_by is not None and ending not in (".h5ad", ".zarr"):
+    zipped = path.suffix.lower() == ".gz"
+    if ending not in _FORMATS or (zipped and ending not in _MAY_BE_ZIPPED):
+        known = f"{', '.join(_FORMATS)}, and with .gz {', '.join(_MAY_BE_ZIPPED)}"
+        what = "is a folder" if path.is_dir() else "has an unknown format"
         raise InputError(
-            f"{path} cannot be split by {split_by!r}; only .h5ad files have columns about samples"
+            f"{path} {what}; give a file in one of these formats: {known} (in a 10x Genomics "
+            "folder matrix.mtx.gz; save the sheet of a spreadsheet as .csv)"
         )
-    if ending not in ANNDATA_ENDINGS:
-        if of_anndata["on_disk"]:
+    for option, value in of_anndata.items():
+        if value and (ending not in ANNDATA_ENDINGS or (option, ending) == ("split_by", ".h5mu")):
             raise InputError(
-                f"{path} cannot stay on disk; only .h5ad, .h5mu and .zarr can, so convert it or "
-                "load it"
-            )
-        if of_anndata["layer"] is not None or of_anndata["use_highly_variable"]:
-            raise InputError(
-                f"{path} has no layers and marks no features; only .h5ad, .h5mu and .zarr do, so "
-                "leave out these options"
+                f"{path} cannot be read with {option}={value!r}; only AnnData files can (for "
+                "split_by .h5ad and .zarr, for the others .h5mu, too), so leave it out"
             )
     with problems_as_sentences(path, _FORMATS[ending]):
         if ending in ANNDATA_ENDINGS:
@@ -180,64 +162,91 @@ def _read_file(path: Path, samples_in_rows: bool, of_anndata: dict[str, Any]) ->
             return anndata_files.read(path, **of_anndata)
         if ending == ".npz":
             return _read_npz(path, samples_in_rows)
-        read = _read_matrix_market if ending == ".mtx" else text_files.read_numbers
+        read = _read_matrix_market if ending == ".mtx" else _read_text
         matrix, row_names, column_names = read(path)
         return [_oriented(path, matrix, row_names, column_names, samples_in_rows)]
 
 
-def _require_readable(path: Path, ending: str) -> None:
-    """Refuse what is not there, not a file, or of an unknown format."""
-    if path.is_dir() and ending != ".zarr":
-        matrices = (path / name for name in ("matrix.mtx.gz", "matrix.mtx"))
-        matrix = next((file for file in matrices if file.exists()), "the files in it")
-        raise InputError(f"{path} is a folder; give {matrix}")
-    if not path.exists():
-        raise InputError(f"{path} does not exist; check the path")
-    if not path.is_file() and not path.is_dir():
-        raise InputError(
-            f"{path} is a pipe or a device, which cannot be read twice; write it to a file first"
-        )
-    if ending in _SPREADSHEETS:
-        raise InputError(
-            f"{path} is a spreadsheet; save its sheet as CSV or tab-separated text, and give that"
-        )
-    zipped = path.suffix.lower() == ".gz"
-    if ending not in _FORMATS or (zipped and ending not in _MAY_BE_ZIPPED):
-        raise InputError(
-            f"{path} has an unknown format; known are {', '.join(_FORMATS)}, and with .gz "
-            f"{', '.join(_MAY_BE_ZIPPED)}"
-        )
+def _read_text(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
+    """The numbers as a float64 array, the names of its rows, and the names of its columns."""
+    separator = separator_of(path)
+    rows = []
+    numbers = []
+    with open_text(path) as file:
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        lines = filter(None, reader)
+        header = next(lines, [])
+        first = next(lines, [])
+        n_columns = len(first) - 1
+        if n_columns < 1 or len(header) not in (n_columns, n_columns + 1):
+            raise InputError(
+                f"{path} must have a line of names, and below it lines of a name and numbers, with "
+                f"{SEPARATORS[separator]} between them, but its first two lines have {len(header)} "
+                f"and {len(first)} fields; check that it was written completely"
+            )
+        columns = [name.strip() for name in header[-n_columns:]]
+        for fields in chain([first], lines):
+            if len(fields) != len(first):
+                raise InputError(
+                    f"{path} has {len(fields)} fields in line {reader.line_num} but {len(first)} "
+                    "in others; check that it was written completely"
+                )
+            rows.append(fields[0].strip())
+            numbers.append(_numbers(path, fields, columns))
+    for names, place in ((columns, "first row"), (rows, "first column")):
+        # whole numbers may be names; other numbers show that the names are missing
+        if all(_is_number(name) and not name.isdecimal() for name in names):
+            raise InputError(
+                f"the {place} of {path} holds numbers such as {names[0]}; it must hold names"
+            )
+    return np.array(numbers), rows, columns
+
+
+def _numbers(path: Path, fields: list[str], columns: list[str]) -> np.ndarray:
+    """The numbers of a line after its name."""
+    with contextlib.suppress(ValueError):  # something is missing, or wrong
+        return np.fromiter(map(float, fields[1:]), dtype=float)
+    for field, column in zip(fields[1:], columns, strict=True):
+        if field not in MISSING and not _is_number(field):
+            raise InputError(
+                f"{path} holds the text {field[:40]!r} in row {fields[0]!r}, column {column!r}; "
+                "a cell must hold a number, or NA where the value is missing"
+            )
+    return np.array([np.nan if field in MISSING else float(field) for field in fields[1:]])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def separator_of(path: Path) -> str:
+    return "," if path.name.lower().removesuffix(".gz").endswith(".csv") else "\t"
+
+
+def open_text(path: Path) -> TextIO:
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def _read_matrix_market(path: Path) -> tuple[Any, list[str] | None, list[str] | None]:
     """The matrix, and the names of its rows and columns."""
     # not by scipy.io.mmread, which reads 1,5 as 1 and crashes on some damaged files
     with open_text(path) as file, warnings.catch_warnings(action="ignore"):
-        banner = _MARKET_BANNER.fullmatch(file.readline().lower())
-        if banner is None:
-            raise ValueError("it must begin with %%MatrixMarket matrix, and be real and general")
-        is_sparse = banner["form"] == "coordinate"
+        if _MARKET_BANNER.fullmatch(file.readline().lower()) is None:
+            raise ValueError("it must begin with %%MatrixMarket matrix coordinate real general")
         size_line = next((line for line in file if not line.startswith("%") and line.strip()), "")
-        size = [int(word) for word in size_line.split()]
-        if len(size) != 2 + is_sparse:
-            raise ValueError("it has no line with its size")
-        numbers = np.loadtxt(file, comments="%", ndmin=2)  # warns if there are none
-    n_rows, n_columns = size[:2]
-    n_promised = size[2] if is_sparse else n_rows * n_columns
-    width = 1 + 2 * is_sparse - (banner["field"] == "pattern")
-    if numbers.size == 0:
-        numbers = np.empty((0, width))
-    if numbers.shape != (n_promised, width):
-        found = f"{len(numbers)} lines of {numbers.shape[1]}"
-        raise ValueError(f"it promises {n_promised} lines of {width} numbers and has {found}")
-    if is_sparse:
-        places = numbers[:, :2].astype(int)
-        if (places != numbers[:, :2]).any():
-            raise ValueError("the places of entries must be whole numbers")
-        values = np.ones(n_promised) if banner["field"] == "pattern" else numbers[:, 2]
-        matrix: Any = scipy.sparse.coo_array((values, tuple(places.T - 1)), (n_rows, n_columns))
-    else:
-        matrix = numbers.reshape(n_columns, n_rows).T
+        entries = np.loadtxt(file, comments="%", ndmin=2).reshape(-1, 3)  # warns if there are none
+    n_rows, n_columns, n_entries = (int(word) for word in size_line.split())
+    if len(entries) != n_entries:
+        raise ValueError(f"it promises {n_entries} entries and has {len(entries)}")
+    places = entries[:, :2].astype(int)
+    if (places != entries[:, :2]).any():
+        raise ValueError("the places of entries must be whole numbers")
+    matrix = scipy.sparse.coo_array((entries[:, 2], tuple(places.T - 1)), (n_rows, n_columns))
     return matrix, *_names_beside(path)
 
 
@@ -281,20 +290,16 @@ def _read_saved_sources(path: Path) -> list[RawSource]:
 
 
 _FORMATS = {
-    ".csv": text_files.TEXT,
-    ".tsv": text_files.TEXT,
-    ".txt": text_files.TEXT,
+    ".csv": TEXT,
+    ".tsv": TEXT,
+    ".txt": TEXT,
     ".mtx": "a complete Matrix Market file",
     ".npz": "an .npz file of numbers and text",
     ".h5ad": "a file of anndata",
     ".h5mu": "a file of mudata",
     ".zarr": "a store of anndata",
 }
-_MARKET_BANNER = re.compile(
-    r"%%matrixmarket\s+matrix\s+(?P<form>coordinate|array)\s+(?P<field>real|integer|pattern)\s+"
-    r"general\s*"
-)
-_SPREADSHEETS = (".xlsx", ".xls", ".ods")
+_MARKET_BANNER = re.compile(r"%%matrixmarket\s+matrix\s+coordinate\s+(real|integer)\s+general\s*")
 _MAY_BE_ZIPPED = (".csv", ".tsv", ".txt", ".mtx")
 
 
@@ -326,35 +331,32 @@ def _oriented(
 def _names_beside(path: Path) -> tuple[list[str] | None, list[str] | None]:
     """The names of rows and columns from files beside a matrix, or None."""
     stem = _split_ending(path)[0]
-    rows = _fields(path, [f"{stem}.rows"])
-    columns = _fields(path, [f"{stem}.cols"])
+    rows = _listed(path, f"{stem}.rows")
+    columns = _listed(path, f"{stem}.cols")
     if stem.endswith("matrix"):
         prefix = stem.removesuffix("matrix")
-        columns = columns or _fields(path, [f"{prefix}barcodes.tsv"])
-        # the second field is the gene's symbol, the first its id
-        rows = rows or _fields(path, [f"{prefix}features.tsv", f"{prefix}genes.tsv"], field=1)
+        columns = columns or _listed(path, f"{prefix}barcodes.tsv")
+        rows = rows or _symbols(path, f"{prefix}features.tsv", f"{prefix}genes.tsv")
     return rows, columns
 
 
-def _fields(beside: Path, files: list[str], field: int = 0) -> list[str] | None:
-    """A field of every line of the first file that exists, perhaps zipped.
-
-    Repeated symbols of genes get -1, -2, ... as scanpy does it; without symbols, ids are used.
-    """
+def _listed(beside: Path, *files: str, field: int = 0) -> list[str] | None:
+    """A field of every line of the first file that exists, or the last field of a shorter line."""
     paths = (beside.with_name(file + gz) for file in files for gz in ("", ".gz"))
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         return None
     with problems_as_sentences(path, "a list of names in UTF-8"), open_text(path) as file:
         lines = [line.strip("\n").split("\t") for line in file if line.strip()]
-    if field == 0 or not all(line[field:] and line[field].strip() for line in lines):
-        return [line[0].strip() for line in lines]
+        return [line[: field + 1][-1].strip() for line in lines]
+
+
+def _symbols(beside: Path, *files: str) -> list[str] | None:
+    """The genes of 10x Genomics: symbols, the repeated with -1, -2, ... as scanpy does it."""
+    symbols = _listed(beside, *files, field=1)
     n_seen: Counter[str] = Counter()
-    names: dict[str, None] = {}
-    for line in lines:
-        name = unique = line[field].strip()
-        while unique in names:
-            n_seen[name] += 1
-            unique = f"{name}-{n_seen[name]}"
-        names[unique] = None
-    return list(names)
+    names = []
+    for symbol in symbols or ():
+        names.append(f"{symbol}-{n_seen[symbol]}" if n_seen[symbol] else symbol)
+        n_seen[symbol] += 1
+    return names or None

@@ -36,10 +36,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import gammaln, psi
 
-from bjmd.checks import true_or_false
 from bjmd.data.sources import Sources
 from bjmd.data.view import centre
-from bjmd.errors import InputError
+from bjmd.errors import InputError, true_or_false
 from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
 from bjmd.inference.loop import exponentials, logarithms, random_memberships

@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from bjmd.checks import positive_number, whole_number
-from bjmd.errors import FitError
+from bjmd.errors import FitError, positive_number, whole_number
 from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import Posterior

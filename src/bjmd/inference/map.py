@@ -26,10 +26,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bjmd.checks import one_of, true_or_false, whole_number
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
-from bjmd.errors import InputError
+from bjmd.errors import InputError, one_of, true_or_false, whole_number
 from bjmd.inference import loop
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.offsets import NoOffset, Offset

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from bjmd.checks import positive_number
 from bjmd.data.matrix import Extent, as_matrix
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
-from bjmd.errors import FitError, InputError
+from bjmd.errors import FitError, InputError, positive_number
 from bjmd.inference import registry
 from bjmd.inference.noise import (
     EqualSamples,

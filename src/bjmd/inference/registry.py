@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from bjmd.checks import whole_number
 from bjmd.data.matrix import Extent
 from bjmd.data.sources import Sources
-from bjmd.errors import FitError, InputError
+from bjmd.errors import FitError, InputError, whole_number
 from bjmd.inference.loop import Course, Watch
 from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
+from bjmd.errors import InputError, whole_number
 from bjmd.inference import loop, registry
 from bjmd.inference.loop import Course
 from bjmd.numerics import threads

@@ -24,8 +24,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bjmd.analysis import ranking
 from bjmd.analysis.matching import similarities
-from bjmd.checks import count
-from bjmd.errors import InputError
+from bjmd.errors import InputError, count
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, DOWN, GREY, NEUTRAL, OTHER, UP, styled
 from bjmd.report.tables import INTERVAL, LEVEL, NO_CLASS, SEVERAL, Named, number, polygon, shares

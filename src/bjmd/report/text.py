@@ -13,7 +13,7 @@ import pandas as pd
 from bjmd import __version__
 from bjmd.analysis import variance
 from bjmd.analysis.matching import ALIKE, similarities
-from bjmd.checks import count
+from bjmd.errors import count
 from bjmd.inference import registry
 from bjmd.report import pages, tables
 from bjmd.report.tables import Named, number

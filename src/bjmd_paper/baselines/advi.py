@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
-from bjmd.errors import FitError, InputError
+from bjmd.errors import FitError, InputError, positive_number, whole_number
 from bjmd.inference import loop
 from bjmd.inference.loop import random_memberships
 from bjmd.inference.map import update_components

@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 
-from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
+from bjmd.errors import positive_number, whole_number
 from bjmd.inference.registry import Method
 from bjmd.results.decomposition import Decomposition
 

@@ -22,10 +22,9 @@ The trace has its value at every draw, and last its value at the posterior means
 
 import numpy as np
 
-from bjmd.checks import positive_number, whole_number
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
-from bjmd.errors import FitError
+from bjmd.errors import FitError, positive_number, whole_number
 from bjmd.inference.registry import Method
 from bjmd.model import Priors, noise_terms
 from bjmd.numerics.nonnegative import draw_factor

@@ -10,9 +10,9 @@ of the mean of WH over the draws; memberships are signed.
 
 import numpy as np
 
-from bjmd.checks import whole_number
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
+from bjmd.errors import whole_number
 from bjmd.inference.registry import Method
 from bjmd.model import Priors
 from bjmd.results.decomposition import Decomposition

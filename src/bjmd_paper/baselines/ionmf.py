@@ -16,9 +16,9 @@ ln H, as in semi-NMF.
 
 import numpy as np
 
-from bjmd.checks import positive_number
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
+from bjmd.errors import positive_number
 from bjmd.inference import loop
 from bjmd.inference.registry import Method
 from bjmd.numerics.nonnegative import improve_factor

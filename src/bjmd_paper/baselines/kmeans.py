@@ -7,8 +7,8 @@ As a decomposition X = WH, W holds the centres and H the 0/1 memberships.
 
 import numpy as np
 
-from bjmd.checks import positive_number, whole_number
 from bjmd.data.sources import Sources
+from bjmd.errors import positive_number, whole_number
 from bjmd.inference.registry import Method
 from bjmd.results.decomposition import Decomposition
 

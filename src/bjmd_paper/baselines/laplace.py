@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bjmd.checks import positive_number
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
-from bjmd.errors import FitError, InputError
+from bjmd.errors import FitError, InputError, positive_number
 from bjmd.inference import loop
 from bjmd.inference.loop import random_memberships
 from bjmd.inference.registry import Method
