@@ -292,15 +292,9 @@ def _write_pages(
     pngs: dict[str, bytes],
 ) -> None:
     """summary.md and report.html, with the figures that were drawn."""
-    chart = None
-    if "simplex" in pngs:
-        from bjmd.report import interactive
-
-        if interactive.is_installed():
-            chart = interactive.simplex(data, results[0])
     heading = text.title(data, results)
     (folder / "summary.md").write_text(text.markdown(heading, parts, pngs), encoding="utf-8")
-    (folder / "report.html").write_text(text.page(heading, parts, pngs, chart), encoding="utf-8")
+    (folder / "report.html").write_text(text.page(heading, parts, pngs), encoding="utf-8")
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:

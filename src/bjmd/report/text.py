@@ -134,31 +134,17 @@ def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
         )
 
 
-def page(
-    heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes], chart: dict | None = None
-) -> str:
-    """The text as one web page.
-
-    `pngs` has the bytes of the figures that were drawn, and `chart` Bokeh's JSON of the interactive
-    one; None if Bokeh is not installed.
-    """
+def page(heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes]) -> str:
+    """The text as one web page; `pngs` has the bytes of the figures that were drawn."""
     body = []
     for part in parts:
         content = [pages.paragraph(text) for text in part.paragraphs]
         if part.table is not None:
             content.append(pages.table(part.title, part.table))
-        for name in filter(pngs.__contains__, part.figures):
-            content.append(pages.picture(pngs[name], *FIGURES[name]))
-            if name == "simplex" and chart:
-                content.append(pages.chart(chart, *FIGURES["simplex_chart"]))
+        drawn = filter(pngs.__contains__, part.figures)
+        content += [pages.picture(pngs[name], *FIGURES[name]) for name in drawn]
         body.append(pages.section(part.title, content))
-    if "simplex" not in pngs:
-        return pages.page(heading, body)
-    from bjmd.report import interactive
-
-    if chart is None:
-        return pages.page(heading, body, interactive.MISSING)
-    return pages.page(heading, body, scripts=interactive.scripts())
+    return pages.page(heading, body)
 
 
 def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
