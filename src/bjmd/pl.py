@@ -29,11 +29,6 @@ def memberships(
     return figures.memberships(*_samples(data, groups, mod, key))
 
 
-def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """A stacked bar of memberships for every sample."""
-    return figures.membership_bars(*_samples(data, None, mod, key))
-
-
 def simplex(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
@@ -63,11 +58,6 @@ def offsets(
     if "offsets" not in known:
         raise InputError("this fit has no offsets to show; fit two or more sources with offsets")
     return figures.offsets(known["offsets"], n_features)
-
-
-def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """The noise of every source, with credible intervals."""
-    return figures.noise(*_fit(data, mod, key)[:2])
 
 
 def variance_explained(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:

@@ -10,7 +10,7 @@ image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bjmd.analysis import ranking
@@ -27,8 +25,8 @@ from bjmd.analysis.matching import similarities
 from bjmd.checks import count
 from bjmd.errors import InputError
 from bjmd.report import tables
-from bjmd.report.style import COLOURS, DOWN, GREY, NEUTRAL, OTHER, UP, styled
-from bjmd.report.tables import INTERVAL, LEVEL, NO_CLASS, SEVERAL, Named, number, polygon, shares
+from bjmd.report.style import COLOURS, DOWN, GREY, OTHER, UP, styled
+from bjmd.report.tables import INTERVAL, LEVEL, Named, number, shares
 from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
@@ -36,7 +34,9 @@ if TYPE_CHECKING:
     from bjmd.analysis.summary import Summary
 
 WIDTH = 6.4  # inches, of every figure: text stays readable on a phone
-MAX_SAMPLES = 1500  # of one source in a figure; more would have less than a pixel each
+NO_CLASS = "no class"
+SEVERAL = "several classes"
+IMAGE: dict[str, Any] = {"cmap": "Blues", "aspect": "auto", "interpolation": "nearest"}
 
 
 def of_summary(
@@ -47,11 +47,8 @@ def of_summary(
     best = results[0]
     drawn = {
         "memberships": memberships(data, best),
-        "membership_bars": membership_bars(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
     }
-    if best.noise is not None:
-        drawn["noise"] = noise(data, best)
     shifts = tables.shifts(data, best)
     if len(shifts):
         drawn["offsets"] = offsets(shifts)
@@ -90,44 +87,17 @@ def memberships(data: Named, result: Decomposition) -> Figure:
     figure, axes = panels(data.names, heights)
     blocks = [shares(h) for h in result.memberships]
     distances = ranking.distances(result)[:, None]
-    style = {"aspect": "auto", "interpolation": "nearest", "vmin": 0}
     largest = max(h.max() for h in blocks)
     for c, (panel, h) in enumerate(zip(axes, blocks, strict=True)):
-        order, note = _shown(distances * h)
-        image = panel[0].imshow(h[:, order], cmap="Blues", vmax=largest, **style)
+        order = _order(distances * h)
+        image = panel[0].imshow(h[:, order], vmin=0, vmax=largest, **IMAGE)
         _label_rows(panel[0], component_names(result.n_components), heights[0])
         if data.labels:
-            panel[1].imshow(data.labels[c][:, order], cmap="Greys", vmax=1.4, **style)
+            panel[1].imshow(data.labels[c][:, order], vmin=0, vmax=1.4, **IMAGE | {"cmap": "Greys"})
             _label_rows(panel[1], class_names, heights[1])
-        panel[-1].set_xlabel(note)
+        panel[-1].set_xlabel(count(len(order), "sample"))
     bar = {"orientation": "horizontal", "aspect": 40, "shrink": 0.5, "pad": 0.02}
     figure.colorbar(image, ax=[ax for panel in axes for ax in panel], label="Membership", **bar)
-    return figure
-
-
-@styled
-def membership_bars(data: Named, result: Decomposition) -> Figure:
-    """A stacked bar for every sample."""
-    figure, axes = panels(data.names, [1.5], "Membership")
-    distances = ranking.distances(result)[:, None]
-    for (ax,), block in zip(axes, result.memberships, strict=True):
-        h = shares(block)
-        order, note = _shown(distances * h)
-        tops = np.cumsum(h[:, order], axis=0)
-        for k, name in enumerate(component_names(result.n_components)):
-            ax.stairs(
-                tops[k],
-                np.arange(len(order) + 1),
-                baseline=tops[k - 1] if k else 0,
-                fill=True,
-                color=COLOURS[k % len(COLOURS)],
-                linewidth=0,
-                label=name,
-                rasterized=len(order) > 100,
-            )
-        ax.set(xlim=(0, len(order)), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1], xlabel=note)
-        ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
-    legend(figure, axes, n_columns=8)
     return figure
 
 
@@ -190,26 +160,6 @@ def _ranked_bars(
 
 
 @styled
-def noise(data: Named, result: Decomposition) -> Figure:
-    """The noise sd of every source, with credible intervals if there are any."""
-    levels = tables.noise(data, result)
-    has_intervals = levels["low"].notna().all()
-    places = np.arange(len(data.names))
-    figure, ax = sheet(0.28 * len(places) + 0.8)
-    if has_intervals:
-        ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
-    ax.plot(levels["noise"], places, "o", color=COLOURS[0])
-    ax.set_yticks(places, short(data.names, 30))
-    ax.tick_params(axis="y", length=0)
-    ax.set_xlim(0, 1.05 * levels[["noise", "high"]].max(axis=None))
-    ax.set_ylim(len(places) - 0.5, -0.5)
-    ax.grid(axis="x", color="0.9")
-    ax.set_axisbelow(True)
-    ax.set_xlabel(f"Noise sd, with {INTERVAL}" if has_intervals else "Noise sd")
-    return figure
-
-
-@styled
 def components_by_source(table: pd.DataFrame) -> Figure:
     """The share of every component in each source, with confidence intervals."""
     names = list(table["component"].unique())
@@ -236,17 +186,13 @@ def components_by_source(table: pd.DataFrame) -> Figure:
 @styled
 def variance_explained(table: pd.DataFrame) -> Figure:
     """A heat map of the variance that each component explains, beside the totals."""
-    shares = 100 * table.set_index("source").drop(columns="total")
     total = 100 * table["total"]
     height = np.clip(0.25 * len(table), 0.5, 5)
     figure, (each, bars) = sheet(height + 0.8, 1, 2, width_ratios=[3, 1], sharey=True)
-    least = 0 if shares.size <= 100 else 0.15 * shares.to_numpy().max()
-    digits = int(shares.shape[1] <= 10)
-    _by_component(
-        each, shares, height, lambda share: f"{share:z.{digits}f}" if abs(share) >= least else ""
-    )
+    shares = 100 * table.set_index("source").drop(columns="total")
+    _heat_map(each, shares, height)
     each.set_title("By component (%)", loc="left")
-    bars.barh(np.arange(len(table)), total, color=NEUTRAL)
+    bars.barh(np.arange(len(table)), total, color=COLOURS[0])
     bars.set_title("Total (%)", loc="left")
     bars.set_xlim(min(0, total.min()), 100)
     bars.tick_params(axis="y", length=0, labelleft=False)
@@ -264,27 +210,34 @@ def associations(table: pd.DataFrame) -> Figure:
     )
     height = np.clip(0.2 * len(columns), 0.5, 5)
     figure, ax = sheet(height + 0.8)
-    image = _by_component(ax, strength, height, lambda _: "")
+    _heat_map(ax, strength, height, "Strength")
     for row, k in np.argwhere(q < 0.05):
         ax.plot(k, row, "o", color="white", markeredgecolor="black", markersize=4)
-    figure.colorbar(image, label="Strength", aspect=12, pad=0.015)
     return figure
 
 
-def _by_component(
-    ax: Axes, values: pd.DataFrame, height: float, label: Callable[[float], str]
-) -> AxesImage:
-    """A heat map with a column for each component, its cells labelled."""
-    most = max(float(np.max(values)), 1e-3)  # shares of nothing are 0 up to rounding
-    image = ax.imshow(
-        values, cmap="Blues", vmin=0, vmax=most, aspect="auto", interpolation="nearest"
-    )
+@styled
+def stability(results: list[Decomposition]) -> Figure:
+    """How well every other restart recovered each component of the best one."""
+    rows = [f"seed {result.seed}" for result in results[1:]]
+    names = component_names(results[0].n_components)
+    height = np.clip(0.16 * len(rows), 0.5, 5)
+    figure, ax = sheet(height + 0.8)
+    _heat_map(ax, pd.DataFrame(similarities(results), rows, names), height, "Correlation", most=1)
+    ax.set_xlabel("Component of the best restart")
+    return figure
+
+
+def _heat_map(
+    ax: Axes, values: pd.DataFrame, height: float, label: str = "", most: float | None = None
+) -> None:
+    """An image with a column for each component, and a colour bar with a label."""
+    most = most or max(float(np.max(values)), 1e-3)  # shares of nothing are 0 up to rounding
+    image = ax.imshow(values, vmin=0, vmax=most, **IMAGE)
     _label_rows(ax, short(values.index, 24), height)
-    label_columns(ax, values.columns, 14)
-    for (row, k), value in np.ndenumerate(values):
-        colour = "white" if value > 0.6 * most else "black"
-        ax.text(k, row, label(value), ha="center", va="center", fontsize=7, color=colour)
-    return image
+    step = ceil(values.shape[1] / 12)
+    ax.set_xticks(np.arange(0, values.shape[1], step), values.columns[::step], fontsize=7.5)
+    ax.figure.colorbar(image, ax=ax, label=label, aspect=12, pad=0.015)
 
 
 @styled
@@ -304,7 +257,8 @@ def simplex(data: Named, result: Decomposition) -> Figure:
 
 
 def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, str]) -> None:
-    corners = polygon(len(h))
+    angles = np.pi / 2 - 2 * np.pi * np.arange(len(h)) / len(h)  # clockwise from the top
+    corners = np.column_stack([np.cos(angles), np.sin(angles)])
     ax.fill(*corners.T, facecolor="none", edgecolor="0.6", linewidth=0.8)
     n = h.shape[1]
     # in random order, so that no class hides another
@@ -319,7 +273,7 @@ def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, st
     )
     for i, (label, colour) in enumerate(looks.items()):
         if label and (code == i).any():
-            ax.add_line(Line2D([], [], marker="o", linestyle="", color=colour, label=label))
+            ax.plot([], [], "o", color=colour, label=label)
     for k in range(0, len(h), ceil(len(h) / 24)):
         ax.text(
             *(1.12 * corners[k]),
@@ -343,22 +297,6 @@ def _classes(data: Named, c: int) -> tuple[np.ndarray, dict[str, str]]:
     n_classes = labels.sum(axis=0)
     code = np.where(n_classes == 1, labels.argmax(axis=0), len(looks) - 1 - (n_classes > 1))
     return code, looks
-
-
-@styled
-def stability(results: list[Decomposition]) -> Figure:
-    """How well every other restart recovered each component of the best one."""
-    correlations = similarities(results)
-    height = np.clip(0.16 * len(correlations), 0.5, 5)
-    figure, ax = sheet(height + 0.8)
-    image = ax.imshow(
-        correlations, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-    )
-    _label_rows(ax, [f"seed {result.seed}" for result in results[1:]], height)
-    label_columns(ax, component_names(results[0].n_components), 20)
-    ax.set_xlabel("Component of the best restart")
-    figure.colorbar(image, label="Correlation", aspect=12, pad=0.015)
-    return figure
 
 
 @styled
@@ -405,43 +343,29 @@ def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
     return figure, figure.subplots(*shape, **how)
 
 
-def panels(
-    titles: list[str], heights: list, label: str = "", most: int = 3
-) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a panel for each title, `most` in a row; a panel is a column of axes.
-
-    `label` is that of the upper y axis of every panel, written at the beginning of a row.
-    """
+def panels(titles: list[str], heights: list, most: int = 3) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a panel for each title, `most` in a row; a panel is a column of axes."""
     count = len(titles)
     n_columns = min(most, count)
     n_rows = ceil(count / n_columns)
+    height = n_rows * (sum(heights) + 0.55) + 0.5
     shape = (n_rows * len(heights), n_columns)
-    each = list(heights) * n_rows
-    figure, grid = sheet(
-        n_rows * (sum(heights) + 0.55) + 0.5, *shape, squeeze=False, height_ratios=each
-    )
+    figure, grid = sheet(height, *shape, squeeze=False, height_ratios=list(heights) * n_rows)
     made = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
     for ax in made[count:].ravel():
         ax.remove()
     for panel, title in zip(made, short(titles, 66 // n_columns), strict=False):
         panel[0].set_title(title, loc="left")
-    for first in made[::n_columns]:
-        first[0].set_ylabel(label)
     return figure, made[:count].tolist()
 
 
-def _shown(contributions: np.ndarray) -> tuple[np.ndarray, str]:
-    """The samples that a figure shows, evenly spaced, and a label that counts them.
+def _order(contributions: np.ndarray) -> np.ndarray:
+    """The samples, sorted by the component that contributes most (ranking.distances).
 
-    They are sorted by the component that contributes most (ranking.distances), the purest first.
+    Of one component, the purest come first.
     """
     pure = contributions.max(axis=0) / np.maximum(contributions.sum(axis=0), 1e-300)
-    order = np.lexsort((-pure, contributions.argmax(axis=0)))
-    n = len(order)
-    if n <= MAX_SAMPLES:
-        return order, count(n, "sample")
-    places = np.linspace(0, n - 1, MAX_SAMPLES).round().astype(int)
-    return order[places], f"{MAX_SAMPLES:,} of {n:,} samples"
+    return np.lexsort((-pure, contributions.argmax(axis=0)))
 
 
 def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
@@ -456,18 +380,11 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
     ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
 
 
-def label_columns(ax: Axes, names: Sequence[str], most: int) -> None:
-    """Name at most `most` columns of an image or of bars."""
-    step = ceil(len(names) / most)
-    ax.set_xticks(np.arange(0, len(names), step), list(names)[::step])
-
-
 def legend(figure: Figure, axes: list[list[Axes]], n_columns: int) -> None:
     """One legend for all panels, below them; none if nothing has a label."""
     entries: dict = {}
     for (ax,) in axes:
         entries |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    entries.pop("", None)
     if entries:
         n_columns = ceil(len(entries) / ceil(len(entries) / n_columns))  # rows of equal length
         place = {"loc": "outside lower center", "ncols": n_columns, "handlelength": 1.2}

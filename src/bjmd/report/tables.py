@@ -29,8 +29,6 @@ SMALLEST_P = 1e-16
 FORMULA_MARKS = tuple("=+-@|\uff1d\uff0b\uff0d\uff20")
 """With which a formula may begin in a spreadsheet; the last four are full-width = + - @."""
 INTERVAL = f"{100 * LEVEL:.0f} % credible interval"
-NO_CLASS = "no class"
-SEVERAL = "several classes"
 CELLS = {
     "variance_explained": {"Source": "{source}", "Total": "{total:z.1%}"},
     "residuals": {
@@ -88,12 +86,6 @@ def shares(memberships: np.ndarray) -> np.ndarray:
     """Memberships that sum to 1 in every sample; those of BJMD do, those of NMF are scaled."""
     total = memberships.sum(axis=0)
     return memberships / np.where(total > 0, total, 1)
-
-
-def polygon(n: int) -> np.ndarray:
-    """The corners of a regular polygon around 0, clockwise from the top, n x 2."""
-    angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
-    return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def number(value: float, digits: int = 3) -> str:

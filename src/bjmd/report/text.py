@@ -66,7 +66,6 @@ def sections(
             "Sources and noise",
             [*_about_noise(data, best)],
             tables.sources_as_text(data, best),
-            figures=("noise",),
             brief=True,
         ),
         Section(
@@ -77,11 +76,7 @@ def sections(
         ),
         *_about_offsets(data, best),
         *(about_answer(name, table) for name, table in (answers or {}).items()),
-        Section(
-            "Memberships",
-            _about_memberships(best),
-            figures=("memberships", "membership_bars", "simplex"),
-        ),
+        Section("Memberships", _about_memberships(best), figures=("memberships", "simplex")),
         Section("Restarts", _about_restarts(results), figures=("stability",), brief=True),
         *([_files(files)] if files else []),
     ]
