@@ -248,7 +248,7 @@ def test_the_report_is_given_back(fitted, tmp_path):
 
 def test_every_figure_of_the_summary_exists(folder):
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
-    assert len(pictures) == 7
+    assert len(pictures) == 6
     for picture in pictures:
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
@@ -285,7 +285,7 @@ def test_the_report_is_one_page_with_the_figures_inside(folder):
     assert not page.open
     for link in page.links:  # nothing is loaded from elsewhere
         assert link.startswith(("data:image/png;base64,", "#")) or (folder / link).exists()
-    assert len(page.images) == 7
+    assert len(page.images) == 6
     assert all(image["alt"] for image in page.images)
     shown = {base64.b64decode(image["src"].split(",")[1]) for image in page.images}
     assert shown == {path.read_bytes() for path in folder.glob("figures/*.png")}

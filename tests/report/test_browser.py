@@ -125,7 +125,7 @@ def folder(tmp_path_factory):
 
 def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
     pictures = (folder / "report.html").read_text().count("<img alt=")
-    assert pictures == 7
+    assert pictures == 6
     found, console = look_at(folder)
     assert console == []
     for width in map(str, WIDTHS):

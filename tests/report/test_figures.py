@@ -181,18 +181,6 @@ def test_many_classes_have_colours_and_none_hides_another():
     assert max(places) < 150, "all classes are among the first to be drawn"
 
 
-def test_stability_finds_shuffled_components_again_and_others_not():
-    _, best = made_up(4)
-    shuffled = made_up(4)[1]
-    other = made_up(4, seed=9)[1]
-    shuffled.memberships = [h[[3, 1, 0, 2]] for h in shuffled.memberships]
-    each = figures.stability([best, shuffled, other]).axes[0]
-    (image,) = images(each)
-    np.testing.assert_allclose(image[0], 1)
-    assert (image[1] < 0.6).all()
-    assert labels_of(each.yaxis) == ["seed 0", "seed 9"]
-
-
 def test_short_names_keep_both_ends():
     assert figures.short(["short", "the same start 1"], 8) == ["short", "the …t 1"]
     assert figures.short(["cost in $", "two\nlines"], 20) == [r"cost in \$", "two lines"]
@@ -201,7 +189,6 @@ def test_short_names_keep_both_ends():
 def everything(sources, result):
     yield figures.memberships(sources, result)
     yield figures.components(sources, result, n_features=3)
-    yield figures.stability([result] * 30)
     if len(sources) > 1:
         yield figures.components_by_source(by_source(result, sources.names))
     if result.n_components > 2:

@@ -21,12 +21,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bjmd.analysis import ranking
-from bjmd.analysis.matching import similarities
 from bjmd.checks import count
 from bjmd.errors import InputError
 from bjmd.report import tables
 from bjmd.report.style import COLOURS, DOWN, GREY, OTHER, UP, styled
-from bjmd.report.tables import INTERVAL, LEVEL, Named, number, shares
+from bjmd.report.tables import INTERVAL, Named, number, shares
 from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ def of_summary(
     data: Named, summary: Summary, answers: Mapping[str, pd.DataFrame]
 ) -> dict[str, Figure]:
     """Every figure of a report, by name; `answers` are the tables from `tables.of_summary`."""
-    results = summary.results
-    best = results[0]
+    best = summary.results[0]
     drawn = {
         "memberships": memberships(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
@@ -54,8 +52,6 @@ def of_summary(
         drawn["offsets"] = offsets(shifts)
     if best.n_components > 2:  # of two memberships, the heat map says it all
         drawn["simplex"] = simplex(data, best)
-    if len(results) > 1:
-        drawn["stability"] = stability(results)
     for draw in (components_by_source, variance_explained, associations):
         if draw.__name__ in answers:
             drawn[draw.__name__] = draw(answers[draw.__name__])
@@ -104,24 +100,14 @@ def memberships(data: Named, result: Decomposition) -> Figure:
 @styled
 def components(data: Named, result: Decomposition, n_features: int = 6) -> Figure:
     """The features that set each component apart, so many up and so many down."""
-    w = result.components
-    centre = ranking.mean_sample(result)[:, None]
-    others = ranking.mean_of_others(w) - centre
-    scores = ranking.scores(result)
-    low = high = np.full_like(w, np.nan)
-    if result.posterior:
-        low, high = (end - centre for end in result.posterior.components.interval(LEVEL))
-    n_rows = min(2 * n_features, len(w))
-    figure, axes = panels(component_names(result.n_components), [0.17 * n_rows + 0.1], most=2)
-    for k, (ax,) in enumerate(axes):
-        up, down = ranking.up_and_down(scores[:, k], n_features)
-        top = np.concatenate([up, down])
-        names = [data.feature_names[i] for i in top]
-        bars = (w - centre)[top, k]
-        _ranked_bars(ax, names, bars, len(up), low[top, k], high[top, k])
-        if result.n_components > 1:
-            style = {"color": "0.35", "ms": 8, "mew": 1.5, "label": "mean of the other components"}
-            ax.plot(others[top, k], np.arange(len(top)), "|", **style)
+    top = tables.highest_ranked(data, result, n_features)
+    from_mean = top[["value", "low", "high", "mean_of_others"]].sub(top["mean"], axis=0)
+    top = top.assign(**from_mean)
+    figure, axes = _ranked_bars(top, "component")
+    if result.n_components > 1:
+        style = {"color": "0.35", "ms": 8, "mew": 1.5, "label": "mean of the other components"}
+        for (ax,), (_, part) in zip(axes, top.groupby("component", sort=False), strict=True):
+            ax.plot(part["mean_of_others"], np.arange(len(part)), "|", **style)
     legend(figure, axes, n_columns=2)
     return figure
 
@@ -129,34 +115,33 @@ def components(data: Named, result: Decomposition, n_features: int = 6) -> Figur
 @styled
 def offsets(table: pd.DataFrame, n_features: int = 6) -> Figure:
     """The features in which each source is shifted most, so many up and so many down."""
-    sources = list(table["source"].unique())
-    figure, axes = panels(sources, [0.34 * n_features + 0.1], most=2)
-    for (ax,), source in zip(axes, sources, strict=True):
-        part = table[table["source"] == source]
-        up = part[part["offset"] > 0][:n_features]
-        top = pd.concat([up, part[part["offset"] < 0][:n_features]])
-        half = 1.645 * top["sd"]
-        bars = top["offset"]
-        _ranked_bars(ax, top["feature"], bars, len(up), bars - half, bars + half)
-        ax.set_xlabel("Offset")
+    top = tables.largest_offsets(table, n_features)
+    half = 1.645 * top["sd"]
+    top = top.assign(value=top["offset"], low=top["offset"] - half, high=top["offset"] + half)
+    figure, axes = _ranked_bars(top, "source")
     legend(figure, axes, n_columns=3)
     return figure
 
 
-def _ranked_bars(
-    ax: Axes, names: Sequence[str], values: Any, n_up: int, low: Any, high: Any
-) -> None:
-    """Bars for features that are up, then for those that are down, with intervals if known."""
-    places = np.arange(len(names))
-    for rows, colour, label in ((places[:n_up], UP, "up"), (places[n_up:], DOWN, "down")):
-        ax.barh(rows, np.asarray(values)[rows], height=0.75, color=colour, label=label)
-    if not np.isnan(low).all():
-        ax.hlines(places, low, high, color="black", linewidth=1.2, label=INTERVAL)
-    ax.axvline(0, color="0.4", linewidth=0.6)
-    ax.set_yticks(places, short(names, 16), fontsize=7.5)
-    ax.tick_params(axis="x", labelsize=7.5)
-    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
-    ax.xaxis.set_major_locator(MaxNLocator(4))
+def _ranked_bars(top: pd.DataFrame, by: str) -> tuple[Figure, list[list[Axes]]]:
+    """A panel for each component or source: bars of features, with intervals where known."""
+    titles = list(top[by].unique())
+    n_rows = top.groupby(by).size().max()
+    figure, axes = panels(titles, [0.17 * n_rows + 0.1], most=2)
+    for (ax,), title in zip(axes, titles, strict=True):
+        part = top[top[by] == title]
+        places = np.arange(len(part))
+        for direction, colour in (("up", UP), ("down", DOWN)):
+            chosen = part["direction"] == direction
+            ax.barh(places[chosen], part["value"][chosen], color=colour, label=direction)
+        if part["low"].notna().any():
+            ax.hlines(places, part["low"], part["high"], color="black", lw=1.2, label=INTERVAL)
+        ax.axvline(0, color="0.4", linewidth=0.6)
+        ax.set_yticks(places, short(part["feature"], 16), fontsize=7.5)
+        ax.tick_params(axis="x", labelsize=7.5)
+        ax.set_ylim(n_rows - 0.4, -0.6)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+    return figure, axes
 
 
 @styled
@@ -216,23 +201,9 @@ def associations(table: pd.DataFrame) -> Figure:
     return figure
 
 
-@styled
-def stability(results: list[Decomposition]) -> Figure:
-    """How well every other restart recovered each component of the best one."""
-    rows = [f"seed {result.seed}" for result in results[1:]]
-    names = component_names(results[0].n_components)
-    height = np.clip(0.16 * len(rows), 0.5, 5)
-    figure, ax = sheet(height + 0.8)
-    _heat_map(ax, pd.DataFrame(similarities(results), rows, names), height, "Correlation", most=1)
-    ax.set_xlabel("Component of the best restart")
-    return figure
-
-
-def _heat_map(
-    ax: Axes, values: pd.DataFrame, height: float, label: str = "", most: float | None = None
-) -> None:
+def _heat_map(ax: Axes, values: pd.DataFrame, height: float, label: str = "") -> None:
     """An image with a column for each component, and a colour bar with a label."""
-    most = most or max(float(np.max(values)), 1e-3)  # shares of nothing are 0 up to rounding
+    most = max(float(np.max(values)), 1e-3)  # shares of nothing are 0 up to rounding
     image = ax.imshow(values, vmin=0, vmax=most, **IMAGE)
     _label_rows(ax, short(values.index, 24), height)
     step = ceil(values.shape[1] / 12)

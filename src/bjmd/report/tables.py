@@ -6,7 +6,7 @@ method, best first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -160,15 +160,25 @@ def ranking(data: Named, best: Decomposition) -> pd.DataFrame:
         "high": high,
         "mean_of_others": others,
     }
-    names = np.array(data.feature_names, dtype=object)
-    parts = []
-    for k, component in enumerate(component_names(best.n_components)):
-        for direction, order in _directions(ranks.up_and_down(scores[:, k], len(w))):
-            about: dict[str, Any] = {"component": component, "direction": direction}
-            about |= {"rank": np.arange(1, len(order) + 1), "feature": names[order]}
-            numbers = {name: values[order, k] for name, values in columns.items()}
-            parts.append(pd.DataFrame(about | numbers))
-    return pd.concat(parts, ignore_index=True)
+    n_features, size = w.shape
+    component = np.repeat(np.arange(size), n_features)
+    scores = scores.T.ravel()
+    order = np.lexsort((-np.abs(scores), scores <= 0, component))
+    table = pd.DataFrame({name: values.T.ravel() for name, values in columns.items()})
+    table.insert(0, "component", np.repeat(component_names(size), n_features))
+    table.insert(1, "direction", np.where(scores > 0, "up", "down"))
+    table.insert(2, "feature", np.tile(np.array(data.feature_names, dtype=object), size))
+    table = table.iloc[order].reset_index(drop=True)
+    table.insert(2, "rank", table.groupby(["component", "direction"]).cumcount() + 1)
+    return table
+
+
+def highest_ranked(data: Named, best: Decomposition, n_features: int) -> pd.DataFrame:
+    """So many features of every component up, and so many down, and their mean in the data."""
+    table = ranking(data, best)
+    table = table[table["rank"] <= n_features]
+    mean = pd.Series(ranks.mean_sample(best), data.feature_names)
+    return table.assign(mean=table["feature"].map(mean))
 
 
 def top_features(ranked: pd.DataFrame, n_features: int = 20) -> pd.DataFrame:
@@ -218,14 +228,19 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
 
 def offsets(data: Named, means: np.ndarray, sds: np.ndarray) -> pd.DataFrame:
     """source, feature, offset, sd and z; the features of a source with the largest z first."""
-    names = np.array(data.feature_names, dtype=object)
-    parts = []
-    for source, mean, sd in zip(data.names, means, sds, strict=True):
-        z = mean / np.where(sd > 0, sd, np.inf)
-        order = ranks.top(z, len(z))
-        columns = {"feature": names[order], "offset": mean[order], "sd": sd[order], "z": z[order]}
-        parts.append(pd.DataFrame({"source": source, **columns}))
-    return pd.concat(parts, ignore_index=True)
+    z = means / np.where(sds > 0, sds, np.inf)
+    order = np.argsort(-np.abs(z), axis=1, kind="stable")
+    columns = {"feature": np.array(data.feature_names, dtype=object)[order].ravel()}
+    for name, values in (("offset", means), ("sd", sds), ("z", z)):
+        columns[name] = np.take_along_axis(values, order, axis=1).ravel()
+    return pd.DataFrame({"source": np.repeat(data.names, order.shape[1]), **columns})
+
+
+def largest_offsets(table: pd.DataFrame, n_features: int) -> pd.DataFrame:
+    """So many features of every source that are shifted most, up and then down."""
+    table = table.assign(direction=np.where(table["offset"] > 0, "up", "down"))
+    top = table.groupby(["source", "direction"]).head(n_features)
+    return top.iloc[np.lexsort((top["direction"] == "down", pd.factorize(top["source"])[0]))]
 
 
 def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
@@ -274,39 +289,28 @@ def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
 
 def components_as_text(data: Named, best: Decomposition, n_features: int = 6) -> pd.DataFrame:
     """The components, their shares and the features that set them apart, in text cells."""
-    memberships = np.hstack([shares(h) for h in best.memberships])
-    scores = ranks.scores(best)
-    above_mean = best.components - ranks.mean_sample(best)[:, None]
-
-    def named(features: Iterable[int], k: int) -> str:
-        w = best.components
-        return ", ".join(
-            f"{data.feature_names[i]} ({_signed(above_mean[i, k])}; {number(w[i, k], 2)})"
-            for i in features
-        )
-
+    means = np.hstack([shares(h) for h in best.memberships]).mean(axis=1)
+    share_of = dict(zip(component_names(best.n_components), means, strict=True))
+    top = highest_ranked(data, best, n_features)
     rows = []
-    for k, name in enumerate(component_names(best.n_components)):
-        share = f"{100 * memberships[k].mean():.1f} %"
-        for direction, top in _directions(ranks.up_and_down(scores[:, k], n_features)):
-            rows.append((name, share, direction, named(top, k)))
+    for (component, direction), part in top.groupby(["component", "direction"], sort=False):
+        features = ", ".join(
+            f"{row.feature} ({_signed(row.value - row.mean)}; {number(row.value, 2)})"
+            for row in part.itertuples()
+        )
+        rows.append((component, f"{100 * share_of[component]:.1f} %", direction, features))
     return pd.DataFrame(rows, columns=["Component", "Share", "Direction", "Features"])
-
-
-def _directions(both: Sequence) -> list[tuple[str, Any]]:
-    """What goes up and what goes down, if anything does."""
-    return [(word, top) for word, top in zip(("up", "down"), both, strict=True) if len(top)]
 
 
 def offsets_as_text(table: pd.DataFrame, n_features: int = 8) -> pd.DataFrame:
     """The features in which each source is shifted most, in text cells."""
-    rows = []
-    for source, part in table.groupby("source", sort=False):
-        both = (part[part["offset"] > 0][:n_features], part[part["offset"] < 0][:n_features])
-        for direction, top in _directions(both):
-            words = [f"{t.feature} ({_signed(t.offset)} ± {t.sd:.1g})" for t in top.itertuples()]
-            rows.append((source, direction, ", ".join(words)))
-    return pd.DataFrame(rows, columns=["Source", "Shifted", "Features"])
+    top = largest_offsets(table, n_features).assign(
+        text=lambda top: [
+            f"{row.feature} ({_signed(row.offset)} ± {row.sd:.1g})" for row in top.itertuples()
+        ]
+    )
+    rows = top.groupby(["source", "direction"], sort=False)["text"].agg(", ".join).reset_index()
+    return rows.set_axis(["Source", "Shifted", "Features"], axis=1)
 
 
 def _signed(value: float) -> str:
@@ -357,9 +361,5 @@ def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
         is_formula = isinstance(value, str) and value.startswith(FORMULA_MARKS)
         return f"'{value}" if is_formula else value
 
-    texts = {
-        name: table[name].map(quoted)
-        for name in table
-        if not pd.api.types.is_numeric_dtype(table[name])
-    }
+    texts = table.select_dtypes(exclude="number").map(quoted)
     return table.assign(**texts).rename(index=quoted)

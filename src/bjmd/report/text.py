@@ -77,7 +77,7 @@ def sections(
         *_about_offsets(data, best),
         *(about_answer(name, table) for name, table in (answers or {}).items()),
         Section("Memberships", _about_memberships(best), figures=("memberships", "simplex")),
-        Section("Restarts", _about_restarts(results), figures=("stability",), brief=True),
+        Section("Restarts", _about_restarts(results), brief=True),
         *([_files(files)] if files else []),
     ]
 
