@@ -406,8 +406,6 @@ MISTAKES = {
     "--option speed": "bjmd: --option 'speed' has no value; write KEY=VALUE, for example ",
     "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number",
     "--noise wild": "bjmd: noise is 'wild'; it must be source, feature, sample or robust",
-    "--noise auto": "bjmd: noise='auto' was removed because it made results worse on real data; ",
-    "--offsets auto": "bjmd: offsets='auto' was removed because it made results worse on ",
     "--offsets maybe": "bjmd: --offsets is 'maybe'; it must be yes or no\n",
     "--alpha0 0": "bjmd: alpha0 is 0",
     "--normalize": "bjmd: a.csv has negative entries, so they are no counts; leave out",

@@ -178,10 +178,6 @@ BAD_CONFIGS = {
     "unknown key of a fit": (fits("jmd", tol=1), "at fits.jmd; config/README"),
     "unknown method": (fits("jmd", method="map"), "fits.jmd: there is no method 'map'"),
     "unknown option": (fits("jmd", options={"toll": 1}), "method 'jmd' has no option 'toll'"),
-    "auto": (
-        fits("cavi-bjmd", options={"offsets": "auto"}),
-        "fits.cavi-bjmd: offsets='auto' was removed",
-    ),
     "best": (lambda c: c.update(best=99), "fits.map-bjmd: restarts = 20 is less than best = 99"),
     "data": (fits("jmd", data=["smal"]), "there is no data 'smal'; did you mean 'small'"),
     "real": (lambda c: c.update(real=["3source"]), "'3source'; did you mean '3sources'"),

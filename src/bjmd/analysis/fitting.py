@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 from bjmd.inference import restarts
 from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
@@ -47,7 +46,6 @@ def fit(
     `search` allows a search in place of plain restarts (restarts.py).  With `agree`, all restarts
     run to the tolerance and their consensus is found.  The rest is as for `restarts.run`.
     """
-    refuse_auto(options)
     run = restarts.search if search and not agree else restarts.run
     results = run(
         name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
@@ -70,13 +68,3 @@ def with_intervals(
     with threads.limited(jobs):
         wider = intervals.widened(sources, best)
     return [wider if result is best else result for result in results]
-
-
-def refuse_auto(options: dict[str, Any]) -> None:
-    """Say what became of the option value "auto"."""
-    for option in ("noise", "offsets"):
-        if isinstance(options.get(option), str) and options[option] == "auto":
-            raise InputError(
-                f"{option}='auto' was removed because it made results worse on real data; leave "
-                f"{option} out, or compare fits with and without it yourself"
-            )

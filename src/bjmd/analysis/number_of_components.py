@@ -28,7 +28,6 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import held_out_entries
-from bjmd.analysis.fitting import refuse_auto
 from bjmd.analysis.matching import similarities
 from bjmd.checks import whole_number
 from bjmd.data.sources import Sources
@@ -209,7 +208,6 @@ def _checked(
             f"use one of {able}"
         )
     registry.check_options(method, options)
-    refuse_auto(options)
     registry.require_sources(sources)
     ks = list(ks) if isinstance(ks, Iterable) else [ks]
     for k in ks:
