@@ -169,7 +169,7 @@ def test_finds_the_components_of_the_small_data(small):
     assert 5 in small.candidates
     assert table["stability"][5] > 0.99
     assert str(small).startswith("Recommended: 5 components, ")
-    assert "The ELBO is highest at 5 too." in str(small)
+    assert "The ELBO is highest at 5." in str(small)
     best = small.fits.groupby("k")["objective"].agg(["size", "min"])
     assert (best["size"] == 3).all()
     np.testing.assert_allclose(table["elbo"], -best["min"])
@@ -215,23 +215,24 @@ def selection(k, difference, error, elbo, converged=1.0):
     [
         (
             selection([2, 3, 4], [-0.3, 0, -0.02], [0.1, 0, 0.01], [1, 2, 0]),
-            "3 components, the number that predicts held-out entries best. The next best, 4, is "
-            "2.0 standard errors behind. The ELBO is highest at 3 too.",
+            "3 components, the number that predicts held-out data best. The second best, 4, is 2.0 "
+            "standard errors behind. The ELBO is highest at 3.",
         ),
         (
             selection([2, 3, 4, 5], [-0.3, 0, -0.05, -0.05], [0.1, 0, 0.1, 0.1], [1, 0, 0, 2]),
-            "3 components, the number that predicts held-out entries best. Within one standard "
-            "error, so do 4 and 5. The ELBO disagrees: it is highest at 5.",
+            "3 components, the number that predicts held-out data best. Also within one standard "
+            "error of the best: 4, 5. The ELBO is highest at 5.",
         ),
         (
             selection([2, 3, 4, 5], [-0.3, -0.1, 0, -0.05], [0.1, 0.1, 0, 0.1], [1, 2, 0, 0]),
-            "3 components, the smallest number that predicts held-out entries as well as the best, "
-            "4, within one standard error. So does 5. The ELBO is highest at 3 too.",
+            "3 components, the smallest number that predicts held-out data as well as the best, 4, "
+            "within one standard error. Also within one standard error of the best: 5. The ELBO is "
+            "highest at 3.",
         ),
         (
             selection([2, 3], [-0.3, 0], [0.4, 0], [np.nan] * 2, converged=0.75),
-            "2 components, the smallest number that predicts held-out entries as well as the best, "
-            "3, within one standard error. 3 is the largest number tried, so try larger ones. 2 is "
+            "2 components, the smallest number that predicts held-out data as well as the best, 3, "
+            "within one standard error. 3 is the largest number tried, so try larger ones. 2 is "
             "the smallest number tried, so try smaller ones. Only 75% of the fits with 2 "
             "components converged.",
         ),
