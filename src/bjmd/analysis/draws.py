@@ -107,7 +107,8 @@ def _entries(
     from scipy import stats
 
     data.require_in_memory("looking at single entries")
-    nu = result.model and result.model.degrees_of_freedom
+    model: Any = result.model
+    nu = model.degrees_of_freedom
     observed = []
     predicted = []
     likelihood = []

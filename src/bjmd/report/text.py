@@ -19,9 +19,7 @@ from bjmd.report import pages, tables
 from bjmd.report.tables import Named, number
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
 
-NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 NEARLY_PURE = 0.05  # distance from 0 or 1 within which intervals of memberships mean little
-RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
 _ABOUT = tomllib.loads(pages.ours("captions.toml"))
 FIGURES = {
@@ -157,12 +155,7 @@ def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
         "and its memberships are their shares in it."
     ]
     if any(data.n_missing):
-        n_missing = sum(data.n_missing)
-        n_entries = n_samples * len(data.feature_names)
-        sentences.append(
-            f"{n_missing:,} of {n_entries:,} entries ({100 * n_missing / n_entries:.2g} %) are "
-            "missing. The fit treats them as unknown."
-        )
+        sentences.append("Missing entries are treated as unknown.")
     return sentences
 
 
@@ -179,13 +172,10 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         if f"{what}_noise" in extensions:
             yield _about_uneven_noise(extensions[f"{what}_noise"], what)
     if best.model is not None and best.model.degrees_of_freedom is not None:
-        nus = best.model.degrees_of_freedom
-        each = ", ".join(
-            f"{number(nu, 2)} in {name}" for name, nu in zip(data.names, nus, strict=True)
+        yield (
+            "Outliers are down-weighted, the more so the fewer degrees of freedom the noise has; "
+            "from about 50 on, it is practically normal."
         )
-        is_robust = nus.min() < NEARLY_NORMAL
-        effect = "outliers are down-weighted" if is_robust else "it is practically normal"
-        yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in extensions:
         if not len(tables.shifts(data, best)):
             yield "No source is shifted relative to the others: the offsets are practically zero."
@@ -193,13 +183,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         if share > variance.CONFOUNDED and len(best.vanished()) < best.n_components:
             yield f"Warning: {variance.confounded(share)}."
     if "dirichlet" in extensions:
-        alpha = extensions["dirichlet"].set_index("source").to_numpy()
-        expected = alpha / alpha.sum(axis=1, keepdims=True)
-        rare = [
-            f"{data.names[c]} hardly uses {components[k]}" for c, k in np.argwhere(expected < RARE)
-        ]
-        consequence = f": {', '.join(rare)}" if rare else ""
-        yield f"The Dirichlet prior of the memberships was learned for each source{consequence}."
+        yield "The Dirichlet prior of the memberships was learned for each source (dirichlet.tsv)."
     elif best.model is not None and best.posterior is not None:
         alpha0 = best.model.alpha0[0][0]
         tendency = "most samples are mixtures" if alpha0 > 1 else "one component is often dominant"
