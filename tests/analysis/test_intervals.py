@@ -13,7 +13,6 @@ from bjmd.data.streamed import Streamed
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
 from bjmd.numerics import dirichlet, moments, threads
-from bjmd.results import storage
 
 N = (40, 30)
 
@@ -213,20 +212,6 @@ def test_too_many_components_leave_the_factors_as_they_are(monkeypatch, caplog):
     posterior = fitted(draw(), tol=1e-6).posterior
     assert posterior.components.widening is None and posterior.memberships[0].widening is None
     assert "more than 2 components" in caplog.text
-
-
-def test_a_fit_stored_without_widths_can_be_read(tmp_path):
-    """As those of earlier versions are."""
-    result = fitted(draw(), tol=1e-6)
-    arrays, runs = storage.packed([result])
-    old = {name: array for name, array in arrays.items() if not name.endswith("/widening")}
-    for known, same in (
-        (arrays, result.posterior.components),
-        (old, result.posterior.components.plain()),
-    ):
-        np.testing.assert_array_equal(
-            storage.unpacked(known, 0, runs[0]).posterior.components.sd, same.sd
-        )
 
 
 def test_of_several_starts_the_best_is_widened():

@@ -92,22 +92,6 @@ def test_every_k_is_fitted_to_all_the_data_and_without_the_same_entries(sources,
 # ---- The predictive density
 
 
-def test_map_predicts_with_its_noise_alone(sources):
-    result = registry.fit("map-bjmd", sources, 3, offsets=False)
-    hidden = hide(sources, 0.2, np.random.default_rng(0))
-    expected = [
-        np.where(
-            where.toarray(),
-            -0.5 * np.log(2 * np.pi * s**2) - 0.5 * ((x - result.components @ h) / s) ** 2,
-            0,
-        ).sum(axis=0)
-        for x, h, s, where in zip(
-            sources.matrices, result.memberships, result.noise, hidden, strict=True
-        )
-    ]
-    np.testing.assert_allclose(log_densities(result, sources, hidden), np.concatenate(expected))
-
-
 def test_densities_do_not_depend_on_the_size_of_the_blocks(sources, monkeypatch):
     result = registry.fit("cavi-bjmd", sources, 3)
     hidden = hide(sources, 0.2, np.random.default_rng(0))

@@ -102,25 +102,20 @@ def test_memberships_that_do_not_sum_to_one_are_scaled_and_zeros_stay_zeros():
 
 def test_a_component_has_its_features_up_and_down_from_the_mean_of_the_data(fitted):
     sources, (result, *_) = fitted
-    w = result.components
-    mean = w @ np.hstack(result.memberships).mean(axis=1)
-    low, high = result.posterior.components.interval(0.9)
-    scores = ranking.scores(result)
+    means = result.components @ np.hstack(result.memberships).mean(axis=1)
+    mean = pd.Series(means, sources.feature_names)
+    table = tables.ranking(sources, result)
     for k, ax in enumerate(figures.components(sources, result, n_features=3).axes):
-        order = np.argsort(-scores[:, k])
-        top = [i for i in order[:3] if scores[i, k] > 0]
-        top += [i for i in order[::-1][:3] if scores[i, k] < 0]
-        assert labels_of(ax.yaxis) == [sources.feature_names[i] for i in top]
+        top = table[(table["component"] == f"C{k + 1}") & (table["rank"] <= 3)]
+        names = labels_of(ax.yaxis)
+        assert names == list(top["feature"])
         bars = [bar.get_width() for c in ax.containers if isinstance(c, BarContainer) for bar in c]
-        np.testing.assert_allclose(bars, w[top, k] - mean[top])
+        np.testing.assert_allclose(bars, top["value"] - mean[names].to_numpy())
         (intervals,) = ax.collections
         ends = np.array([segment[:, 0] for segment in intervals.get_segments()])
-        expected = np.column_stack([low[top, k], high[top, k]]) - mean[top][:, None]
-        np.testing.assert_allclose(ends, expected)
-        others = np.delete(w, k, axis=1).mean(axis=1)
-        np.testing.assert_allclose(ax.lines[-1].get_xdata(), others[top] - mean[top])
-        bottom, upper = ax.get_ylim()
-        assert bottom > upper, "the first feature is above"
+        np.testing.assert_allclose(ends, top[["low", "high"]] - mean[names].to_numpy()[:, None])
+        others = top["mean_of_others"] - mean[names].to_numpy()
+        np.testing.assert_allclose(ax.lines[-1].get_xdata(), others)
 
 
 def test_a_point_estimate_has_no_intervals():
