@@ -166,7 +166,7 @@ def test_pictures_show_what_the_object_still_has(adata):
         np.sort(shown, axis=1), np.sort(part.obsm["X_bjmd"].T, axis=1), rtol=1e-12
     )
     assert np.asarray(classes.get_images()[0].get_array()).sum(axis=0).tolist() == [1] * part.n_obs
-    for name in ("simplex", "components", "components_by_source", "offsets"):
+    for name in ("simplex", "components", "components_by_source"):
         assert isinstance(getattr(bjmd.pl, name)(adata), Figure)
     assert isinstance(bjmd.pl.variance_explained(adata), Figure)
 
@@ -248,7 +248,7 @@ def test_mistakes_are_named(adata):
     with pytest.raises(InputError, match=r"uns has no fit under 'bjmd', or .*; call bjmd"):
         bjmd.tl.project(adata, adata)
     with pytest.raises(InputError, match="uns has no fit under 'bjmd'"):
-        bjmd.pl.offsets(adata)
+        bjmd.pl.components(adata)
     bjmd.tl.bjmd(adata, 3, **HOW)
     with pytest.raises(InputError, match="obs has no column 'kid'; it has batch, kind"):
         bjmd.pl.simplex(adata, groups="kid")

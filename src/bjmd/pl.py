@@ -49,17 +49,6 @@ def components_by_source(data: Any, *, mod: str | None = None, key: str | None =
     return figures.components_by_source(by_source(result, names.names))
 
 
-def offsets(
-    data: Any, n_features: int = 6, *, mod: str | None = None, key: str | None = None
-) -> Figure:
-    """The features in which each source is shifted most, so many up and so many down."""
-    names, result, *_ = _fit(data, mod, key)
-    known = tables.extensions(names, result)
-    if "offsets" not in known:
-        raise InputError("this fit has no offsets to show; fit two or more sources with offsets")
-    return figures.offsets(known["offsets"], n_features)
-
-
 def variance_explained(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
     """The share of the variance of every source that each component explains."""
     names, *_, stored = _fit(data, mod, key)

@@ -132,8 +132,6 @@ def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
     assert f"The noisiest are {noisiest} (" in summary
     assert re.search(r"\| North & South \| (up|down) \| feature \d+ \(", summary)
     assert "Outliers are down-weighted" in summary and "| Degrees of freedom |" in summary
-    assert (tmp_path / "out" / "figures" / "offsets.png").stat().st_size > 1000
-    assert "(figures/offsets.png)" in summary
 
 
 @pytest.fixture

@@ -47,9 +47,6 @@ def of_summary(
         "memberships": memberships(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
     }
-    shifts = tables.shifts(data, best)
-    if len(shifts):
-        drawn["offsets"] = offsets(shifts)
     if best.n_components > 2:  # of two memberships, the heat map says it all
         drawn["simplex"] = simplex(data, best)
     for draw in (components_by_source, variance_explained, associations):
@@ -101,47 +98,28 @@ def memberships(data: Named, result: Decomposition) -> Figure:
 def components(data: Named, result: Decomposition, n_features: int = 6) -> Figure:
     """The features that set each component apart, so many up and so many down."""
     top = tables.highest_ranked(data, result, n_features)
-    from_mean = top[["value", "low", "high", "mean_of_others"]].sub(top["mean"], axis=0)
-    top = top.assign(**from_mean)
-    figure, axes = _ranked_bars(top, "component")
-    if result.n_components > 1:
-        style = {"color": "0.35", "ms": 8, "mew": 1.5, "label": "mean of the other components"}
-        for (ax,), (_, part) in zip(axes, top.groupby("component", sort=False), strict=True):
-            ax.plot(part["mean_of_others"], np.arange(len(part)), "|", **style)
-    legend(figure, axes, n_columns=2)
-    return figure
-
-
-@styled
-def offsets(table: pd.DataFrame, n_features: int = 6) -> Figure:
-    """The features in which each source is shifted most, so many up and so many down."""
-    top = tables.largest_offsets(table, n_features)
-    half = 1.645 * top["sd"]
-    top = top.assign(value=top["offset"], low=top["offset"] - half, high=top["offset"] + half)
-    figure, axes = _ranked_bars(top, "source")
-    legend(figure, axes, n_columns=3)
-    return figure
-
-
-def _ranked_bars(top: pd.DataFrame, by: str) -> tuple[Figure, list[list[Axes]]]:
-    """A panel for each component or source: bars of features, with intervals where known."""
-    titles = list(top[by].unique())
-    n_rows = top.groupby(by).size().max()
-    figure, axes = panels(titles, [0.17 * n_rows + 0.1], most=2)
-    for (ax,), title in zip(axes, titles, strict=True):
-        part = top[top[by] == title]
+    top = top.assign(**top[["value", "low", "high", "mean_of_others"]].sub(top["mean"], axis=0))
+    names = component_names(result.n_components)
+    n_rows = top.groupby("component").size().max()
+    figure, axes = panels(names, [0.17 * n_rows + 0.1], most=2)
+    for (ax,), name in zip(axes, names, strict=True):
+        part = top[top["component"] == name]
         places = np.arange(len(part))
         for direction, colour in (("up", UP), ("down", DOWN)):
             chosen = part["direction"] == direction
             ax.barh(places[chosen], part["value"][chosen], color=colour, label=direction)
-        if part["low"].notna().any():
+        if result.posterior:
             ax.hlines(places, part["low"], part["high"], color="black", lw=1.2, label=INTERVAL)
         ax.axvline(0, color="0.4", linewidth=0.6)
+        if result.n_components > 1:
+            style = {"color": "0.35", "ms": 8, "mew": 1.5, "label": "mean of the other components"}
+            ax.plot(part["mean_of_others"], places, "|", **style)
         ax.set_yticks(places, short(part["feature"], 16), fontsize=7.5)
         ax.tick_params(axis="x", labelsize=7.5)
         ax.set_ylim(n_rows - 0.4, -0.6)
         ax.xaxis.set_major_locator(MaxNLocator(4))
-    return figure, axes
+    legend(figure, axes, n_columns=2)
+    return figure
 
 
 @styled
@@ -155,9 +133,9 @@ def components_by_source(table: pd.DataFrame) -> Figure:
     for c, (source, label) in enumerate(zip(sources, short(sources, 24), strict=True)):
         part = table[table["source"] == source]
         places = np.arange(len(names)) + width * (c - (len(sources) - 1) / 2)
-        colour = COLOURS[c % len(COLOURS)]
-        ax.hlines(places, 100 * part["low"], 100 * part["high"], color=colour)
-        ax.plot(100 * part["share"], places, "o", color=colour, markersize=4, label=label)
+        ends = (part["share"] - part["low"], part["high"] - part["share"])
+        style = {"color": COLOURS[c % len(COLOURS)], "fmt": "o", "markersize": 4, "label": label}
+        ax.errorbar(100 * part["share"], places, xerr=100 * np.array(ends), **style)
     ax.hlines(
         np.arange(len(names) - 1) + 0.5, 0, 1, transform=ax.get_yaxis_transform(), color="0.9"
     )

@@ -184,11 +184,10 @@ def highest_ranked(data: Named, best: Decomposition, n_features: int) -> pd.Data
 def top_features(ranked: pd.DataFrame, n_features: int = 20) -> pd.DataFrame:
     """The features of a ranking that set each component apart, whichever way."""
     size = ranked["z"].fillna(ranked["difference"]).abs()
-    order = size.sort_values(ascending=False, kind="stable").index
-    top = ranked.loc[order].groupby("component").head(n_features)
+    order = np.lexsort((-size, ranked["component"].str[1:].astype(int)))
+    top = ranked.iloc[order].groupby("component").head(n_features)
     columns = ["component", "feature", "value", "low", "high", "mean_of_others"]
-    by_number = top["component"].str[1:].astype(int).sort_values(kind="stable").index
-    return top.loc[by_number, columns].reset_index(drop=True)
+    return top[columns].reset_index(drop=True)
 
 
 def noise(data: Named, best: Decomposition) -> pd.DataFrame:
@@ -210,15 +209,16 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
         return found
     if model.feature_precision is not None:
         relative_sd = model.feature_precision**-0.5
-        columns = {"feature": data.feature_names, "relative_sd": relative_sd}
-        found["feature_noise"] = pd.DataFrame(columns)
+        found["feature_noise"] = pd.DataFrame(
+            {"feature": data.feature_names, "relative_sd": relative_sd}
+        )
     if model.sample_precision is not None:
-        parts = []
-        for c, (name, samples) in enumerate(zip(data.names, data.sample_names, strict=True)):
-            relative_sd = model.sample_precision[c] ** -0.5
-            columns = {"source": name, "sample": samples, "relative_sd": relative_sd}
-            parts.append(pd.DataFrame(columns))
-        found["sample_noise"] = pd.concat(parts, ignore_index=True)
+        source = np.repeat(data.names, [len(names) for names in data.sample_names])
+        sample = [name for names in data.sample_names for name in names]
+        relative_sd = np.concatenate(model.sample_precision) ** -0.5
+        found["sample_noise"] = pd.DataFrame(
+            {"source": source, "sample": sample, "relative_sd": relative_sd}
+        )
     if model.offsets is not None and model.offsets_sd is not None:
         found["offsets"] = offsets(data, model.offsets, model.offsets_sd)
     if best.options.get("alpha0") == BY_SOURCE:
@@ -234,13 +234,6 @@ def offsets(data: Named, means: np.ndarray, sds: np.ndarray) -> pd.DataFrame:
     for name, values in (("offset", means), ("sd", sds), ("z", z)):
         columns[name] = np.take_along_axis(values, order, axis=1).ravel()
     return pd.DataFrame({"source": np.repeat(data.names, order.shape[1]), **columns})
-
-
-def largest_offsets(table: pd.DataFrame, n_features: int) -> pd.DataFrame:
-    """So many features of every source that are shifted most, up and then down."""
-    table = table.assign(direction=np.where(table["offset"] > 0, "up", "down"))
-    top = table.groupby(["source", "direction"]).head(n_features)
-    return top.iloc[np.lexsort((top["direction"] == "down", pd.factorize(top["source"])[0]))]
 
 
 def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
@@ -304,13 +297,15 @@ def components_as_text(data: Named, best: Decomposition, n_features: int = 6) ->
 
 def offsets_as_text(table: pd.DataFrame, n_features: int = 8) -> pd.DataFrame:
     """The features in which each source is shifted most, in text cells."""
-    top = largest_offsets(table, n_features).assign(
-        text=lambda top: [
-            f"{row.feature} ({_signed(row.offset)} ± {row.sd:.1g})" for row in top.itertuples()
-        ]
-    )
-    rows = top.groupby(["source", "direction"], sort=False)["text"].agg(", ".join).reset_index()
-    return rows.set_axis(["Source", "Shifted", "Features"], axis=1)
+    rows = []
+    for source, part in table.groupby("source", sort=False):
+        for direction, is_so in (("up", part["offset"] > 0), ("down", part["offset"] < 0)):
+            words = [
+                f"{row.feature} ({_signed(row.offset)} ± {row.sd:.1g})"
+                for row in part[is_so][:n_features].itertuples()
+            ]
+            rows.append((source, direction, ", ".join(words) or "–"))
+    return pd.DataFrame(rows, columns=["Source", "Shifted", "Features"])
 
 
 def _signed(value: float) -> str:

@@ -221,7 +221,7 @@ def _about_offsets(data: Named, best: Decomposition) -> Iterator[Section]:
         "uncertainty (offset ± sd); offsets.tsv has all. If a kind of sample occurs in one source "
         "only, the offsets of that source absorb part of what distinguishes it."
     )
-    yield Section("Offsets", [words], tables.offsets_as_text(table), figures=("offsets",))
+    yield Section("Offsets", [words], tables.offsets_as_text(table))
 
 
 def _about_components(best: Decomposition) -> list[str]:
