@@ -5,11 +5,9 @@ whole Hessian.
 import numpy as np
 import pytest
 import scipy.linalg
-import scipy.sparse
 
 from bjmd.analysis import fitting, intervals
 from bjmd.data.sources import Sources
-from bjmd.data.streamed import Streamed
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
 from bjmd.numerics import dirichlet, moments, threads
@@ -237,16 +235,3 @@ def test_the_widths_do_not_depend_on_unit_and_origin(options, unit):
     np.testing.assert_allclose(
         ours.memberships[1].widening, theirs.memberships[1].widening, rtol=1e-3
     )
-
-
-def test_sparse_and_streamed_data_give_the_same_widths(tmp_path):
-    (x,) = draw(n_samples=(40,)).matrices
-    np.save(tmp_path / "x.npy", np.asfortranarray(x))
-    streamed = Sources([np.load(tmp_path / "x.npy", mmap_mode="r")])
-    assert isinstance(streamed.matrices[0], Streamed)
-    dense, *others = (
-        fitted(sources, priors="data", tol=1e-6).posterior.components.widening
-        for sources in (Sources([x]), Sources([scipy.sparse.csc_array(x)]), streamed)
-    )
-    for widths in others:
-        np.testing.assert_allclose(widths, dense, rtol=1e-5)

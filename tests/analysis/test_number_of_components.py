@@ -3,7 +3,6 @@ that comes out.
 """
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,11 @@ import scipy.sparse
 from bjmd import cli, pl
 from bjmd.analysis import held_out_entries, number_of_components
 from bjmd.analysis.held_out_entries import hide, log_densities
-from bjmd.analysis.number_of_components import select, stability
+from bjmd.analysis.number_of_components import select
 from bjmd.commands import select as select_command
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.inference import registry, restarts
+from bjmd.inference import registry
 from bjmd.results import predictive
 from bjmd_paper.datasets import synthetic
 
@@ -114,28 +113,6 @@ def test_the_standard_error_is_that_of_independent_samples(rng):
         means.append(mean)
         errors.append(error)
     np.testing.assert_allclose(np.mean(errors), np.std(means), rtol=0.06)
-
-
-# ---- Stability
-
-
-def shuffled(result, rng):
-    order = rng.permutation(result.n_components)
-    assert (order != np.arange(result.n_components)).any()
-    return replace(
-        result,
-        components=result.components[:, order],
-        memberships=[h[order] for h in result.memberships],
-    )
-
-
-def test_stability_of_the_same_components_in_any_order_is_one(sources, rng):
-    results = restarts.run("cavi-bjmd", sources, 3, n_restarts=3, tol=1e-3)
-    np.testing.assert_allclose(stability([results[0], results[0], shuffled(results[0], rng)]), 1)
-    mixed = stability(results)
-    assert mixed < 1 - 1e-6
-    np.testing.assert_allclose(stability([shuffled(result, rng) for result in results]), mixed)
-    assert np.isnan(stability(results[:1]))
 
 
 # ---- The choice

@@ -26,8 +26,7 @@ def match(result, reference):
 def similarities(results):
     """Correlations of the first result's components with their partners, other runs x K."""
     first, *others = results
-    rows = [match(other, first)[1] for other in others]
-    return np.array(rows).reshape(len(others), first.n_components)
+    return np.array([match(other, first)[1] for other in others])
 
 
 def _correlations(a, b):
