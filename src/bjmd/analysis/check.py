@@ -151,7 +151,9 @@ def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
                 found = _by_sample(result, plain, sources, visible, hidden)
                 samples[noise] = samples.get(noise, 0) + found
                 rows[noise] = {"option": f"noise={noise}", **_row(samples[noise])}
-            left = [noise for noise in left if _is_promising(rows[noise])]
+            # those for which hiding other entries could still lead to a recommendation
+            tried = [(noise, rows[noise]) for noise in left]
+            left = [n for n, row in tried if row["density_gain"] > 0 and row["t"] > PROMISING_T]
     lines = [{**row, "verdict": _verdict(row)} for row in rows.values()]
     table = pd.DataFrame(lines, columns=columns)
     table = table.sort_values("density_gain", ascending=False, kind="stable", ignore_index=True)
@@ -209,11 +211,6 @@ def _row(samples: pd.DataFrame) -> dict[str, Any]:
         "t": fall / spread if spread > 0 else 0.0,
         "r2": 1 - samples["error"].sum() / samples["of_means"].sum(),
     }
-
-
-def _is_promising(row: dict[str, Any]) -> bool:
-    """Whether hiding other entries could still lead to a recommendation."""
-    return row["density_gain"] > 0 and row["t"] > PROMISING_T
 
 
 def _verdict(row: dict[str, Any]) -> str:
