@@ -90,13 +90,10 @@ def shares(memberships: np.ndarray) -> np.ndarray:
 
 def number(value: float, digits: int = 3) -> str:
     """A number as people write it: 4,000 and 0.0021, and 1.2e-09 only where it is tiny or huge."""
-    if not np.isfinite(value) or value == 0:
-        return f"{value:g}"
-    if not 1e-4 <= abs(value) < 1e9:
+    if value != 0 and not 1e-4 <= abs(value) < 1e9:
         return f"{value:.{digits - 1}e}"
-    decimals = digits - 1 - int(np.floor(np.log10(abs(value))))
-    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,}".removesuffix(".0")
 
 
 def p_value(p: float) -> str:
@@ -331,16 +328,16 @@ def answer_as_text(name: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def _by_source_as_text(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each component; with many sources there is no room for intervals."""
-    has_room = table["source"].nunique() <= 4
-    rows = []
-    for component, part in table.groupby("component", sort=False):
-        row = {"Component": component}
-        for source in part.itertuples():
-            ends = f" ({100 * source.low:.1f} to {100 * source.high:.1f})" if has_room else ""
-            row[source.source] = f"{100 * source.share:.1f} %{ends}"
-        row |= {"Strength": f"{source.strength:.2f}", "q": p_value(source.q_value)}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    sources = table["source"].unique()
+    percent = 100 * table[["share", "low", "high"]]
+    cell = "{:.1f} % ({:.1f} to {:.1f})" if len(sources) <= 4 else "{:.1f} %"
+    cells = [cell.format(*row) for row in percent.itertuples(index=False)]
+    text = pd.DataFrame(np.reshape(cells, (-1, len(sources))), columns=sources)
+    tests = table.drop_duplicates("component", ignore_index=True)
+    text.insert(0, "Component", tests["component"])
+    return text.assign(
+        Strength=tests["strength"].map("{:.2f}".format), q=tests["q_value"].map(p_value)
+    )
 
 
 def markdown(table: pd.DataFrame) -> str:
