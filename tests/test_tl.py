@@ -150,7 +150,7 @@ def test_one_modality_of_a_mudata_object(adata):
     bjmd.tl.bjmd(both, 3, mod="rna", **HOW)
     np.testing.assert_array_equal(both["rna"].obsm["X_bjmd"], by_hand(adata)[1])
     assert "X_bjmd" not in both["protein"].obsm
-    assert len(bjmd.pl.noise(both, mod="rna").axes) == 1
+    assert len(bjmd.pl.components(both, mod="rna").axes) == 3
     with pytest.raises(
         InputError, match=r"mod is None, which must name a modality .*; there are rna, protein"
     ):
@@ -166,7 +166,7 @@ def test_pictures_show_what_the_object_still_has(adata):
         np.sort(shown, axis=1), np.sort(part.obsm["X_bjmd"].T, axis=1), rtol=1e-12
     )
     assert np.asarray(classes.get_images()[0].get_array()).sum(axis=0).tolist() == [1] * part.n_obs
-    for name in ("simplex", "components", "components_by_source", "noise", "offsets"):
+    for name in ("simplex", "components", "components_by_source"):
         assert isinstance(getattr(bjmd.pl, name)(adata), Figure)
     assert isinstance(bjmd.pl.variance_explained(adata), Figure)
 

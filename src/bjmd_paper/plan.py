@@ -114,11 +114,8 @@ class Plan:
                 )
 
     def _check_fit(self, name):
-        from bjmd.analysis import fitting  # which imports numba
-
         fit = self.fits[name]
         options = fit.get("options", {})
-        fitting.refuse_auto(options)
         registry.check_options(fit["method"], options)
         numbers = self._numbers(name)
         for family in {*fit.get("data", []), *numbers} - {*KINDS, None}:

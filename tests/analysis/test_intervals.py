@@ -5,15 +5,12 @@ whole Hessian.
 import numpy as np
 import pytest
 import scipy.linalg
-import scipy.sparse
 
 from bjmd.analysis import fitting, intervals
 from bjmd.data.sources import Sources
-from bjmd.data.streamed import Streamed
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
 from bjmd.numerics import dirichlet, moments, threads
-from bjmd.results import storage
 
 N = (40, 30)
 
@@ -215,20 +212,6 @@ def test_too_many_components_leave_the_factors_as_they_are(monkeypatch, caplog):
     assert "more than 2 components" in caplog.text
 
 
-def test_a_fit_stored_without_widths_can_be_read(tmp_path):
-    """As those of earlier versions are."""
-    result = fitted(draw(), tol=1e-6)
-    arrays, runs = storage.packed([result])
-    old = {name: array for name, array in arrays.items() if not name.endswith("/widening")}
-    for known, same in (
-        (arrays, result.posterior.components),
-        (old, result.posterior.components.plain()),
-    ):
-        np.testing.assert_array_equal(
-            storage.unpacked(known, 0, runs[0]).posterior.components.sd, same.sd
-        )
-
-
 def test_of_several_starts_the_best_is_widened():
     plain = restarts.run("cavi-bjmd", draw(), 3, n_restarts=3)
     fits = fitting.fit("cavi-bjmd", draw(), 3, n_restarts=3)
@@ -252,16 +235,3 @@ def test_the_widths_do_not_depend_on_unit_and_origin(options, unit):
     np.testing.assert_allclose(
         ours.memberships[1].widening, theirs.memberships[1].widening, rtol=1e-3
     )
-
-
-def test_sparse_and_streamed_data_give_the_same_widths(tmp_path):
-    (x,) = draw(n_samples=(40,)).matrices
-    np.save(tmp_path / "x.npy", np.asfortranarray(x))
-    streamed = Sources([np.load(tmp_path / "x.npy", mmap_mode="r")])
-    assert isinstance(streamed.matrices[0], Streamed)
-    dense, *others = (
-        fitted(sources, priors="data", tol=1e-6).posterior.components.widening
-        for sources in (Sources([x]), Sources([scipy.sparse.csc_array(x)]), streamed)
-    )
-    for widths in others:
-        np.testing.assert_allclose(widths, dense, rtol=1e-5)

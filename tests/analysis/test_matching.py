@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bjmd.analysis.matching import match, similarities
+from bjmd.analysis.matching import match
 from bjmd.results.decomposition import Decomposition
 
 
@@ -38,12 +38,6 @@ def test_constant_memberships_are_alike_to_each_other_and_to_nothing_else(rng):
     ones = np.ones((1, 10))
     assert match(result(ones), result(ones))[1] == pytest.approx([1])
     assert match(result(rng.random((1, 10))), result(ones))[1] == pytest.approx([0])
-
-
-def test_similarities_of_one_run_are_an_empty_table(rng):
-    h = rng.dirichlet(np.ones(3), 8).T
-    assert similarities([result(h)]).shape == (0, 3)
-    assert similarities([result(h), result(h[::-1])]).shape == (1, 3)
 
 
 def test_components_that_are_almost_the_same_are_matched_at_once():

@@ -3,7 +3,6 @@ that comes out.
 """
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,11 @@ import scipy.sparse
 from bjmd import cli, pl
 from bjmd.analysis import held_out_entries, number_of_components
 from bjmd.analysis.held_out_entries import hide, log_densities
-from bjmd.analysis.number_of_components import select, stability
+from bjmd.analysis.number_of_components import select
 from bjmd.commands import select as select_command
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.inference import registry, restarts
+from bjmd.inference import registry
 from bjmd.results import predictive
 from bjmd_paper.datasets import synthetic
 
@@ -92,22 +91,6 @@ def test_every_k_is_fitted_to_all_the_data_and_without_the_same_entries(sources,
 # ---- The predictive density
 
 
-def test_map_predicts_with_its_noise_alone(sources):
-    result = registry.fit("map-bjmd", sources, 3, offsets=False)
-    hidden = hide(sources, 0.2, np.random.default_rng(0))
-    expected = [
-        np.where(
-            where.toarray(),
-            -0.5 * np.log(2 * np.pi * s**2) - 0.5 * ((x - result.components @ h) / s) ** 2,
-            0,
-        ).sum(axis=0)
-        for x, h, s, where in zip(
-            sources.matrices, result.memberships, result.noise, hidden, strict=True
-        )
-    ]
-    np.testing.assert_allclose(log_densities(result, sources, hidden), np.concatenate(expected))
-
-
 def test_densities_do_not_depend_on_the_size_of_the_blocks(sources, monkeypatch):
     result = registry.fit("cavi-bjmd", sources, 3)
     hidden = hide(sources, 0.2, np.random.default_rng(0))
@@ -132,28 +115,6 @@ def test_the_standard_error_is_that_of_independent_samples(rng):
     np.testing.assert_allclose(np.mean(errors), np.std(means), rtol=0.06)
 
 
-# ---- Stability
-
-
-def shuffled(result, rng):
-    order = rng.permutation(result.n_components)
-    assert (order != np.arange(result.n_components)).any()
-    return replace(
-        result,
-        components=result.components[:, order],
-        memberships=[h[order] for h in result.memberships],
-    )
-
-
-def test_stability_of_the_same_components_in_any_order_is_one(sources, rng):
-    results = restarts.run("cavi-bjmd", sources, 3, n_restarts=3, tol=1e-3)
-    np.testing.assert_allclose(stability([results[0], results[0], shuffled(results[0], rng)]), 1)
-    mixed = stability(results)
-    assert mixed < 1 - 1e-6
-    np.testing.assert_allclose(stability([shuffled(result, rng) for result in results]), mixed)
-    assert np.isnan(stability(results[:1]))
-
-
 # ---- The choice
 
 
@@ -169,7 +130,7 @@ def test_finds_the_components_of_the_small_data(small):
     assert 5 in small.candidates
     assert table["stability"][5] > 0.99
     assert str(small).startswith("Recommended: 5 components, ")
-    assert "The ELBO is highest at 5 too." in str(small)
+    assert "The ELBO is highest at 5." in str(small)
     best = small.fits.groupby("k")["objective"].agg(["size", "min"])
     assert (best["size"] == 3).all()
     np.testing.assert_allclose(table["elbo"], -best["min"])
@@ -215,23 +176,24 @@ def selection(k, difference, error, elbo, converged=1.0):
     [
         (
             selection([2, 3, 4], [-0.3, 0, -0.02], [0.1, 0, 0.01], [1, 2, 0]),
-            "3 components, the number that predicts held-out entries best. The next best, 4, is "
-            "2.0 standard errors behind. The ELBO is highest at 3 too.",
+            "3 components, the number that predicts held-out data best. The second best, 4, is 2.0 "
+            "standard errors behind. The ELBO is highest at 3.",
         ),
         (
             selection([2, 3, 4, 5], [-0.3, 0, -0.05, -0.05], [0.1, 0, 0.1, 0.1], [1, 0, 0, 2]),
-            "3 components, the number that predicts held-out entries best. Within one standard "
-            "error, so do 4 and 5. The ELBO disagrees: it is highest at 5.",
+            "3 components, the number that predicts held-out data best. Also within one standard "
+            "error of the best: 4, 5. The ELBO is highest at 5.",
         ),
         (
             selection([2, 3, 4, 5], [-0.3, -0.1, 0, -0.05], [0.1, 0.1, 0, 0.1], [1, 2, 0, 0]),
-            "3 components, the smallest number that predicts held-out entries as well as the best, "
-            "4, within one standard error. So does 5. The ELBO is highest at 3 too.",
+            "3 components, the smallest number that predicts held-out data as well as the best, 4, "
+            "within one standard error. Also within one standard error of the best: 5. The ELBO is "
+            "highest at 3.",
         ),
         (
             selection([2, 3], [-0.3, 0], [0.4, 0], [np.nan] * 2, converged=0.75),
-            "2 components, the smallest number that predicts held-out entries as well as the best, "
-            "3, within one standard error. 3 is the largest number tried, so try larger ones. 2 is "
+            "2 components, the smallest number that predicts held-out data as well as the best, 3, "
+            "within one standard error. 3 is the largest number tried, so try larger ones. 2 is "
             "the smallest number tried, so try smaller ones. Only 75% of the fits with 2 "
             "components converged.",
         ),

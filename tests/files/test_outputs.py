@@ -134,11 +134,7 @@ def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
     noisiest = sources.feature_names[best.model.feature_precision.argmin()]
     assert f"The noisiest are {noisiest} (" in summary
     assert re.search(r"\| North & South \| (up|down) \| feature \d+ \(", summary)
-    is_normal = best.model.degrees_of_freedom.min() >= text.NEARLY_NORMAL
-    effect = "it is practically normal" if is_normal else "outliers are down-weighted"
-    assert "Degrees of freedom of the noise: " in summary and effect in summary
-    assert (tmp_path / "out" / "figures" / "offsets.png").stat().st_size > 1000
-    assert "(figures/offsets.png)" in summary
+    assert "Outliers are down-weighted" in summary and "| Degrees of freedom |" in summary
 
 
 @pytest.fixture
@@ -194,7 +190,7 @@ def test_the_summary_says_what_was_done(folder, fitted):
     summary = (folder / "summary.md").read_text()
     for words in (
         "35 samples from 3 sources, measured on 10 features, were decomposed into 3 components by",
-        "5 of 350 entries (1.4 %) are missing",
+        "Missing entries are treated as unknown.",
         "Features were matched.",
         r"| \<b>West\</b> \| \*x\* | 9 | 0 |",
         f"| {best.noise[0]:.4g} |",
@@ -240,7 +236,7 @@ def test_the_report_is_one_page_with_the_figures_inside(folder):
     shown = {base64.b64decode(png) for png in IMAGE.findall(page)}
     assert shown == {path.read_bytes() for path in folder.glob("figures/*.png")}
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (folder / "summary.md").read_text())
-    assert len(shown) == len(pictures) == 9
+    assert len(shown) == len(pictures) == 8
     for picture in pictures:
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (folder / picture).with_suffix(".svg").read_bytes()
@@ -255,7 +251,7 @@ def test_the_report_is_one_page_with_the_figures_inside(folder):
             "semi-nmf",
             {},
             ["Semi-NMF has no noise model.", "The memberships of Semi-NMF do not sum to 1."],
-            ["noise.tsv", "figures/noise.png"],
+            ["noise.tsv"],
         ),
         (
             "map-bjmd",

@@ -50,13 +50,11 @@ def associations(
 
 
 def false_discovery_rates(p_values: Any) -> np.ndarray:
-    """q after Benjamini and Hochberg."""
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p, kind="stable")[::-1]
-    raised = p[order] * len(p) / np.arange(len(p), 0, -1)
-    q = np.empty_like(p)
-    q[order] = np.minimum(np.minimum.accumulate(raised), 1.0)
-    return q
+    """q after Benjamini and Hochberg.  scipy.stats, which has it, takes half a second to import."""
+    p = pd.Series(np.asarray(p_values, dtype=float))
+    raised = p * len(p) / p.rank(method="max")
+    from_largest = p.sort_values(ascending=False).index
+    return raised[from_largest].cummin().clip(upper=1).sort_index().to_numpy()
 
 
 def _rows(name, column, is_number, h, source):

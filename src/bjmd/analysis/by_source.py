@@ -8,7 +8,7 @@ from scipy.special import stdtrit
 
 from bjmd.analysis.associations import associations
 from bjmd.results import predictive
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition, component_names
 
 MOST_SAMPLES = 5000
 """Of more, every second, third, ... has its neighbours looked up."""
@@ -27,21 +27,20 @@ def by_source(result: Decomposition, names: list[str]) -> pd.DataFrame:
     tests = associations([every], [pd.DataFrame({"source": source})]).set_index("component")
     step = ceil(every.shape[1] / MOST_SAMPLES)
     mixed = mixing([h[:, ::step] for h in result.memberships])
-    rows = []
-    for k in range(result.n_components):
-        for c, h in enumerate(result.memberships):
-            n = h.shape[1]
-            variance = np.var(h[k], ddof=1) if n > 1 else np.nan
-            if result.posterior is not None and result.posterior.memberships:
-                variance += (result.posterior.memberships[c].sd[k] ** 2).mean()
-            half = stdtrit(max(n - 1, 1), 0.95) * np.sqrt(variance / n)
-            share = h[k].mean()
-            low = max(share - half, 0.0)
-            high = share + half
-            rows.append((f"C{k + 1}", names[c], share, low, high, mixed[c]))
-    columns = ["component", "source", "share", "low", "high", "mixing"]
-    tests = tests.reindex(columns=["strength", "p_value", "q_value"])
-    return pd.DataFrame(rows, columns=columns).join(tests, on="component")
+    parts = []
+    for c, h in enumerate(result.memberships):
+        n = h.shape[1]
+        variance = np.var(h, axis=1, ddof=1) if n > 1 else np.full(len(h), np.nan)
+        if result.posterior is not None and result.posterior.memberships:
+            variance += (result.posterior.memberships[c].sd ** 2).mean(axis=1)
+        half = stdtrit(max(n - 1, 1), 0.95) * np.sqrt(variance / n)
+        part = pd.DataFrame({"component": component_names(len(h)), "source": names[c]})
+        part["share"] = h.mean(axis=1)
+        part["low"] = np.maximum(part["share"] - half, 0)
+        part["high"] = part["share"] + half
+        parts.append(part.assign(mixing=mixed[c]))
+    table = pd.concat(parts).sort_index(kind="stable", ignore_index=True)
+    return table.join(tests[["strength", "p_value", "q_value"]], on="component")
 
 
 def mixing(memberships: list[np.ndarray], n_neighbours: int = 15) -> np.ndarray:

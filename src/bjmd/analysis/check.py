@@ -22,7 +22,7 @@ Of several options, the one with the highest density is recommended.  docs/optio
 that was right on data whose answer is known.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -131,51 +131,35 @@ def _thinned(sources: Sources, seed: int) -> Sources:
     return Sources([x[:, part] for x, part in zip(sources.matrices, drawn, strict=True)])
 
 
-@dataclass
-class _Comparison:
-    """One option against the options of the fit, on hidden entries; sums within samples."""
-
-    density: Any = 0.0
-    """How much higher the log density is."""
-    squares: Any = 0.0
-    """How much smaller the squared errors are."""
-    count: Any = 0
-    """Hidden entries."""
-    errors: float = 0.0
-    errors_of_means: float = 0.0
-    """Squared errors in all, and those of the means of the features."""
-    moves: list[float] = field(default_factory=list)
-
-    def row(self) -> dict[str, Any]:
-        gain, standard_error = held_out_entries.difference(_clipped(self.density), self.count)
-        fall, spread = held_out_entries.difference(_clipped(self.squares), self.count)
-        return {
-            "moved": np.mean(self.moves),
-            "density_gain": gain,
-            "standard_error": standard_error,
-            "t": fall / spread if spread > 0 else 0.0,
-            "r2": 1 - self.errors / self.errors_of_means,
-        }
-
-
 def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
     """A row for each noise model, the most probable first."""
-    comparisons = {noise: _Comparison() for noise in noises}
+    columns = ["option", "moved", "density_gain", "standard_error", "t", "r2", "verdict"]
+    rows: dict[str, dict[str, Any]] = {}
+    samples: dict[str, pd.DataFrame] = {}
     left = list(noises)
     with restarts.progress_bar(N_REPEATS * N_STARTS * (1 + len(noises)), "check") as bar:
-        for repeat in range(N_REPEATS if noises else 0):
+        for repeat in range(N_REPEATS):
+            if not left:
+                break
             rng = np.random.default_rng((seed, repeat))
             hidden = held_out_entries.hide(sources, HIDDEN, rng)
             visible = held_out_entries.without(sources, hidden)
-            given = decomposition.options
-            options = [{**given, "tol": TOL}, *({**given, "tol": TOL, "noise": n} for n in left)]
+            given = {**decomposition.options, "tol": TOL}
+            options = [given, *({**given, "noise": noise} for noise in left)]
             plain, *others = _best_fits(decomposition, visible, options, seed, jobs, bar)
             for noise, result in zip(left, others, strict=True):
-                _compare(comparisons[noise], result, plain, sources, visible, hidden)
-            left = [noise for noise in left if _is_promising(comparisons[noise].row())]
-            if not left:
-                break
-    return _table({f"noise={noise}": comparisons[noise].row() for noise in noises})
+                found = _by_sample(result, plain, sources, visible, hidden)
+                samples[noise] = samples.get(noise, 0) + found
+                rows[noise] = {"option": f"noise={noise}", **_row(samples[noise])}
+            # those for which hiding other entries could still lead to a recommendation
+            tried = [(noise, rows[noise]) for noise in left]
+            left = [n for n, row in tried if row["density_gain"] > 0 and row["t"] > PROMISING_T]
+    lines = [{**row, "verdict": _verdict(row)} for row in rows.values()]
+    table = pd.DataFrame(lines, columns=columns)
+    table = table.sort_values("density_gain", ascending=False, kind="stable", ignore_index=True)
+    also = table.index[table["verdict"] == WORTH_TRYING][1:]
+    table.loc[also, "verdict"] = "better, but less than the one recommended"
+    return table
 
 
 def _best_fits(decomposition, sources, options, seed, jobs, bar):
@@ -189,46 +173,44 @@ def _best_fits(decomposition, sources, options, seed, jobs, bar):
     return [restarts.best(starts, 1)[0] for starts in by_options]
 
 
-def _compare(comparison, result, plain, sources, visible, hidden):
-    """Add how much better than the plain fit a result predicts the hidden entries."""
-    densities = (held_out_entries.log_densities(fit, sources, hidden) for fit in (result, plain))
-    comparison.density = comparison.density + np.subtract(*densities)
-    falls = []
+def _by_sample(result, plain, sources, visible, hidden) -> pd.DataFrame:
+    """How much better than the plain fit a result predicts the hidden entries of every sample.
+
+    Squared errors are in units of the plain fit's noise.
+    """
+    blocks = []
     for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
         seen = visible.data[c]
         means = (seen.sums_of_rows() / np.maximum(seen.counts_of_rows, 1))[:, None]
-        variance = np.asarray(plain.noise)[c] ** 2
         for part in predictive.blocks(x.shape[1], x.shape[0]):
             places = where[:, part].toarray()
             entries = x.columns(part)
             predictions = (predictive.mean(fit, c, part) for fit in (result, plain))
             of_result, of_plain, of_means = (
-                (np.where(places, entries - predicted, 0.0) ** 2).sum(axis=0) / variance
+                (np.where(places, entries - predicted, 0.0) ** 2).sum(axis=0) / plain.noise[c] ** 2
                 for predicted in (*predictions, means)
             )
-            falls.append(of_plain - of_result)
-            comparison.errors += of_result.sum()
-            comparison.errors_of_means += of_means.sum()
-    comparison.squares = comparison.squares + np.concatenate(falls)
-    comparison.count = comparison.count + np.concatenate([where.sum(axis=0) for where in hidden])
+            columns = {"fall": of_plain - of_result, "error": of_result, "of_means": of_means}
+            blocks.append(pd.DataFrame({**columns, "n": places.sum(axis=0)}))
+    densities = (held_out_entries.log_densities(fit, sources, hidden) for fit in (result, plain))
     partner, _ = match(result, plain)
     moves = np.hstack(result.memberships)[partner] - np.hstack(plain.memberships)
-    comparison.moves.append(0.5 * np.abs(moves).sum(axis=0).mean())
+    return pd.concat(blocks, ignore_index=True).assign(
+        gain=np.subtract(*densities), moved=0.5 * np.abs(moves).sum(axis=0), repeats=1
+    )
 
 
-def _is_promising(row: dict[str, Any]) -> bool:
-    """Whether hiding other entries could still lead to a recommendation."""
-    return row["density_gain"] > 0 and row["t"] > PROMISING_T
-
-
-def _table(rows: dict[str, dict[str, Any]]) -> pd.DataFrame:
-    columns = ["option", "moved", "density_gain", "standard_error", "t", "r2", "verdict"]
-    lines = [{"option": name, **row, "verdict": _verdict(row)} for name, row in rows.items()]
-    table = pd.DataFrame(lines, columns=columns)
-    table = table.sort_values("density_gain", ascending=False, kind="stable", ignore_index=True)
-    also = table.index[table["verdict"] == WORTH_TRYING][1:]
-    table.loc[also, "verdict"] = "better, but less than the one recommended"
-    return table
+def _row(samples: pd.DataFrame) -> dict[str, Any]:
+    """The numbers of a table, from sums over the repeats by sample."""
+    gain, standard_error = held_out_entries.difference(_clipped(samples["gain"]), samples["n"])
+    fall, spread = held_out_entries.difference(_clipped(samples["fall"]), samples["n"])
+    return {
+        "moved": (samples["moved"] / samples["repeats"]).mean(),
+        "density_gain": gain,
+        "standard_error": standard_error,
+        "t": fall / spread if spread > 0 else 0.0,
+        "r2": 1 - samples["error"].sum() / samples["of_means"].sum(),
+    }
 
 
 def _verdict(row: dict[str, Any]) -> str:

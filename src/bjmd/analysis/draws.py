@@ -9,6 +9,7 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 
 MOST_SAMPLES = 100
@@ -107,32 +108,26 @@ def _entries(
 
     data.require_in_memory("looking at single entries")
     model: Any = result.model
+    nu = model.degrees_of_freedom
     observed = []
     predicted = []
     likelihood = []
     for c, x in enumerate(data.data):
-        step = ceil(x.shape[1] / MOST_SAMPLES)
-        block = x.columns(slice(None, None, step))
-        features, columns = np.nonzero(~np.isnan(block))
+        part = slice(None, None, ceil(x.shape[1] / MOST_SAMPLES))
+        block = x.columns(part)
+        places = np.argwhere(~np.isnan(block))
         wanted = max(1, round(n_entries * data.n_observed[c] / sum(data.n_observed)))
-        chosen = rng.permutation(len(features))[:wanted]
-        i = features[chosen]
-        values = block[i, columns[chosen]]
-        j = step * columns[chosen]
-        mean = np.einsum("dke,dek->de", draws.components[:, :, i], draws.memberships[c][:, j])
+        i, j = rng.permutation(places)[:wanted].T
+        memberships = draws.memberships[c][:, part][:, j]
+        mean = np.einsum("dke,dek->de", draws.components[:, :, i], memberships)
         if draws.offsets is not None:
             mean += draws.offsets[:, c, i]
-        sd = np.repeat(draws.noise[:, [c]], len(i), axis=1)
-        if model.feature_precision is not None:
-            sd /= np.sqrt(model.feature_precision[i])
-        if model.sample_precision is not None:
-            sd /= np.sqrt(model.sample_precision[c][j])
-        density = stats.norm(mean, sd)
-        if model.degrees_of_freedom is not None:
-            density = stats.t(model.degrees_of_freedom[c], mean, sd)
-        observed.append(values)
+        relative = predictive.noise_variance(result, c, part) / np.asarray(result.noise)[c] ** 2
+        sd = draws.noise[:, [c]] * np.sqrt(np.broadcast_to(relative, block.shape)[i, j])
+        density = stats.norm(mean, sd) if nu is None else stats.t(nu[c], mean, sd)
+        observed.append(block[i, j])
         predicted.append(density.rvs(random_state=rng))
-        likelihood.append(density.logpdf(values))
+        likelihood.append(density.logpdf(block[i, j]))
     return (
         np.concatenate(observed),
         {"x": np.concatenate(predicted, axis=1)},

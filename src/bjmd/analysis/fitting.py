@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 from bjmd.inference import restarts
 from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
@@ -47,36 +46,18 @@ def fit(
     `search` allows a search in place of plain restarts (restarts.py).  With `agree`, all restarts
     run to the tolerance and their consensus is found.  The rest is as for `restarts.run`.
     """
-    refuse_auto(options)
+    from bjmd.analysis import intervals  # which imports numba
+
     run = restarts.search if search and not agree else restarts.run
     results = run(
         name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
     )
-    results = with_intervals(sources, results, jobs)
+    (best,) = restarts.best(results, 1)
+    with threads.limited(jobs):
+        wider = intervals.widened(sources, best)
+    results = [wider if result is best else result for result in results]
     if not agree:
         return Fits(results)
     from bjmd.analysis.consensus import consensus  # with all of projection, which few fits need
 
     return Fits(results, consensus(sources, results))
-
-
-def with_intervals(
-    sources: Sources, results: list[Decomposition], jobs: int = 1
-) -> list[Decomposition]:
-    """The same results, the best of them with intervals by linear response."""
-    from bjmd.analysis import intervals  # which imports numba
-
-    (best,) = restarts.best(results, 1)
-    with threads.limited(jobs):
-        wider = intervals.widened(sources, best)
-    return [wider if result is best else result for result in results]
-
-
-def refuse_auto(options: dict[str, Any]) -> None:
-    """Say what became of the option value "auto"."""
-    for option in ("noise", "offsets"):
-        if isinstance(options.get(option), str) and options[option] == "auto":
-            raise InputError(
-                f"{option}='auto' was removed because it made results worse on real data; leave "
-                f"{option} out, or compare fits with and without it yourself"
-            )

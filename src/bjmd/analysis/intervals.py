@@ -91,7 +91,7 @@ def _widened(sources, result, posterior):
         )
     )
     square = (phi * observed)[:, None] ** 2 * _packed_outer(mu)
-    q = _block_matrix(square.T @ _packed(responding), size).transpose(1, 0, 3, 2)
+    q = _block_matrix(square.T @ moments.pack(responding), size).transpose(1, 0, 3, 2)
     q = q.reshape(size**2, size**2)
 
     spread = np.tensordot(phi, responding, 1)
@@ -137,7 +137,7 @@ class Columns:
         if x.missing is not None:
             self.observed_of_rows = x.counts_of_rows / n_columns
             self.observed = x.counts_of_columns / n_features
-            packed = np.ascontiguousarray(_packed(second_moments))
+            packed = np.ascontiguousarray(moments.pack(second_moments))
             self.gaps = moments.sums_over(moments.Places.of(x.missing.T), packed).T
         parts = self._each(self._freedom, covariances.sum(axis=0))
         self.freedom = sum(freedom for freedom, _ in parts)
@@ -230,13 +230,7 @@ def _flat_covariances(curvature, m):
     values, vectors = np.linalg.eigh(moments.unpack(curvature, m.shape[1]))
     centred = vectors - (m[:, None] @ vectors)
     root = m[:, :, None] * centred / np.sqrt(np.maximum(values, FLATTEST))[:, None]
-    return _packed(root @ np.swapaxes(root, 1, 2))
-
-
-def _packed(matrices):
-    """Many symmetric matrices, n x K x K, as n x K(K+1)/2."""
-    k, p = np.tril_indices(matrices.shape[-1])
-    return matrices[..., k, p]
+    return moments.pack(root @ np.swapaxes(root, 1, 2))
 
 
 def _packed_outer(vectors):

@@ -23,19 +23,14 @@ def match(result, reference):
 def similarities(results):
     """Correlations of the first result's components with their partners, other runs x K."""
     first, *others = results
-    rows = [match(other, first)[1] for other in others]
-    return np.array(rows).reshape(len(others), first.n_components)
+    return np.array([match(other, first)[1] for other in others])
 
 
 def _correlations(a, b):
     """Correlation of every row of a with every row of b; 1 for two constant rows, 0 for one."""
-    a, constant_a = _standardised(a)
-    b, constant_b = _standardised(b)
-    return np.clip(a @ b.T, -1, 1) + np.outer(constant_a, constant_b)
-
-
-def _standardised(rows):
-    centred = rows - rows.mean(axis=1, keepdims=True)
-    norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    constant = norms <= 1e-9 * np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.where(constant, 0.0, centred / np.where(constant, 1.0, norms)), constant.ravel()
+    rows = np.vstack([a, b])
+    constant = np.ptp(rows, axis=1) <= 1e-9 * np.abs(rows).max(axis=1)
+    either = constant[:, None] | constant
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.where(either, np.outer(constant, constant), np.corrcoef(rows))
+    return correlation[: len(a), len(a) :]

@@ -28,10 +28,9 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import held_out_entries
-from bjmd.analysis.fitting import refuse_auto
 from bjmd.analysis.matching import similarities
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError, whole_number
+from bjmd.errors import InputError, count, whole_number
 from bjmd.inference import registry, restarts
 from bjmd.results.decomposition import Decomposition
 
@@ -149,26 +148,28 @@ def select(
         of_all_data = fit_all(sources, "all the data")
         all_fits = {k: list(fits) for k, fits in of_all_data.items()}
         density = {k: np.zeros(sum(sources.n_samples)) for k in ks}
-        count = np.zeros(sum(sources.n_samples), dtype=int)
+        n_hidden = np.zeros(sum(sources.n_samples), dtype=int)
         for repeat in range(n_repeats):
             hidden = held_out_entries.hide(sources, held_out, np.random.default_rng((seed, repeat)))
             visible = held_out_entries.without(sources, hidden)
-            count = count + np.concatenate([where.sum(axis=0) for where in hidden])
+            n_hidden += np.concatenate([where.sum(axis=0) for where in hidden])
             for k, fits in fit_all(visible, f"repeat {repeat + 1} of {n_repeats}").items():
                 (best_fit,) = restarts.best(fits, 1)
-                density[k] = density[k] + held_out_entries.log_densities(best_fit, sources, hidden)
+                density[k] += held_out_entries.log_densities(best_fit, sources, hidden)
                 all_fits[k] += [replace(fit, memberships=[], posterior=None) for fit in fits]
 
     best = max(ks, key=lambda k: density[k].sum())
     variational = registry.get(method).variational
     rows = []
     for k in ks:
-        difference, standard_error = held_out_entries.difference(density[k] - density[best], count)
+        difference, standard_error = held_out_entries.difference(
+            density[k] - density[best], n_hidden
+        )
         rows.append(
             {
                 "k": k,
                 "elbo": -restarts.best(of_all_data[k], 1)[0].objective if variational else np.nan,
-                "heldout": density[k].sum() / count.sum(),
+                "heldout": density[k].sum() / n_hidden.sum(),
                 "difference": difference,
                 "standard_error": standard_error,
                 "stability": stability(of_all_data[k]),
@@ -208,11 +209,10 @@ def _checked(
             f"use one of {able}"
         )
     registry.check_options(method, options)
-    refuse_auto(options)
     registry.require_sources(sources)
-    ks = list(ks) if isinstance(ks, Iterable) else [ks]
+    given = ks if isinstance(ks, Iterable) else [ks]
+    ks = sorted(whole_number("an entry of ks", k, least=1) for k in given)
     for k in ks:
-        whole_number("an entry of ks", k, least=1)
         sources.require_components(k)
     if len(set(ks)) < len(ks) or len(ks) < 2:
         raise InputError(
@@ -224,7 +224,7 @@ def _checked(
             f"held_out is {held_out!r}; it must be a share of the entries between 0 and 0.5"
         )
     sources.require_in_memory("holding out entries")
-    return sorted(int(k) for k in ks)
+    return ks
 
 
 def _sentences(selection: Selection) -> Iterator[str]:
@@ -232,39 +232,26 @@ def _sentences(selection: Selection) -> Iterator[str]:
     table = selection.table.set_index("k")
     k = selection.recommended
     best = selection.best
-    others = [other for other in selection.candidates if other not in (k, best)]
-    if k != best:
-        yield (
-            f"Recommended: {_components(k)}, the smallest number that predicts held-out entries as "
-            f"well as the best, {best}, within one standard error."
-        )
-        if others:
-            yield f"So {_do(others)}."
+    others = [str(other) for other in selection.candidates if other not in (k, best)]
+    if k == best:
+        yield f"Recommended: {count(k, 'component')}, the number that predicts held-out data best."
     else:
-        yield f"Recommended: {_components(k)}, the number that predicts held-out entries best."
-        after = table["difference"].drop(k).idxmax()
-        ratio = -table["difference"][after] / table["standard_error"][after]
-        behind = f"The next best, {after}, is {ratio:.1f} standard errors behind."
-        yield f"Within one standard error, so {_do(others)}." if others else behind
-    if table["elbo"].notna().all():
-        top = table["elbo"].idxmax()
         yield (
-            f"The ELBO is highest at {top} too."
-            if top == k
-            else f"The ELBO disagrees: it is highest at {top}."
+            f"Recommended: {count(k, 'component')}, the smallest number that predicts held-out "
+            f"data as well as the best, {best}, within one standard error."
         )
+    if others:
+        yield f"Also within one standard error of the best: {', '.join(others)}."
+    elif k == best:
+        second = table["difference"].drop(k).idxmax()
+        ratio = -table["difference"][second] / table["standard_error"][second]
+        yield f"The second best, {second}, is {ratio:.1f} standard errors behind."
+    if table["elbo"].notna().all():
+        yield f"The ELBO is highest at {table['elbo'].idxmax()}."
     if best == table.index[-1]:
         yield f"{best} is the largest number tried, so try larger ones."
     if k == table.index[0] and k > 1:
         yield f"{k} is the smallest number tried, so try smaller ones."
     if table["converged"][k] < 1:
-        yield f"Only {table['converged'][k]:.0%} of the fits with {_components(k)} converged."
-
-
-def _components(k: int) -> str:
-    return "1 component" if k == 1 else f"{k} components"
-
-
-def _do(ks: list[int]) -> str:
-    """ "does 6" or "do 6, 7 and 8"."""
-    return f"does {ks[0]}" if len(ks) == 1 else f"do {', '.join(map(str, ks[:-1]))} and {ks[-1]}"
+        share = f"{table['converged'][k]:.0%}"
+        yield f"Only {share} of the fits with {count(k, 'component')} converged."

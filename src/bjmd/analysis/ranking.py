@@ -41,18 +41,6 @@ def scores(result: Decomposition) -> np.ndarray:
     return difference / np.sqrt(variance)
 
 
-def top(score: np.ndarray, n: int) -> np.ndarray:
-    """The n features that differ most, either way, for the scores of one component."""
-    return np.argsort(-np.abs(score), kind="stable")[:n]
-
-
-def up_and_down(score: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The n features that are highest above the others, and the n that are lowest below them."""
-    order = np.argsort(-score, kind="stable")
-    n_up = int((score > 0).sum())
-    return order[:n_up][:n], order[n_up:][::-1][:n]
-
-
 def mean_sample(result: Decomposition) -> np.ndarray:
     """The mean of all samples as the fit has it, without offsets: the mean of the data.
 

@@ -84,18 +84,16 @@ def residuals(sources: Sources, result: Decomposition) -> pd.DataFrame:
         of_features = np.zeros(x.shape[0])
         of_samples = []
         n_far = 0
-        largest = 0.0
-        place = (0, 0)
+        tops = []
         for part in predictive.blocks(x.shape[1], x.shape[0]):
             z = (x.columns(part) - predictive.mean(result, c, part)) / sd
             z = np.abs(np.nan_to_num(z))  # missing entries have no residual
             of_features += (z**2).sum(axis=1)
             of_samples.append((z**2).sum(axis=0))
             n_far += int((z > FAR).sum())
-            if z.max() > largest:
-                largest = z.max()
-                i, j = np.unravel_index(z.argmax(), z.shape)
-                place = (int(i), part.start + int(j))
+            i, j = np.unravel_index(z.argmax(), z.shape)
+            tops.append((z[i, j], i, part.start + j))
+        largest, i, j = max(tops)
         features = np.sqrt(of_features / np.maximum(x.counts_of_rows, 1))
         samples = np.sqrt(np.concatenate(of_samples) / x.counts_of_columns)
         rows.append(
@@ -105,8 +103,8 @@ def residuals(sources: Sources, result: Decomposition) -> pd.DataFrame:
                 **_nine_in_ten("samples", samples),
                 "n_far": n_far,
                 "largest": largest,
-                "feature": sources.feature_names[place[0]],
-                "sample": sources.sample_names[c][place[1]],
+                "feature": sources.feature_names[i],
+                "sample": sources.sample_names[c][j],
             }
         )
     return pd.DataFrame(rows)

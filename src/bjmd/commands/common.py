@@ -224,11 +224,9 @@ def _number(text: str) -> float | str:
 
 def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the method that were given; the others keep their defaults."""
-    from bjmd.analysis import fitting
-
     given = {name: getattr(arguments, name) for name in OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
-    fitting.refuse_auto(options)
+    registry.check_options(arguments.method, options)
     if "offsets" in options:
         if options["offsets"] not in ("yes", "no"):
             raise InputError(f"--offsets is {options['offsets']!r}; it must be yes or no")

@@ -132,17 +132,11 @@ def _write_report(fit: Output) -> list[text.Section]:
     named = {name: getattr(fit, name) for name in (*NAMES, "files")}
     _write_json(fit.folder / "names.json", about | named)
     pngs = {png.stem: png.read_bytes() for png in sorted(fit.folder.glob("figures/*.png"))}
-    chart = None
-    if "simplex" in pngs:
-        from bjmd.report import interactive
-
-        if interactive.is_installed():
-            chart = interactive.simplex(fit, fit.results[0])
     heading = text.title(fit, fit.results)
     parts = fit.sections()
     markdown = text.markdown(heading, parts, pngs)
     (fit.folder / "summary.md").write_text(markdown, encoding="utf-8")
-    page = text.page(heading, parts, pngs, chart)
+    page = text.page(heading, parts, pngs)
     (fit.folder / "report.html").write_text(page, encoding="utf-8")
     return parts
 

@@ -15,8 +15,8 @@ from bjmd.numerics.lanes import compiled
 
 
 def pack(matrix):
-    """The packed form of one symmetric matrix."""
-    return matrix[np.tril_indices(len(matrix))]
+    """The packed form of symmetric matrices, one or many."""
+    return matrix[..., *np.tril_indices(matrix.shape[-1])]
 
 
 def pack_doubled(matrix):

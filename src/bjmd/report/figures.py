@@ -10,7 +10,7 @@ image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bjmd.analysis import ranking
-from bjmd.analysis.matching import similarities
 from bjmd.errors import InputError, count
 from bjmd.report import tables
-from bjmd.report.style import COLOURS, DOWN, GREY, NEUTRAL, OTHER, UP, styled
-from bjmd.report.tables import INTERVAL, LEVEL, NO_CLASS, SEVERAL, Named, number, polygon, shares
+from bjmd.report.style import COLOURS, DOWN, GREY, OTHER, UP, styled
+from bjmd.report.tables import INTERVAL, Named, number, shares
 from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
@@ -35,20 +32,22 @@ if TYPE_CHECKING:
     from bjmd.analysis.summary import Summary
 
 WIDTH = 6.4  # inches, of every figure: text stays readable on a phone
-MAX_SAMPLES = 1500  # of one source in a figure; more would have less than a pixel each
+MAX_SAMPLES = 1500  # of one source in a heat map or bars; more would have less than a pixel each
+NO_CLASS = "no class"
+SEVERAL = "several classes"
+IMAGE: dict[str, Any] = {"cmap": "Blues", "aspect": "auto", "interpolation": "nearest"}
 
 
 def of_summary(
     data: Named, summary: Summary, answers: Mapping[str, pd.DataFrame]
 ) -> dict[str, Figure]:
     """Every figure of a report, by name; `answers` are the tables from `tables.of_summary`."""
-    results = summary.results
-    best = results[0]
+    best = summary.results[0]
     drawn = {
         "memberships": memberships(data, best),
-        "membership_bars": membership_bars(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
     }
+    drawn["membership_bars"] = membership_bars(data, best)
     if best.noise is not None:
         drawn["noise"] = noise(data, best)
     shifts = tables.shifts(data, best)
@@ -56,8 +55,6 @@ def of_summary(
         drawn["offsets"] = offsets(shifts)
     if best.n_components > 2:  # of two memberships, the heat map says it all
         drawn["simplex"] = simplex(data, best)
-    if len(results) > 1:
-        drawn["stability"] = stability(results)
     for draw in (components_by_source, variance_explained, associations):
         if draw.__name__ in answers:
             drawn[draw.__name__] = draw(answers[draw.__name__])
@@ -89,16 +86,15 @@ def memberships(data: Named, result: Decomposition) -> Figure:
     figure, axes = panels(data.names, heights)
     blocks = [shares(h) for h in result.memberships]
     distances = ranking.distances(result)[:, None]
-    style = {"aspect": "auto", "interpolation": "nearest", "vmin": 0}
     largest = max(h.max() for h in blocks)
     for c, (panel, h) in enumerate(zip(axes, blocks, strict=True)):
-        order, note = _shown(distances * h)
-        image = panel[0].imshow(h[:, order], cmap="Blues", vmax=largest, **style)
+        order = _order(distances * h)
+        image = panel[0].imshow(h[:, order], vmin=0, vmax=largest, **IMAGE)
         _label_rows(panel[0], component_names(result.n_components), heights[0])
         if data.labels:
-            panel[1].imshow(data.labels[c][:, order], cmap="Greys", vmax=1.4, **style)
+            panel[1].imshow(data.labels[c][:, order], vmin=0, vmax=1.4, **IMAGE | {"cmap": "Greys"})
             _label_rows(panel[1], class_names, heights[1])
-        panel[-1].set_xlabel(note)
+        panel[-1].set_xlabel(count(h.shape[1], "sample"))
     bar = {"orientation": "horizontal", "aspect": 40, "shrink": 0.5, "pad": 0.02}
     figure.colorbar(image, ax=[ax for panel in axes for ax in panel], label="Membership", **bar)
     return figure
@@ -107,105 +103,89 @@ def memberships(data: Named, result: Decomposition) -> Figure:
 @styled
 def membership_bars(data: Named, result: Decomposition) -> Figure:
     """A stacked bar for every sample."""
-    figure, axes = panels(data.names, [1.5], "Membership")
+    figure, axes = panels(data.names, [1.5])
     distances = ranking.distances(result)[:, None]
     for (ax,), block in zip(axes, result.memberships, strict=True):
         h = shares(block)
-        order, note = _shown(distances * h)
-        tops = np.cumsum(h[:, order], axis=0)
-        for k, name in enumerate(component_names(result.n_components)):
-            ax.stairs(
-                tops[k],
-                np.arange(len(order) + 1),
-                baseline=tops[k - 1] if k else 0,
-                fill=True,
-                color=COLOURS[k % len(COLOURS)],
-                linewidth=0,
-                label=name,
-                rasterized=len(order) > 100,
-            )
-        ax.set(xlim=(0, len(order)), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1], xlabel=note)
+        tops = np.cumsum(h[:, _order(distances * h)], axis=0)
+        edges = np.arange(tops.shape[1] + 1)
+        for k, name in enumerate(component_names(len(h))):
+            style = {"color": COLOURS[k % len(COLOURS)], "linewidth": 0, "label": name}
+            base = tops[k - 1] if k else 0
+            ax.stairs(tops[k], edges, baseline=base, fill=True, rasterized=True, **style)
+        ax.set(xlim=(0, edges[-1]), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1])
+        ax.set_xlabel(count(h.shape[1], "sample"))
         ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
     legend(figure, axes, n_columns=8)
     return figure
 
 
 @styled
+def noise(data: Named, result: Decomposition) -> Figure:
+    """The noise sd of every source, with credible intervals if there are any."""
+    levels = tables.noise(data, result)
+    places = np.arange(len(levels))
+    figure, ax = sheet(0.28 * len(levels) + 0.8)
+    ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
+    ax.plot(levels["noise"], places, "o", color=COLOURS[0])
+    ax.set_yticks(places, short(data.names, 30))
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlim(0, 1.05 * levels[["noise", "high"]].max(axis=None))
+    ax.set_ylim(len(levels) - 0.5, -0.5)
+    ax.grid(axis="x", color="0.9")
+    ax.set_xlabel(f"Noise sd, with {INTERVAL}" if result.posterior else "Noise sd")
+    return figure
+
+
+@styled
 def components(data: Named, result: Decomposition, n_features: int = 6) -> Figure:
     """The features that set each component apart, so many up and so many down."""
-    w = result.components
-    centre = ranking.mean_sample(result)[:, None]
-    others = ranking.mean_of_others(w) - centre
-    scores = ranking.scores(result)
-    low = high = np.full_like(w, np.nan)
-    if result.posterior:
-        low, high = (end - centre for end in result.posterior.components.interval(LEVEL))
-    n_rows = min(2 * n_features, len(w))
-    figure, axes = panels(component_names(result.n_components), [0.17 * n_rows + 0.1], most=2)
-    for k, (ax,) in enumerate(axes):
-        up, down = ranking.up_and_down(scores[:, k], n_features)
-        top = np.concatenate([up, down])
-        names = [data.feature_names[i] for i in top]
-        bars = (w - centre)[top, k]
-        _ranked_bars(ax, names, bars, len(up), low[top, k], high[top, k])
+    top = tables.highest_ranked(data, result, n_features)
+    top = top.assign(**top[["value", "low", "high", "mean_of_others"]].sub(top["mean"], axis=0))
+    names = component_names(result.n_components)
+    n_rows = top.groupby("component").size().max()
+    figure, axes = panels(names, [0.17 * n_rows + 0.1], most=2)
+    for (ax,), name in zip(axes, names, strict=True):
+        part = top[top["component"] == name]
+        _ranked_bars(ax, part, n_rows)
         if result.n_components > 1:
             style = {"color": "0.35", "ms": 8, "mew": 1.5, "label": "mean of the other components"}
-            ax.plot(others[top, k], np.arange(len(top)), "|", **style)
+            ax.plot(part["mean_of_others"], np.arange(len(part)), "|", **style)
     legend(figure, axes, n_columns=2)
     return figure
 
 
 @styled
-def offsets(table: pd.DataFrame, n_features: int = 6) -> Figure:
+def offsets(shifts: pd.DataFrame, n_features: int = 6) -> Figure:
     """The features in which each source is shifted most, so many up and so many down."""
-    sources = list(table["source"].unique())
+    half = 1.645 * shifts["sd"]
+    bars = shifts.assign(value=shifts["offset"])
+    bars = bars.assign(low=bars["value"] - half, high=bars["value"] + half)
+    bars["direction"] = np.where(bars["value"] > 0, "up", "down")
+    top = bars.groupby(["source", "direction"], sort=False).head(n_features)
+    top = top.sort_values("direction", ascending=False, kind="stable")
+    sources = list(shifts["source"].unique())
     figure, axes = panels(sources, [0.34 * n_features + 0.1], most=2)
     for (ax,), source in zip(axes, sources, strict=True):
-        part = table[table["source"] == source]
-        up = part[part["offset"] > 0][:n_features]
-        top = pd.concat([up, part[part["offset"] < 0][:n_features]])
-        half = 1.645 * top["sd"]
-        bars = top["offset"]
-        _ranked_bars(ax, top["feature"], bars, len(up), bars - half, bars + half)
+        _ranked_bars(ax, top[top["source"] == source], 2 * n_features)
         ax.set_xlabel("Offset")
     legend(figure, axes, n_columns=3)
     return figure
 
 
-def _ranked_bars(
-    ax: Axes, names: Sequence[str], values: Any, n_up: int, low: Any, high: Any
-) -> None:
-    """Bars for features that are up, then for those that are down, with intervals if known."""
-    places = np.arange(len(names))
-    for rows, colour, label in ((places[:n_up], UP, "up"), (places[n_up:], DOWN, "down")):
-        ax.barh(rows, np.asarray(values)[rows], height=0.75, color=colour, label=label)
-    if not np.isnan(low).all():
-        ax.hlines(places, low, high, color="black", linewidth=1.2, label=INTERVAL)
+def _ranked_bars(ax: Axes, bars: pd.DataFrame, n_rows: int) -> None:
+    """Bars for features that are up and for those that are down, with intervals if known."""
+    places = np.arange(len(bars))
+    for direction, colour in (("up", UP), ("down", DOWN)):
+        chosen = bars["direction"] == direction
+        ax.barh(places[chosen], bars["value"][chosen], color=colour, label=direction)
+    if bars["low"].notna().any():
+        ax.hlines(places, bars["low"], bars["high"], color="black", lw=1.2, label=INTERVAL)
     ax.axvline(0, color="0.4", linewidth=0.6)
-    ax.set_yticks(places, short(names, 16), fontsize=7.5)
+    ax.set_yticks(places, short(bars["feature"], 16), fontsize=7.5)
     ax.tick_params(axis="x", labelsize=7.5)
-    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
+    ax.set_ylim(n_rows - 0.4, -0.6)
     ax.xaxis.set_major_locator(MaxNLocator(4))
-
-
-@styled
-def noise(data: Named, result: Decomposition) -> Figure:
-    """The noise sd of every source, with credible intervals if there are any."""
-    levels = tables.noise(data, result)
-    has_intervals = levels["low"].notna().all()
-    places = np.arange(len(data.names))
-    figure, ax = sheet(0.28 * len(places) + 0.8)
-    if has_intervals:
-        ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
-    ax.plot(levels["noise"], places, "o", color=COLOURS[0])
-    ax.set_yticks(places, short(data.names, 30))
-    ax.tick_params(axis="y", length=0)
-    ax.set_xlim(0, 1.05 * levels[["noise", "high"]].max(axis=None))
-    ax.set_ylim(len(places) - 0.5, -0.5)
-    ax.grid(axis="x", color="0.9")
-    ax.set_axisbelow(True)
-    ax.set_xlabel(f"Noise sd, with {INTERVAL}" if has_intervals else "Noise sd")
-    return figure
 
 
 @styled
@@ -219,9 +199,9 @@ def components_by_source(table: pd.DataFrame) -> Figure:
     for c, (source, label) in enumerate(zip(sources, short(sources, 24), strict=True)):
         part = table[table["source"] == source]
         places = np.arange(len(names)) + width * (c - (len(sources) - 1) / 2)
-        colour = COLOURS[c % len(COLOURS)]
-        ax.hlines(places, 100 * part["low"], 100 * part["high"], color=colour)
-        ax.plot(100 * part["share"], places, "o", color=colour, markersize=4, label=label)
+        ends = (part["share"] - part["low"], part["high"] - part["share"])
+        style = {"color": COLOURS[c % len(COLOURS)], "fmt": "o", "markersize": 4, "label": label}
+        ax.errorbar(100 * part["share"], places, xerr=100 * np.array(ends), **style)
     ax.hlines(
         np.arange(len(names) - 1) + 0.5, 0, 1, transform=ax.get_yaxis_transform(), color="0.9"
     )
@@ -235,17 +215,13 @@ def components_by_source(table: pd.DataFrame) -> Figure:
 @styled
 def variance_explained(table: pd.DataFrame) -> Figure:
     """A heat map of the variance that each component explains, beside the totals."""
-    shares = 100 * table.set_index("source").drop(columns="total")
     total = 100 * table["total"]
     height = np.clip(0.25 * len(table), 0.5, 5)
     figure, (each, bars) = sheet(height + 0.8, 1, 2, width_ratios=[3, 1], sharey=True)
-    least = 0 if shares.size <= 100 else 0.15 * shares.to_numpy().max()
-    digits = int(shares.shape[1] <= 10)
-    _by_component(
-        each, shares, height, lambda share: f"{share:z.{digits}f}" if abs(share) >= least else ""
-    )
+    shares = 100 * table.set_index("source").drop(columns="total")
+    _heat_map(each, shares, height)
     each.set_title("By component (%)", loc="left")
-    bars.barh(np.arange(len(table)), total, color=NEUTRAL)
+    bars.barh(np.arange(len(table)), total, color=COLOURS[0])
     bars.set_title("Total (%)", loc="left")
     bars.set_xlim(min(0, total.min()), 100)
     bars.tick_params(axis="y", length=0, labelleft=False)
@@ -263,27 +239,20 @@ def associations(table: pd.DataFrame) -> Figure:
     )
     height = np.clip(0.2 * len(columns), 0.5, 5)
     figure, ax = sheet(height + 0.8)
-    image = _by_component(ax, strength, height, lambda _: "")
+    _heat_map(ax, strength, height, "Strength")
     for row, k in np.argwhere(q < 0.05):
         ax.plot(k, row, "o", color="white", markeredgecolor="black", markersize=4)
-    figure.colorbar(image, label="Strength", aspect=12, pad=0.015)
     return figure
 
 
-def _by_component(
-    ax: Axes, values: pd.DataFrame, height: float, label: Callable[[float], str]
-) -> AxesImage:
-    """A heat map with a column for each component, its cells labelled."""
+def _heat_map(ax: Axes, values: pd.DataFrame, height: float, label: str = "") -> None:
+    """An image with a column for each component, and a colour bar with a label."""
     most = max(float(np.max(values)), 1e-3)  # shares of nothing are 0 up to rounding
-    image = ax.imshow(
-        values, cmap="Blues", vmin=0, vmax=most, aspect="auto", interpolation="nearest"
-    )
+    image = ax.imshow(values, vmin=0, vmax=most, **IMAGE)
     _label_rows(ax, short(values.index, 24), height)
-    label_columns(ax, values.columns, 14)
-    for (row, k), value in np.ndenumerate(values):
-        colour = "white" if value > 0.6 * most else "black"
-        ax.text(k, row, label(value), ha="center", va="center", fontsize=7, color=colour)
-    return image
+    step = ceil(values.shape[1] / 12)
+    ax.set_xticks(np.arange(0, values.shape[1], step), values.columns[::step], fontsize=7.5)
+    ax.figure.colorbar(image, ax=ax, label=label, aspect=12, pad=0.015)
 
 
 @styled
@@ -303,7 +272,8 @@ def simplex(data: Named, result: Decomposition) -> Figure:
 
 
 def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, str]) -> None:
-    corners = polygon(len(h))
+    angles = np.pi / 2 - 2 * np.pi * np.arange(len(h)) / len(h)  # clockwise from the top
+    corners = np.column_stack([np.cos(angles), np.sin(angles)])
     ax.fill(*corners.T, facecolor="none", edgecolor="0.6", linewidth=0.8)
     n = h.shape[1]
     # in random order, so that no class hides another
@@ -318,7 +288,7 @@ def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, st
     )
     for i, (label, colour) in enumerate(looks.items()):
         if label and (code == i).any():
-            ax.add_line(Line2D([], [], marker="o", linestyle="", color=colour, label=label))
+            ax.plot([], [], "o", color=colour, label=label)
     for k in range(0, len(h), ceil(len(h) / 24)):
         ax.text(
             *(1.12 * corners[k]),
@@ -342,22 +312,6 @@ def _classes(data: Named, c: int) -> tuple[np.ndarray, dict[str, str]]:
     n_classes = labels.sum(axis=0)
     code = np.where(n_classes == 1, labels.argmax(axis=0), len(looks) - 1 - (n_classes > 1))
     return code, looks
-
-
-@styled
-def stability(results: list[Decomposition]) -> Figure:
-    """How well every other restart recovered each component of the best one."""
-    correlations = similarities(results)
-    height = np.clip(0.16 * len(correlations), 0.5, 5)
-    figure, ax = sheet(height + 0.8)
-    image = ax.imshow(
-        correlations, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-    )
-    _label_rows(ax, [f"seed {result.seed}" for result in results[1:]], height)
-    label_columns(ax, component_names(results[0].n_components), 20)
-    ax.set_xlabel("Component of the best restart")
-    figure.colorbar(image, label="Correlation", aspect=12, pad=0.015)
-    return figure
 
 
 @styled
@@ -404,43 +358,30 @@ def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
     return figure, figure.subplots(*shape, **how)
 
 
-def panels(
-    titles: list[str], heights: list, label: str = "", most: int = 3
-) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a panel for each title, `most` in a row; a panel is a column of axes.
-
-    `label` is that of the upper y axis of every panel, written at the beginning of a row.
-    """
+def panels(titles: list[str], heights: list, most: int = 3) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a panel for each title, `most` in a row; a panel is a column of axes."""
     count = len(titles)
     n_columns = min(most, count)
     n_rows = ceil(count / n_columns)
+    height = n_rows * (sum(heights) + 0.55) + 0.5
     shape = (n_rows * len(heights), n_columns)
-    each = list(heights) * n_rows
-    figure, grid = sheet(
-        n_rows * (sum(heights) + 0.55) + 0.5, *shape, squeeze=False, height_ratios=each
-    )
+    figure, grid = sheet(height, *shape, squeeze=False, height_ratios=list(heights) * n_rows)
     made = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
     for ax in made[count:].ravel():
         ax.remove()
     for panel, title in zip(made, short(titles, 66 // n_columns), strict=False):
         panel[0].set_title(title, loc="left")
-    for first in made[::n_columns]:
-        first[0].set_ylabel(label)
     return figure, made[:count].tolist()
 
 
-def _shown(contributions: np.ndarray) -> tuple[np.ndarray, str]:
-    """The samples that a figure shows, evenly spaced, and a label that counts them.
+def _order(contributions: np.ndarray) -> np.ndarray:
+    """The samples, sorted by the component that contributes most (ranking.distances).
 
-    They are sorted by the component that contributes most (ranking.distances), the purest first.
+    Of one component, the purest come first.  Of many samples, evenly spaced ones are shown.
     """
     pure = contributions.max(axis=0) / np.maximum(contributions.sum(axis=0), 1e-300)
     order = np.lexsort((-pure, contributions.argmax(axis=0)))
-    n = len(order)
-    if n <= MAX_SAMPLES:
-        return order, count(n, "sample")
-    places = np.linspace(0, n - 1, MAX_SAMPLES).round().astype(int)
-    return order[places], f"{MAX_SAMPLES:,} of {n:,} samples"
+    return order[:: ceil(len(order) / MAX_SAMPLES)]
 
 
 def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
@@ -455,18 +396,11 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
     ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
 
 
-def label_columns(ax: Axes, names: Sequence[str], most: int) -> None:
-    """Name at most `most` columns of an image or of bars."""
-    step = ceil(len(names) / most)
-    ax.set_xticks(np.arange(0, len(names), step), list(names)[::step])
-
-
 def legend(figure: Figure, axes: list[list[Axes]], n_columns: int) -> None:
     """One legend for all panels, below them; none if nothing has a label."""
     entries: dict = {}
     for (ax,) in axes:
         entries |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    entries.pop("", None)
     if entries:
         n_columns = ceil(len(entries) / ceil(len(entries) / n_columns))  # rows of equal length
         place = {"loc": "outside lower center", "ncols": n_columns, "handlelength": 1.2}

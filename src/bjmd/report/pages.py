@@ -6,7 +6,6 @@ A page reads from top to bottom on any screen; what is wider than a phone scroll
 import base64
 import html
 import itertools
-import json
 import re
 import urllib.parse
 from pathlib import Path
@@ -19,16 +18,16 @@ class Link(str):
     """The name of a file beside the page, which a table links to."""
 
 
-def page(title, sections, note="", scripts=()):
-    """A whole page of sections and its contents, with a `note` at its foot and `scripts`."""
+def page(title, sections):
+    """A whole page of sections and its contents."""
     body = "\n".join(sections)
     return Template(ours("page.html")).substitute(
         title=html.escape(title),
         body=body,
         contents=_contents(body),
         style=ours("page.css"),
-        footer=html.escape(f"Written by bjmd {__version__}. {note}".strip()),
-        script="\n".join([ours("page.js"), *scripts]),
+        footer=html.escape(f"Written by bjmd {__version__}."),
+        script=ours("page.js"),
     )
 
 
@@ -108,16 +107,6 @@ def picture(png, alt, caption):
     content = base64.b64encode(png).decode()
     image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{content}">'
     return f"<figure>{scrolling(alt, image)}<figcaption>{_text(caption)}</figcaption></figure>"
-
-
-def chart(item, alt, caption):
-    """An interactive figure, given Bokeh's JSON; no name in it can end the script."""
-    content = json.dumps(item, separators=(",", ":")).replace("<", r"\u003c")
-    return (
-        f'<figure class="chart" aria-label="{html.escape(alt)}"><div></div>'
-        f'<script type="application/json">{content}</script>'
-        f"<figcaption>{_text(caption)}</figcaption></figure>"
-    )
 
 
 def scrolling(label, content):

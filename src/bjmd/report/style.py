@@ -16,7 +16,6 @@ P = ParamSpec("P")
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 COLOURS += ["#8A2BE2", "#8B4513", "#9ACD32", "#DC143C", "#808080"]
 COLOURS += ["#20B2AA", "#FF8FA3", "#4B5320", "#B8860B", "#6A5ACD"]
-NEUTRAL = "#56B4E9"  # bars that stand for nothing but their length
 UP = "#D55E00"
 DOWN = "#0072B2"
 GREY = "#777777"  # samples of several classes

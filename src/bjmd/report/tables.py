@@ -6,7 +6,7 @@ method, best first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -29,8 +29,6 @@ SMALLEST_P = 1e-16
 FORMULA_MARKS = tuple("=+-@|\uff1d\uff0b\uff0d\uff20")
 """With which a formula may begin in a spreadsheet; the last four are full-width = + - @."""
 INTERVAL = f"{100 * LEVEL:.0f} % credible interval"
-NO_CLASS = "no class"
-SEVERAL = "several classes"
 CELLS = {
     "variance_explained": {"Source": "{source}", "Total": "{total:z.1%}"},
     "residuals": {
@@ -90,21 +88,12 @@ def shares(memberships: np.ndarray) -> np.ndarray:
     return memberships / np.where(total > 0, total, 1)
 
 
-def polygon(n: int) -> np.ndarray:
-    """The corners of a regular polygon around 0, clockwise from the top, n x 2."""
-    angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
-    return np.column_stack([np.cos(angles), np.sin(angles)])
-
-
 def number(value: float, digits: int = 3) -> str:
     """A number as people write it: 4,000 and 0.0021, and 1.2e-09 only where it is tiny or huge."""
-    if not np.isfinite(value) or value == 0:
-        return f"{value:g}"
-    if not 1e-4 <= abs(value) < 1e9:
+    if value != 0 and not 1e-4 <= abs(value) < 1e9:
         return f"{value:.{digits - 1}e}"
-    decimals = digits - 1 - int(np.floor(np.log10(abs(value))))
-    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,}".removesuffix(".0")
 
 
 def p_value(p: float) -> str:
@@ -168,25 +157,34 @@ def ranking(data: Named, best: Decomposition) -> pd.DataFrame:
         "high": high,
         "mean_of_others": others,
     }
-    names = np.array(data.feature_names, dtype=object)
-    parts = []
-    for k, component in enumerate(component_names(best.n_components)):
-        for direction, order in _directions(ranks.up_and_down(scores[:, k], len(w))):
-            about: dict[str, Any] = {"component": component, "direction": direction}
-            about |= {"rank": np.arange(1, len(order) + 1), "feature": names[order]}
-            numbers = {name: values[order, k] for name, values in columns.items()}
-            parts.append(pd.DataFrame(about | numbers))
-    return pd.concat(parts, ignore_index=True)
+    n_features, size = w.shape
+    component = np.repeat(np.arange(size), n_features)
+    scores = scores.T.ravel()
+    order = np.lexsort((-np.abs(scores), scores <= 0, component))
+    table = pd.DataFrame({name: values.T.ravel() for name, values in columns.items()})
+    table.insert(0, "component", np.repeat(component_names(size), n_features))
+    table.insert(1, "direction", np.where(scores > 0, "up", "down"))
+    table.insert(2, "feature", np.tile(np.array(data.feature_names, dtype=object), size))
+    table = table.iloc[order].reset_index(drop=True)
+    table.insert(2, "rank", table.groupby(["component", "direction"]).cumcount() + 1)
+    return table
+
+
+def highest_ranked(data: Named, best: Decomposition, n_features: int) -> pd.DataFrame:
+    """So many features of every component up, and so many down, and their mean in the data."""
+    table = ranking(data, best)
+    table = table[table["rank"] <= n_features]
+    mean = pd.Series(ranks.mean_sample(best), data.feature_names)
+    return table.assign(mean=table["feature"].map(mean))
 
 
 def top_features(ranked: pd.DataFrame, n_features: int = 20) -> pd.DataFrame:
     """The features of a ranking that set each component apart, whichever way."""
     size = ranked["z"].fillna(ranked["difference"]).abs()
-    order = size.sort_values(ascending=False, kind="stable").index
-    top = ranked.loc[order].groupby("component").head(n_features)
+    order = np.lexsort((-size, ranked["component"].str[1:].astype(int)))
+    top = ranked.iloc[order].groupby("component").head(n_features)
     columns = ["component", "feature", "value", "low", "high", "mean_of_others"]
-    by_number = top["component"].str[1:].astype(int).sort_values(kind="stable").index
-    return top.loc[by_number, columns].reset_index(drop=True)
+    return top[columns].reset_index(drop=True)
 
 
 def noise(data: Named, best: Decomposition) -> pd.DataFrame:
@@ -208,15 +206,16 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
         return found
     if model.feature_precision is not None:
         relative_sd = model.feature_precision**-0.5
-        columns = {"feature": data.feature_names, "relative_sd": relative_sd}
-        found["feature_noise"] = pd.DataFrame(columns)
+        found["feature_noise"] = pd.DataFrame(
+            {"feature": data.feature_names, "relative_sd": relative_sd}
+        )
     if model.sample_precision is not None:
-        parts = []
-        for c, (name, samples) in enumerate(zip(data.names, data.sample_names, strict=True)):
-            relative_sd = model.sample_precision[c] ** -0.5
-            columns = {"source": name, "sample": samples, "relative_sd": relative_sd}
-            parts.append(pd.DataFrame(columns))
-        found["sample_noise"] = pd.concat(parts, ignore_index=True)
+        source = np.repeat(data.names, [len(names) for names in data.sample_names])
+        sample = [name for names in data.sample_names for name in names]
+        relative_sd = np.concatenate(model.sample_precision) ** -0.5
+        found["sample_noise"] = pd.DataFrame(
+            {"source": source, "sample": sample, "relative_sd": relative_sd}
+        )
     if model.offsets is not None and model.offsets_sd is not None:
         found["offsets"] = offsets(data, model.offsets, model.offsets_sd)
     if best.options.get("alpha0") == BY_SOURCE:
@@ -226,14 +225,12 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
 
 def offsets(data: Named, means: np.ndarray, sds: np.ndarray) -> pd.DataFrame:
     """source, feature, offset, sd and z; the features of a source with the largest z first."""
-    names = np.array(data.feature_names, dtype=object)
-    parts = []
-    for source, mean, sd in zip(data.names, means, sds, strict=True):
-        z = mean / np.where(sd > 0, sd, np.inf)
-        order = ranks.top(z, len(z))
-        columns = {"feature": names[order], "offset": mean[order], "sd": sd[order], "z": z[order]}
-        parts.append(pd.DataFrame({"source": source, **columns}))
-    return pd.concat(parts, ignore_index=True)
+    z = means / np.where(sds > 0, sds, np.inf)
+    order = np.argsort(-np.abs(z), axis=1, kind="stable")
+    columns = {"feature": np.array(data.feature_names, dtype=object)[order].ravel()}
+    for name, values in (("offset", means), ("sd", sds), ("z", z)):
+        columns[name] = np.take_along_axis(values, order, axis=1).ravel()
+    return pd.DataFrame({"source": np.repeat(data.names, order.shape[1]), **columns})
 
 
 def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:
@@ -282,38 +279,29 @@ def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
 
 def components_as_text(data: Named, best: Decomposition, n_features: int = 6) -> pd.DataFrame:
     """The components, their shares and the features that set them apart, in text cells."""
-    memberships = np.hstack([shares(h) for h in best.memberships])
-    scores = ranks.scores(best)
-    above_mean = best.components - ranks.mean_sample(best)[:, None]
-
-    def named(features: Iterable[int], k: int) -> str:
-        w = best.components
-        return ", ".join(
-            f"{data.feature_names[i]} ({_signed(above_mean[i, k])}; {number(w[i, k], 2)})"
-            for i in features
-        )
-
+    means = np.hstack([shares(h) for h in best.memberships]).mean(axis=1)
+    share_of = dict(zip(component_names(best.n_components), means, strict=True))
+    top = highest_ranked(data, best, n_features)
     rows = []
-    for k, name in enumerate(component_names(best.n_components)):
-        share = f"{100 * memberships[k].mean():.1f} %"
-        for direction, top in _directions(ranks.up_and_down(scores[:, k], n_features)):
-            rows.append((name, share, direction, named(top, k)))
+    for (component, direction), part in top.groupby(["component", "direction"], sort=False):
+        features = ", ".join(
+            f"{row.feature} ({_signed(row.value - row.mean)}; {number(row.value, 2)})"
+            for row in part.itertuples()
+        )
+        rows.append((component, f"{100 * share_of[component]:.1f} %", direction, features))
     return pd.DataFrame(rows, columns=["Component", "Share", "Direction", "Features"])
-
-
-def _directions(both: Sequence) -> list[tuple[str, Any]]:
-    """What goes up and what goes down, if anything does."""
-    return [(word, top) for word, top in zip(("up", "down"), both, strict=True) if len(top)]
 
 
 def offsets_as_text(table: pd.DataFrame, n_features: int = 8) -> pd.DataFrame:
     """The features in which each source is shifted most, in text cells."""
     rows = []
     for source, part in table.groupby("source", sort=False):
-        both = (part[part["offset"] > 0][:n_features], part[part["offset"] < 0][:n_features])
-        for direction, top in _directions(both):
-            words = [f"{t.feature} ({_signed(t.offset)} ± {t.sd:.1g})" for t in top.itertuples()]
-            rows.append((source, direction, ", ".join(words)))
+        for direction, is_so in (("up", part["offset"] > 0), ("down", part["offset"] < 0)):
+            words = [
+                f"{row.feature} ({_signed(row.offset)} ± {row.sd:.1g})"
+                for row in part[is_so][:n_features].itertuples()
+            ]
+            rows.append((source, direction, ", ".join(words) or "–"))
     return pd.DataFrame(rows, columns=["Source", "Shifted", "Features"])
 
 
@@ -340,16 +328,16 @@ def answer_as_text(name: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def _by_source_as_text(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each component; with many sources there is no room for intervals."""
-    has_room = table["source"].nunique() <= 4
-    rows = []
-    for component, part in table.groupby("component", sort=False):
-        row = {"Component": component}
-        for source in part.itertuples():
-            ends = f" ({100 * source.low:.1f} to {100 * source.high:.1f})" if has_room else ""
-            row[source.source] = f"{100 * source.share:.1f} %{ends}"
-        row |= {"Strength": f"{source.strength:.2f}", "q": p_value(source.q_value)}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    sources = table["source"].unique()
+    percent = 100 * table[["share", "low", "high"]]
+    cell = "{:.1f} % ({:.1f} to {:.1f})" if len(sources) <= 4 else "{:.1f} %"
+    cells = [cell.format(*row) for row in percent.itertuples(index=False)]
+    text = pd.DataFrame(np.reshape(cells, (-1, len(sources))), columns=sources)
+    tests = table.drop_duplicates("component", ignore_index=True)
+    text.insert(0, "Component", tests["component"])
+    return text.assign(
+        Strength=tests["strength"].map("{:.2f}".format), q=tests["q_value"].map(p_value)
+    )
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -365,9 +353,5 @@ def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
         is_formula = isinstance(value, str) and value.startswith(FORMULA_MARKS)
         return f"'{value}" if is_formula else value
 
-    texts = {
-        name: table[name].map(quoted)
-        for name in table
-        if not pd.api.types.is_numeric_dtype(table[name])
-    }
+    texts = table.select_dtypes(exclude="number").map(quoted)
     return table.assign(**texts).rename(index=quoted)

@@ -19,9 +19,7 @@ from bjmd.report import pages, tables
 from bjmd.report.tables import Named, number
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
 
-NEARLY_NORMAL = 50  # degrees of freedom from which on Student's t is called normal
 NEARLY_PURE = 0.05  # distance from 0 or 1 within which intervals of memberships mean little
-RARE = 0.03  # expected membership below which a source is said to hardly use a component
 
 _ABOUT = tomllib.loads(pages.ours("captions.toml"))
 FIGURES = {
@@ -71,7 +69,7 @@ def sections(
         ),
         Section(
             "Components",
-            _about_components(best),
+            [*_about_components(best)],
             tables.components_as_text(data, best),
             figures=("components",),
         ),
@@ -79,10 +77,10 @@ def sections(
         *(about_answer(name, table) for name, table in (answers or {}).items()),
         Section(
             "Memberships",
-            _about_memberships(best),
+            [*_about_memberships(best)],
             figures=("memberships", "membership_bars", "simplex"),
         ),
-        Section("Restarts", _about_restarts(results), figures=("stability",), brief=True),
+        Section("Restarts", [*_about_restarts(results)], brief=True),
         *([_files(files)] if files else []),
     ]
 
@@ -134,55 +132,35 @@ def _plain_table(table: pd.DataFrame, width: int) -> Iterator[str]:
         )
 
 
-def page(
-    heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes], chart: dict | None = None
-) -> str:
-    """The text as one web page.
-
-    `pngs` has the bytes of the figures that were drawn, and `chart` Bokeh's JSON of the interactive
-    one; None if Bokeh is not installed.
-    """
+def page(heading: str, parts: Iterable[Section], pngs: Mapping[str, bytes]) -> str:
+    """The text as one web page; `pngs` has the bytes of the figures that were drawn."""
     body = []
     for part in parts:
         content = [pages.paragraph(text) for text in part.paragraphs]
         if part.table is not None:
             content.append(pages.table(part.title, part.table))
-        for name in filter(pngs.__contains__, part.figures):
-            content.append(pages.picture(pngs[name], *FIGURES[name]))
-            if name == "simplex" and chart:
-                content.append(pages.chart(chart, *FIGURES["simplex_chart"]))
+        drawn = filter(pngs.__contains__, part.figures)
+        content += [pages.picture(pngs[name], *FIGURES[name]) for name in drawn]
         body.append(pages.section(part.title, content))
-    if "simplex" not in pngs:
-        return pages.page(heading, body)
-    from bjmd.report import interactive
-
-    if chart is None:
-        return pages.page(heading, body, interactive.MISSING)
-    return pages.page(heading, body, scripts=interactive.scripts())
+    return pages.page(heading, body)
 
 
-def _fitted(data: Named, results: list[Decomposition]) -> list[str]:
+def _fitted(data: Named, results: list[Decomposition]) -> Iterator[str]:
     best = results[0]
     method = registry.get(best.method)
     n_samples = sum(len(names) for names in data.sample_names)
     options = " and ".join(f"{name} = {value}" for name, value in best.options.items())
     chosen = f"best of {len(results)} restarts" if len(results) > 1 else "only restart"
-    sentences = [
+    yield (
         f"{count(n_samples, 'sample')} from {count(len(data.names), 'source')}, measured on "
         f"{count(len(data.feature_names), 'feature')}, were decomposed into "
         f"{count(best.n_components, 'component')} by {method.label} (method {method.name}"
         f"{f', {options}' if options else ''}). This is the {chosen} (seed {best.seed}). A "
         "component is a pattern over the features. Every sample is a mixture of the components, "
         "and its memberships are their shares in it."
-    ]
+    )
     if any(data.n_missing):
-        n_missing = sum(data.n_missing)
-        n_entries = n_samples * len(data.feature_names)
-        sentences.append(
-            f"{n_missing:,} of {n_entries:,} entries ({100 * n_missing / n_entries:.2g} %) are "
-            "missing. The fit treats them as unknown."
-        )
-    return sentences
+        yield "Missing entries are treated as unknown."
 
 
 def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
@@ -198,13 +176,10 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         if f"{what}_noise" in extensions:
             yield _about_uneven_noise(extensions[f"{what}_noise"], what)
     if best.model is not None and best.model.degrees_of_freedom is not None:
-        nus = best.model.degrees_of_freedom
-        each = ", ".join(
-            f"{number(nu, 2)} in {name}" for name, nu in zip(data.names, nus, strict=True)
+        yield (
+            "Outliers are down-weighted, the more so the fewer degrees of freedom the noise has; "
+            "from about 50 on, it is practically normal."
         )
-        is_robust = nus.min() < NEARLY_NORMAL
-        effect = "outliers are down-weighted" if is_robust else "it is practically normal"
-        yield f"Degrees of freedom of the noise: {each}; {effect}."
     if "offsets" in extensions:
         if not len(tables.shifts(data, best)):
             yield "No source is shifted relative to the others: the offsets are practically zero."
@@ -212,13 +187,7 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         if share > variance.CONFOUNDED and len(best.vanished()) < best.n_components:
             yield f"Warning: {variance.confounded(share)}."
     if "dirichlet" in extensions:
-        alpha = extensions["dirichlet"].set_index("source").to_numpy()
-        expected = alpha / alpha.sum(axis=1, keepdims=True)
-        rare = [
-            f"{data.names[c]} hardly uses {components[k]}" for c, k in np.argwhere(expected < RARE)
-        ]
-        consequence = f": {', '.join(rare)}" if rare else ""
-        yield f"The Dirichlet prior of the memberships was learned for each source{consequence}."
+        yield "The Dirichlet prior of the memberships was learned for each source (dirichlet.tsv)."
     elif best.model is not None and best.posterior is not None:
         alpha0 = best.model.alpha0[0][0]
         tendency = "most samples are mixtures" if alpha0 > 1 else "one component is often dominant"
@@ -251,32 +220,33 @@ def _about_offsets(data: Named, best: Decomposition) -> Iterator[Section]:
     sizes = [f"{number(square**0.5, 2)} in {name}" for name, square in mean_squares.items()]
     sizes += [f"practically 0 in {name}" for name in data.names if name not in mean_squares]
     words = (
-        "How far the features of each source are shifted against the others. The root mean square "
-        f"is {', '.join(sizes)}. The features listed are shifted most, in units of their "
+        "How far the features of each source are shifted relative to the others. The root mean "
+        f"square is {', '.join(sizes)}. The features listed are shifted most, in units of their "
         "uncertainty (offset ± sd); offsets.tsv has all. If a kind of sample occurs in one source "
         "only, the offsets of that source absorb part of what distinguishes it."
     )
     yield Section("Offsets", [words], tables.offsets_as_text(table), figures=("offsets",))
 
 
-def _about_components(best: Decomposition) -> list[str]:
+def _about_components(best: Decomposition) -> Iterator[str]:
     by = "in units of their uncertainty" if best.posterior else "in the unit of the data"
-    sentences = [
-        "The share of a component is its mean membership. The features listed set the component "
-        "apart: they are most above (up) or below (down) their mean over the other components, "
-        f"{by}; ranking.tsv has all of them. In brackets are the difference from the mean of the "
-        "data, and the level itself. Components are the corners between which the samples lie, so "
-        "levels may be beyond those of any sample, even negative where the data are not."
-    ]
     if best.n_components == 1:
-        sentences = ["The features listed have the highest and the lowest levels."]
+        yield "The features listed have the highest and the lowest levels."
+    else:
+        yield (
+            "The share of a component is its mean membership. The features listed set the "
+            "component apart: they are most above (up) or below (down) their mean over the other "
+            f"components, {by}; ranking.tsv has all of them. In brackets are the difference from "
+            "the mean of the data, and the level itself. Components are the corners between which "
+            "the samples lie, so levels may be beyond those of any sample, even negative where the "
+            "data are not."
+        )
     if best.posterior:
-        sentences.append(
+        yield (
             "Credible intervals allow, to first order, for components and memberships that "
             "compensate for each other. They assume that the model is right, and are still "
             "somewhat too narrow."
         )
-    return sentences
 
 
 def about_answer(name: str, table: pd.DataFrame) -> Section:
@@ -304,63 +274,54 @@ def _about_mixing(table: pd.DataFrame) -> str:
     )
 
 
-def _about_memberships(best: Decomposition) -> list[str]:
-    if all(np.allclose(h.sum(axis=0), 1) for h in best.memberships):
-        entries = np.hstack(best.memberships)
-        pure = np.mean((entries < NEARLY_PURE) | (entries > 1 - NEARLY_PURE))
-        if best.posterior is None or pure < 0.5:
-            return []
-        return [
+def _about_memberships(best: Decomposition) -> Iterator[str]:
+    entries = np.hstack(best.memberships)
+    if not np.allclose(entries.sum(axis=0), 1):
+        yield (
+            f"The memberships of {registry.get(best.method).label} do not sum to 1. They are "
+            "scaled to do so in the figures, but not in the tables."
+        )
+    elif best.posterior and np.mean(np.abs(entries - 0.5) > 0.5 - NEARLY_PURE) >= 0.5:
+        yield (
             "Many memberships are close to 0 or 1. Their credible intervals are unreliable there: "
             "rely on the means and on the order of the samples."
-        ]
-    label = registry.get(best.method).label
-    return [
-        f"The memberships of {label} do not sum to 1. They are scaled to do so in the figures, "
-        "but not in the tables."
-    ]
+        )
 
 
-def _about_restarts(results: list[Decomposition]) -> list[str]:
-    best = results[0]
-    others = results[1:]
-    sentences = []
+def _about_restarts(results: list[Decomposition]) -> Iterator[str]:
+    best, *others = results
     if not best.converged:
-        sentences.append(
+        yield (
             f"Warning: the best restart did not converge ({best.reason}). Let it run longer "
             "before you rely on it."
         )
     if not others:
         how = "converged" if best.converged else "did not converge"
-        sentences.append(
-            f"There was only one restart, and it {how}. Run several to see whether they agree."
-        )
-        return sentences
+        yield f"There was only one restart, and it {how}. Run several to see whether they agree."
+        return
     tolerances = [result.options.get("tol", 0.0) for result in results]
     n_continued = sum(tol < max(tolerances) for tol in tolerances)
     if n_continued:  # a search
-        sentences.append(
+        yield (
             f"Of {len(results)} random starts, the best {n_continued} were continued to "
             "convergence (see restarts.tsv)."
         )
     n_converged = sum(result.converged for result in results)
-    sentences.append(f"{_of(n_converged, len(results), 'restart')} converged.")
+    yield f"{_of(n_converged, len(results), 'restart')} converged."
     correlations = similarities(results)
     n_same = int((correlations.min(axis=1) >= ALIKE).sum())
-    sentences.append(
+    yield (
         f"{_of(n_same, len(others), 'other restart')} found the same components as the best one "
         f"(the memberships of every component have a correlation of at least {ALIKE})."
     )
-    mean = correlations.mean(axis=0)
-    names = component_names(best.n_components)
-    doubtful = [f"{names[k]} ({mean[k]:.2f})" for k in np.flatnonzero(mean < ALIKE)]
+    means = correlations.mean(axis=0)
+    doubtful = [f"C{k + 1} ({mean:.2f})" for k, mean in enumerate(means) if mean < ALIKE]
     if doubtful:
-        sentences.append(
+        yield (
             "Some components were not found reliably. These are, with their mean correlation over "
             f"the other restarts, {', '.join(doubtful)}. Interpret them with caution, run more "
             "restarts, or fit fewer components."
         )
-    return sentences
 
 
 def _of(n: int, total: int, what: str) -> str:
