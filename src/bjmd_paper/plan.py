@@ -68,10 +68,10 @@ class Plan:
         # A config that overrides another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
-        self.left_out = {}
+        self.left_out = []
         if config["skip_missing"]:
-            reasons = {name: fetch.refusal(name, **self.where(name)) for name in config["real"]}
-            self.left_out = {name: reason for name, reason in reasons.items() if reason}
+            places = {key: config[key] for key in ("mirror", "cache")}
+            self.left_out = [name for name in config["real"] if not fetch.at_hand(name, **places)]
         self.real = [name for name in config["real"] if name not in self.left_out]
 
     def check(self):
