@@ -105,11 +105,5 @@ def class_counts(sources):
     return table
 
 
-def picture(sources, family):
-    """The picture of a data set."""
-    dataset = catalogue.get(family)
-    return dataset.draw(sources, dataset.title)
-
-
 def _sizes(groups):
     return ", ".join(f"{group} {n}" for group, n in groups)

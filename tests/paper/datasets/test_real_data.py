@@ -119,7 +119,7 @@ def test_mixology(prepared, data):
 
 
 @pytest.mark.parametrize("name", ["3sources", "yale-b", "metabric-489", "mixology"])
-def test_saved_and_drawn(prepared, name, tmp_path):
+def test_saved_and_loaded(prepared, name, tmp_path):
     sources = prepared(name)
     storage.save_sources(tmp_path / "data.npz", sources)
     again = storage.load_sources(tmp_path / "data.npz")
@@ -127,8 +127,6 @@ def test_saved_and_drawn(prepared, name, tmp_path):
         again.feature_names == sources.feature_names
         and again.squared_norms == sources.squared_norms
     )
-    cards.picture(again, name).savefig(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 20_000
 
 
 CONFIG_SEED = 4
