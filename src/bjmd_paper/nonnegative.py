@@ -6,7 +6,7 @@ import numpy as np
 def nonnegative(sources, way):
     """The same sources without negative entries.
 
-    as-is   they have none; refused otherwise by the method itself
+    as-is   they have none, or the method takes them
     clip    negative entries become 0
     shift   each feature is moved up by its smallest value over all sources (dense data only)
     """

@@ -181,16 +181,14 @@ class Plan:
         return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in chunks]
 
     def job(self, dataset, fit):
-        """What a fit job needs to know, with the way to make the data non-negative, or None."""
-        if self.own is None:
-            entry = catalogue.family(self.family(dataset))
-            data = {"n_components": entry.n_components, "nonnegative": entry.nonnegative}
-        else:
-            data = {"n_components": self.own["n_components"], "nonnegative": "as-is"}
+        """What a fit job needs to know, with the way to make the data non-negative."""
         method = self.fits[fit]["method"]
-        if not registry.get(method).nonnegative:
-            data["nonnegative"] = None
-        return {"method": method, "options": self.fits[fit].get("options", {}), **data}
+        job = {"method": method, "options": self.fits[fit].get("options", {})}
+        if self.own is not None:
+            return {**job, "n_components": self.own["n_components"], "nonnegative": "as-is"}
+        data = catalogue.family(self.family(dataset))
+        nonnegative = data.nonnegative if registry.get(method).nonnegative else "as-is"
+        return {**job, "n_components": data.n_components, "nonnegative": nonnegative}
 
     def fits_table(self):
         """What every fit is and how often it runs, a row each."""

@@ -59,7 +59,7 @@ def test_the_paper_config_has_all_data_and_twenty_restarts():
     job = plan.job("metabric-489-filtered", "jnmf")
     assert (job["n_components"], job["nonnegative"]) == (5, "shift")
     assert plan.job("small-4.0", "jnmf")["nonnegative"] == "clip"
-    assert plan.job("metabric-489-filtered", "map-bjmd")["nonnegative"] is None
+    assert plan.job("metabric-489-filtered", "map-bjmd")["nonnegative"] == "as-is"
 
 
 def test_the_config_of_mixtures_has_both_kinds_of_priors_and_the_exhibits_of_shares(config):
@@ -245,7 +245,7 @@ def own(monkeypatch):
 def test_own_data_are_the_whole_run(own):
     plan = planned(own)
     assert plan.families() == []
-    job = {"method": "cavi-bjmd", "options": {}, "n_components": 5, "nonnegative": None}
+    job = {"method": "cavi-bjmd", "options": {}, "n_components": 5, "nonnegative": "as-is"}
     assert plan.job("own-example", "own") == job
     chunks = [Path(path).stem for path in plan.chunks("own-example", "own")]
     assert chunks == ["0-4", "5-9", "10-14", "15-19"]
