@@ -2,13 +2,13 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
-from bjmd_paper.baselines import joint_nmf
 from bjmd_paper.baselines.inmf import IntegrativeNMF
+from bjmd_paper.baselines.joint_nmf import JointNMF, random_factors
 
 
 def settled(sources, lambda_, n_sweeps, seed=0):
     """The state after many sweeps, with V, which a result does not have; and the error."""
-    algorithm = IntegrativeNMF(sources, 3, lambda_, np.random.default_rng(seed))
+    algorithm = IntegrativeNMF(sources, *random_factors(sources, 3, seed), lambda_)
     state = algorithm.start()
     for _ in range(n_sweeps):
         state, error = algorithm.sweep(state)
@@ -42,7 +42,8 @@ def test_the_solution_is_stationary(nonnegative):
 
 def test_a_large_lambda_gives_joint_nmf_sweep_by_sweep(nonnegative):
     *_, error = settled(nonnegative, 1e12, 20, seed=3)
-    joint = joint_nmf.JointNMF(nonnegative.concatenated(), 3, np.random.default_rng(3))
+    pooled = nonnegative.concatenated()
+    joint = JointNMF(pooled, *random_factors(pooled, 3, 3))
     state = joint.start()
     for _ in range(20):
         state, expected = joint.sweep(state)
