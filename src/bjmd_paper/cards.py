@@ -91,7 +91,8 @@ def summary(data, families):
                 "paper: classes": paper and entry.n_classes,
             }
         )
-    return Table.of(pd.DataFrame(rows, dtype=object))
+    table = pd.DataFrame(rows, dtype=object)
+    return Table(table, [text_cells(table)])
 
 
 def class_counts(sources):
