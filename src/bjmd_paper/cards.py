@@ -91,7 +91,8 @@ def summary(data, families):
                 "paper: classes": paper and entry.n_classes,
             }
         )
-    return Table.of(pd.DataFrame(rows, dtype=object))
+    table = pd.DataFrame(rows, dtype=object)
+    return Table(table, [text_cells(table)])
 
 
 def class_counts(sources):
@@ -103,12 +104,6 @@ def class_counts(sources):
     table = pd.DataFrame(counts, index=sources.class_names)
     table["all"] = table.sum(axis=1)
     return table
-
-
-def picture(sources, family):
-    """The picture of a data set."""
-    dataset = catalogue.get(family)
-    return dataset.draw(sources, dataset.title)
 
 
 def _sizes(groups):

@@ -57,10 +57,9 @@ def _best_runs(sources, jobs, n_restarts, n_best, seed):
     """The best restarts of all fits on one data set, scored."""
     results = {}
     for fit, job in jobs.items():
-        data = sources if job["nonnegative"] is None else nonnegative(sources, job["nonnegative"])
         runs = restarts.run(
             job["method"],
-            data,
+            nonnegative(sources, job["nonnegative"]),
             job["n_components"],
             n_restarts=n_restarts,
             seed=seed,

@@ -18,7 +18,6 @@ EACH = {
     "drawn": lambda plan: [scale for scale in plan.scales if plan.draw_chunks(scale)],
     "real": lambda plan: plan.real,
     "filtered": lambda plan: plan.filtered(),
-    "pictured": lambda plan: [real for real in plan.real if catalogue.get(real).draw],
     "mixtures": lambda plan: [real for real in plan.real if catalogue.get(real).shares],
     "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
     "real data": lambda plan: [None] if plan.real else [],
@@ -44,7 +43,6 @@ class Exhibit:
     """Argument -> file, or list of files."""
     settings: dict
     """Argument -> value."""
-    reference: bool
     optional: list
     """Arguments that may be empty lists, because the exhibit shows what there is."""
 
@@ -61,8 +59,6 @@ class Exhibit:
 
     def reference_files(self):
         """The files that the reference run keeps; for a figure also the table behind it."""
-        if not self.reference:
-            return []
         kept = [path for path in self.files() if path.endswith((".csv", ".md", ".png"))]
         return kept + [
             path for path in self.inputs.values() if str(path).startswith("results/tables/")
@@ -98,7 +94,6 @@ def _exhibit(entry, values):
             argument: _files(path, values) for argument, path in entry.get("inputs", {}).items()
         },
         settings={name: values[name] for name in entry.get("settings", ())},
-        reference=entry.get("reference", True),
         optional=entry.get("optional", []),
     )
 
@@ -213,7 +208,7 @@ def _read(path):
 def report(introduction, parts, left_out, failed):
     """The page with all exhibits, given as (section, title, caption, file) from top to bottom."""
     paragraphs = introduction.strip().split("\n\n")
-    paragraphs += [f"Left out: {name}, because {reason}." for name, reason in left_out.items()]
+    paragraphs += [f"Left out: {name}, because its files were not found." for name in left_out]
     paragraphs += [f"Failed, and left out of tables and figures: {reason}." for reason in failed]
     opening = [pages.paragraph(" ".join(text.split())) for text in paragraphs]
     sections: dict[str, list[str]] = {}

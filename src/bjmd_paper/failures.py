@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bjmd.errors import FitError, InputError
+from bjmd.results import storage
 
 START = b'{"failed": '
 
@@ -30,18 +31,23 @@ def noted(what, outputs):
 
 def reason(path):
     """Why a fit failed whose results should be in a file, or None."""
-    content = Path(path).read_bytes() if _begins_as_a_note(path) else None
-    return content and json.loads(content)["failed"]
-
-
-def _begins_as_a_note(path):
     with Path(path).open("rb") as file:
-        return file.read(len(START)) == START
+        if file.read(len(START)) != START:
+            return None
+    return json.loads(Path(path).read_bytes())["failed"]
 
 
 def succeeded(paths):
     """Those files that have results."""
     return [path for path in paths if reason(path) is None]
+
+
+def results(paths):
+    """The restarts of every fit that succeeded, by its name, from files <fit>/<chunk>.npz."""
+    found: dict[str, list] = {}
+    for path in succeeded(paths):
+        found.setdefault(Path(path).parent.name, []).extend(storage.load_decompositions(path))
+    return found
 
 
 def sentences(paths):

@@ -19,7 +19,6 @@ def feature_table(sources, noise, *, level=0.05, rule="all"):
     `noise` holds the noise sd of every source; a feature is kept if it passes in all, or in any, of
     the sources.
     """
-    sources.require_in_memory("the feature test")
     table = pd.DataFrame({"feature": sources.feature_names})
     passes = []
     for x, sd, name in zip(sources.data, noise, sources.names, strict=True):
@@ -47,7 +46,6 @@ def threshold(sources, noise, level):
 
 def filtered(sources, kept):
     """The same sources with the kept features only."""
-    sources.require_in_memory("the feature test")
     kept = np.flatnonzero(kept)
     if not kept.size:
         raise InputError("no feature passes the test; raise its level, or use the rule 'any'")

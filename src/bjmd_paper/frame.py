@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import sys
+from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import IO
@@ -11,8 +12,9 @@ from typing import IO
 from bjmd.errors import FitError, InputError
 
 
-def run_script(main, snakemake):
-    """Run a workflow script with a log file; a known problem becomes one sentence and exit 1."""
+@contextmanager
+def script(snakemake):
+    """Keep a log file; a known problem becomes one sentence and exit 1."""
     logging.basicConfig(
         level=logging.INFO,
         format="%(asctime)s %(message)s",
@@ -20,7 +22,7 @@ def run_script(main, snakemake):
     )
     logging.captureWarnings(True)
     try:
-        main(snakemake)
+        yield
     except (InputError, FitError, OSError, MemoryError) as error:
         sentence = _sentence(error)
         logging.error("%s", sentence)
@@ -33,6 +35,11 @@ def _sentence(error):
     if isinstance(error, OSError):  # a full disk, or a folder without write permission
         return f"{error.filename or 'a file'} cannot be used ({error.strerror})"
     return str(error)
+
+
+def numbers_of(wildcards):
+    """The restarts or draws of a job."""
+    return range(int(wildcards.first), int(wildcards.last) + 1)
 
 
 def conda_environment(path, requirement):

@@ -23,8 +23,6 @@ differences are more than chance."""
 
 def table(runs, families, fits):
     """AUC and rank of every fit on every family of data; `runs` are the scores by family."""
-    if not families:
-        return Table(pd.DataFrame(columns=["fit", "data", "auc"]), ["This run has no data."])
     scored = [
         _scored(one, fits).assign(data=family) for one, family in zip(runs, families, strict=True)
     ]

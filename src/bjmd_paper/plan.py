@@ -68,10 +68,10 @@ class Plan:
         # A config that overrides another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
-        self.left_out = {}
+        self.left_out = []
         if config["skip_missing"]:
-            reasons = {name: fetch.refusal(name, **self.where(name)) for name in config["real"]}
-            self.left_out = {name: reason for name, reason in reasons.items() if reason}
+            places = {key: config[key] for key in ("mirror", "cache")}
+            self.left_out = [name for name in config["real"] if not fetch.at_hand(name, **places)]
         self.real = [name for name in config["real"] if name not in self.left_out]
 
     def check(self):
@@ -90,13 +90,15 @@ class Plan:
     def _check_paper(self):
         for name in [*self.real, *self.config.get("unverified", [])]:
             catalogue.get(name)
+        for name in self.config.get("by_data", {}):
+            catalogue.family(name)
         test = self.config["feature_test"]["fit"]
         if (self.filtered() or self.draw_chunks("feature_draws")) and test not in self.fits:
             raise InputError(f"feature_test.fit is {test!r}, which is not an entry of fits")
         for what, asked in self.config["draws"].items():
             _check_numbers(asked, f"draws.{what}: ")
         _check_numbers(self.config["feature_draws"], "feature_draws: ")
-        if not (self.families() or self.left_out):
+        if not self.families():
             raise InputError("synthetic.scales and real are empty, so there is nothing to run")
         for family in self.families():
             if not self.fits_on(self.shown(family)):
@@ -104,10 +106,6 @@ class Plan:
 
     def _check_own_files(self):
         for path in self.own_files():
-            if set("{}\n*?[]") & set(path):
-                raise InputError(
-                    f"own: {path!r} has a bracket, a star or a line end in its name; rename it"
-                )
             if not Path(path).is_file():
                 raise InputError(
                     f"own: there is no file {path}; paths are relative to snakemake's folder"
@@ -117,11 +115,10 @@ class Plan:
         fit = self.fits[name]
         options = fit.get("options", {})
         registry.check_options(fit["method"], options)
-        numbers = self._numbers(name)
-        for family in {*fit.get("data", []), *numbers} - {*KINDS, None}:
+        for family in {*fit.get("data", [])} - {*KINDS}:
             catalogue.family(family)
-        for asked in numbers.values():
-            _check_numbers(asked)
+        for family in (None, *self._families_apart(name)):
+            _check_numbers(self._numbers(name, family))
 
     # data
 
@@ -157,27 +154,22 @@ class Plan:
         """Whether a fit takes tens of thousands of gradient steps, as ADVI does."""
         return self.fits[fit]["method"].startswith("advi")
 
-    def _numbers(self, fit):
-        """`restarts`, `best` and `chunk` of a fit by family; None is every other family."""
-        entry = self.fits[fit]
-        own = entry.get("by_data", {})
-        common = {} if {"restarts", "best"} & entry.keys() else self.config.get("by_data", {})
-        return {
-            family: {
-                key: value
-                for layer in (self.config, common.get(family, {}), entry, own.get(family, {}))
-                for key, value in layer.items()
-                if key in ("restarts", "best", "chunk")
-            }
-            for family in (None, *own, *common)
-        }
-
     def numbers(self, fit, dataset):
         """How often a fit runs on a data set (`restarts`), how many of the runs are averaged
         (`best`), and how many of them one job makes (`chunk`).
         """
-        numbers = self._numbers(fit)
-        return numbers.get(self.family(dataset), numbers[None])
+        return self._numbers(fit, self.family(dataset))
+
+    def _numbers(self, fit, family):
+        """The same for a family, or None for those without numbers of their own."""
+        apart = self._families_apart(fit).get(family, {})
+        asked = {**self.config, **apart, **self.fits[fit]}
+        return {key: asked[key] for key in ("restarts", "best", "chunk")}
+
+    def _families_apart(self, fit):
+        """The families with numbers of their own; a fit with its own numbers has none."""
+        own = {"restarts", "best"} & self.fits[fit].keys()
+        return {} if own else self.config.get("by_data", {})
 
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""
@@ -186,16 +178,14 @@ class Plan:
         return [f"results/fits/{dataset}/{fit}/{chunk}.npz" for chunk in chunks]
 
     def job(self, dataset, fit):
-        """What a fit job needs to know, with the way to make the data non-negative, or None."""
-        if self.own is None:
-            entry = catalogue.family(self.family(dataset))
-            data = {"n_components": entry.n_components, "nonnegative": entry.nonnegative}
-        else:
-            data = {"n_components": self.own["n_components"], "nonnegative": "as-is"}
+        """What a fit job needs to know, with the way to make the data non-negative."""
         method = self.fits[fit]["method"]
-        if not registry.get(method).nonnegative:
-            data["nonnegative"] = None
-        return {"method": method, "options": self.fits[fit].get("options", {}), **data}
+        job = {"method": method, "options": self.fits[fit].get("options", {})}
+        if self.own is not None:
+            return {**job, "n_components": self.own["n_components"], "nonnegative": "as-is"}
+        data = catalogue.family(self.family(dataset))
+        nonnegative = data.nonnegative if registry.get(method).nonnegative else "as-is"
+        return {**job, "n_components": data.n_components, "nonnegative": nonnegative}
 
     def fits_table(self):
         """What every fit is and how often it runs, a row each."""
@@ -205,8 +195,8 @@ class Plan:
             on = [family for family in self.families() if name in self.fits_on(self.shown(family))]
             restarts, chosen = (
                 "; ".join(
-                    f"{asked[key]}{f' on {family}' if family else ''}"
-                    for family, asked in self._numbers(name).items()
+                    f"{self._numbers(name, family)[key]}{f' on {family}' if family else ''}"
+                    for family in (None, *self._families_apart(name))
                 )
                 for key in ("restarts", "best")
             )

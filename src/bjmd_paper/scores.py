@@ -41,7 +41,7 @@ def with_truth(runs, sources, truth):
 
 def _rows(sources, fit, run, chosen, integration):
     by_source = four_scores(run, sources.labels)
-    if integration and chosen and sources.labels is not None:
+    if integration and chosen:
         by_source |= integration_scores(run, sources.labels)
     condition = metric.condition(run.memberships)
     return [
@@ -64,9 +64,7 @@ def _rows(sources, fit, run, chosen, integration):
 
 
 def four_scores(run, labels):
-    """The SCORES of every source, NaN where there are no labels."""
-    if labels is None:
-        return {name: np.full(len(run.memberships), np.nan) for name in SCORES}
+    """The SCORES of every source."""
     ways = {"": run.memberships, "_scaled": metric.scaled(run.memberships, run.components)}
     measures = {"auc": metric.auc_per_class, "matched": metric.matched_per_class}
     return {

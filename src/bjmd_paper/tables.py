@@ -31,11 +31,6 @@ class Table:
     data: pd.DataFrame
     shown: list
 
-    @classmethod
-    def of(cls, data):
-        """A table that people read as it is."""
-        return cls(data, [text_cells(data)])
-
 
 @dataclass(frozen=True)
 class Marked:
@@ -115,7 +110,8 @@ def noise_levels(runs, real_families, rows):
     )
     table["difference (%)"] = 100 * (table["noise"] / table["paper"] - 1)
     columns = ["data", "algorithm", "source_name", "noise", "paper", "difference (%)"]
-    return Table.of(table[columns].round(4))
+    table = table[columns].round(4)
+    return Table(table, [text_cells(table)])
 
 
 def _beside_printed(runs, rows):

@@ -15,8 +15,6 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry
 from bjmd.results import storage
-from bjmd_paper import feature_test
-from bjmd_paper.nonnegative import nonnegative
 
 STREAMING = ["cavi-bjmd", "map-bjmd", "jmd"]
 OTHERS = [name for name in registry.method_names() if not registry.get(name).streams]
@@ -189,9 +187,6 @@ def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
             lambda s, path: storage.save_sources(path, s),
             "writing a data set needs its data in memory",
         ),
-        (lambda s, _: nonnegative(s, "clip"), "nonnegative = 'clip' needs its data in memory"),
-        (lambda s, _: feature_test.feature_table(s, [1.0]), "the feature test needs its data in"),
-        (lambda s, _: feature_test.filtered(s, np.ones(12)), "the feature test needs its data in"),
         (
             lambda s, _: registry.fit("cavi-catbjmd", Sources([*s.data, *s.data]), 2),
             "pooling sources needs its data in memory but source 'source 1' is on disk",

@@ -72,10 +72,9 @@ def test_data_that_the_paper_does_not_have():
     assert (cards.comparison("mixology", sources)["difference"] == "").all()
 
 
-def test_every_data_set_has_a_picture_and_those_of_the_paper_its_numbers():
+def test_data_sets_of_the_paper_have_its_numbers():
     for name in catalogue.names():
         dataset = catalogue.get(name)
-        assert dataset.draw is not None
         if dataset.paper is None:
             continue
         for rows in (dataset.paper.printed, dataset.paper.printed_filtered):

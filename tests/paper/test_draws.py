@@ -14,7 +14,7 @@ JOBS = {
         "method": "map-bjmd",
         "options": {"priors": "paper", "tol": 1e-4},
         "n_components": 5,
-        "nonnegative": None,
+        "nonnegative": "as-is",
     },
     "jnmf": {"method": "jnmf", "options": {}, "n_components": 5, "nonnegative": "clip"},
 }

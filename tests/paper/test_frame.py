@@ -33,12 +33,9 @@ PROBLEMS = {
 @pytest.mark.parametrize(("problem", "sentence"), PROBLEMS.values(), ids=PROBLEMS)
 def test_a_problem_ends_a_script_with_one_sentence(problem, sentence, tmp_path, monkeypatch):
     monkeypatch.setattr(logging, "FileHandler", lambda *_, **__: logging.NullHandler())
-
-    def main(_):
+    job = SimpleNamespace(log=[tmp_path / "log"], rule="fit")
+    with pytest.raises(SystemExit) as end, frame.script(job):
         raise problem
-
-    with pytest.raises(SystemExit) as end:
-        frame.run_script(main, SimpleNamespace(log=[tmp_path / "log"], rule="fit"))
     assert str(end.value.code).startswith(f"fit: {sentence}")
 
 

@@ -14,6 +14,7 @@ SOURCES = Sources(
     [np.ones((3, 2)), np.ones((3, 1))],
     names=["30 pg", "15 pg"],
     sample_names=[["s1", "s2"], ["s3"]],
+    labels=[np.eye(2), np.ones((2, 1))],
 )
 ROWS = {"ours": {"label": "Ours"}, "nmf": {"label": "NMF"}}
 

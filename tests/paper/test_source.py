@@ -22,7 +22,7 @@ def theirs(tmp_path, monkeypatch):
     folder.mkdir()
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    (tmp_path / "script.py").write_text("from bjmd_paper.frame import run_script\n")
+    (tmp_path / "script.py").write_text("from bjmd_paper.frame import script\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     def fingerprint():

@@ -48,7 +48,6 @@ def test_one_folder_adds_a_data_set(fresh):
     results = fresh.folder / "results"
     assert "| Toy |" in (results / "tables/card-toy.md").read_text()
     assert "| ill | 15 | 15 | 30 |" in (results / "tables/card-toy.md").read_text()
-    assert (results / "figures/data-toy.png").exists()
     kept = pd.read_csv(results / "tables/feature-test-toy.csv")["kept"]
     assert list(kept[:6]) == [True] * 6
     performance = pd.read_csv(results / "tables/performance-toy-filtered.csv").set_index(

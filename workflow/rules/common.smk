@@ -83,10 +83,8 @@ def code_of_fit(script, *fits):
 
 
 def code_of_exhibit(script, exhibit):
-    """The same with the function of an exhibit, the picture of its data, and the method that one figure runs."""
+    """The same with the function of an exhibit, and the method that one figure runs."""
     modules = [f"bjmd_paper.{exhibit.function.rpartition('.')[0]}", "bjmd.inference.cavi"]
-    if exhibit.settings.get("family") in catalogue.names():
-        modules.append(catalogue.get(exhibit.settings["family"]).module)
     return code_of(script, *modules)
 
 

@@ -4,18 +4,12 @@ import pandas as pd
 
 from bjmd_paper import draws
 from bjmd_paper.failures import noted
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import numbers_of, script
 
-
-def main(snakemake):
-    wildcards = snakemake.wildcards
-    params = snakemake.params
-    first = int(wildcards.first)
-    last = int(wildcards.last)
+params = snakemake.params
+numbers = numbers_of(snakemake.wildcards)
+what = f"ADVI without a stopping rule on draws {numbers[0]} to {numbers[-1]}"
+with script(snakemake), noted(what, snakemake.output):
     settings = params.sigma3, params.max_iterations, params.seed
-    with noted(f"ADVI without a stopping rule on draws {first} to {last}", snakemake.output):
-        traces = [draws.advi_trace(draw, *settings) for draw in range(first, last + 1)]
-        pd.concat(traces).to_csv(snakemake.output[0], index=False)
-
-
-run_script(main, snakemake)
+    traces = [draws.advi_trace(draw, *settings) for draw in numbers]
+    pd.concat(traces).to_csv(snakemake.output[0], index=False)

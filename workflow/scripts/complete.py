@@ -4,10 +4,9 @@ from pathlib import Path
 
 from bjmd.errors import FitError
 from bjmd_paper import failures
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
+with script(snakemake):
     failed = failures.sentences(snakemake.input.failures)
     if failed:
         raise FitError(
@@ -15,6 +14,3 @@ def main(snakemake):
             f"{'; '.join(failed)}"
         )
     Path(snakemake.output[0]).write_text("Every fit of this run succeeded.\n")
-
-
-run_script(main, snakemake)

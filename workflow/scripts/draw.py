@@ -2,18 +2,11 @@
 
 from bjmd_paper import draws
 from bjmd_paper.failures import noted
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import numbers_of, script
 
-
-def main(snakemake):
-    wildcards = snakemake.wildcards
-    params = snakemake.params
-    first = int(wildcards.first)
-    last = int(wildcards.last)
-    what = f"{wildcards.fit} on draws {first} to {last} ({wildcards.scale})"
-    with noted(what, snakemake.output):
-        table = draws.table(draws=range(first, last + 1), seed=params.seed, **params.job)
-        table.to_csv(snakemake.output[0], index=False)
-
-
-run_script(main, snakemake)
+params = snakemake.params
+wildcards = snakemake.wildcards
+what = f"{wildcards.fit} on draws {wildcards.first} to {wildcards.last} ({wildcards.scale})"
+with script(snakemake), noted(what, snakemake.output):
+    table = draws.table(draws=numbers_of(wildcards), seed=params.seed, **params.job)
+    table.to_csv(snakemake.output[0], index=False)

@@ -6,28 +6,21 @@ import pandas as pd
 
 from bjmd_paper import draws
 from bjmd_paper.failures import noted
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import numbers_of, script
 
-
-def main(snakemake):
-    job = dict(snakemake.params.job)
-    fit = snakemake.wildcards.fit
-    first = int(snakemake.wildcards.first)
-    last = int(snakemake.wildcards.last)
-    extras = job.pop("extras")
-    seed = snakemake.params.seed
-    with noted(f"{fit} on draws {first} to {last} for the feature test", snakemake.output):
-        draws.warm_up(job["jobs"], seed)
-        found = [
-            draws.feature_tables(draw, extra, seed=seed, **job)
-            for draw in range(first, last + 1)
-            for extra in extras
-        ]
-        passed, auc = map(pd.concat, zip(*found, strict=True))
-        # the job of the test's own fit also has the test with the true noise
-        ours = [fit, "truth"] if fit == job["fit"] else [fit]
-        passed[passed["noise_from"].isin(ours)].to_csv(snakemake.output.passed, index=False)
-        auc[auc["fit"] == fit].to_csv(snakemake.output.auc, index=False)
-
-
-run_script(main, snakemake)
+fit = snakemake.wildcards.fit
+job = dict(snakemake.params.job)
+extras = job.pop("extras")
+seed = snakemake.params.seed
+numbers = numbers_of(snakemake.wildcards)
+what = f"{fit} on draws {numbers[0]} to {numbers[-1]} for the feature test"
+with script(snakemake), noted(what, snakemake.output):
+    draws.warm_up(job["jobs"], seed)
+    found = [
+        draws.feature_tables(draw, extra, seed=seed, **job) for draw in numbers for extra in extras
+    ]
+    passed, auc = map(pd.concat, zip(*found, strict=True))
+    # the job of the test's own fit also has the test with the true noise
+    ours = [fit, "truth"] if fit == job["fit"] else [fit]
+    passed[passed["noise_from"].isin(ours)].to_csv(snakemake.output.passed, index=False)
+    auc[auc["fit"] == fit].to_csv(snakemake.output.auc, index=False)

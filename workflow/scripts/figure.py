@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 from bjmd.errors import FitError
 from bjmd.report.style import save
 from bjmd_paper import exhibits
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
+with script(snakemake):
     inputs = dict(snakemake.input.items())
     try:
         figure = exhibits.make(snakemake.params.function, inputs, snakemake.params.settings)
@@ -18,6 +17,3 @@ def main(snakemake):
         figure = Figure(figsize=(8, 2))
         figure.text(0.05, 0.5, textwrap.fill(f"There is {error}.", 100), va="center")
     save(figure, snakemake.output.svg, snakemake.output.png)
-
-
-run_script(main, snakemake)

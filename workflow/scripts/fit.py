@@ -3,34 +3,28 @@
 from bjmd.analysis import fitting
 from bjmd.results import storage
 from bjmd_paper.failures import noted
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import numbers_of, script
 from bjmd_paper.metric import auc_watch
 from bjmd_paper.nonnegative import nonnegative
 
-
-def main(snakemake):
-    job = snakemake.params.job
-    wildcards = snakemake.wildcards
-    first = int(wildcards.first)
-    last = int(wildcards.last)
+job = snakemake.params.job
+wildcards = snakemake.wildcards
+numbers = numbers_of(wildcards)
+what = f"{wildcards.fit} on {wildcards.dataset}, restarts {wildcards.first} to {wildcards.last}"
+with script(snakemake):
     sources = storage.load_sources(snakemake.input.data)
-    what = f"{wildcards.fit} on {wildcards.dataset}, restarts {first} to {last}"
     with noted(what, snakemake.output):
-        if job["nonnegative"] is not None:
-            sources = nonnegative(sources, job["nonnegative"])
+        sources = nonnegative(sources, job["nonnegative"])
         watch = auc_watch(sources.labels) if job["method"].startswith("advi") else None
         fits = fitting.fit(
             job["method"],
             sources,
             job["n_components"],
-            n_restarts=last - first + 1,
-            seed=snakemake.params.seed + first,
+            n_restarts=len(numbers),
+            seed=snakemake.params.seed + numbers[0],
             jobs=snakemake.threads,
             search=False,
             watch=watch,
             **job["options"],
         )
         storage.save_decompositions(snakemake.output[0], fits.results)
-
-
-run_script(main, snakemake)

@@ -1,13 +1,9 @@
 """Read the true shares of the samples of a real data set."""
 
 from bjmd_paper.datasets import catalogue, fetch
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
+with script(snakemake):
     name = snakemake.wildcards.real
     folder, _ = fetch.files(name, **dict(snakemake.params.where))
     catalogue.get(name).shares(folder).to_csv(snakemake.output[0], index_label="sample")
-
-
-run_script(main, snakemake)

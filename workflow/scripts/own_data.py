@@ -9,19 +9,14 @@ from pathlib import Path
 from bjmd.data import assembly
 from bjmd.files import about_samples, readers
 from bjmd.results import storage
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
+with script(snakemake):
     own = snakemake.params.own
-    reading = {name: value for name, value in own["reading"].items() if name != "paths"}
-    labels = own["labels"]
-    raw_sources = readers.read_files(own["reading"]["paths"], **reading)
-    if labels is not None:
-        about_samples.attach_labels(raw_sources, Path(labels), own["preparation"]["names"])
+    reading = dict(own["reading"])
+    raw_sources = readers.read_files(reading.pop("paths"), **reading)
+    if own["labels"] is not None:
+        about_samples.attach_labels(raw_sources, Path(own["labels"]), own["preparation"]["names"])
     sources, settings = assembly.prepare(raw_sources, **own["preparation"], reading=reading)
     storage.save_sources(snakemake.output.data, sources)
     Path(snakemake.output.settings).write_text(json.dumps(asdict(settings)), encoding="utf-8")
-
-
-run_script(main, snakemake)

@@ -3,15 +3,10 @@
 import shutil
 from pathlib import Path
 
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
-    folder = Path(snakemake.output[0])
+with script(snakemake):
     for path in map(Path, snakemake.input):
-        target = folder.joinpath(*path.parts[path.parts.index("results") + 1 :])
+        target = Path(snakemake.output[0], *path.parts[path.parts.index("results") + 1 :])
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-
-
-run_script(main, snakemake)

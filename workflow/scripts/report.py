@@ -3,19 +3,14 @@
 from pathlib import Path
 
 from bjmd_paper import exhibits, failures
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
-    introduction = Path(snakemake.input.introduction).read_text()
+with script(snakemake):
     parts = zip(snakemake.params.exhibits, snakemake.input.parts, strict=True)
     page = exhibits.report(
-        introduction,
+        Path(snakemake.input.introduction).read_text(),
         [(*about, path) for about, path in parts],
         snakemake.params.left_out,
         failures.sentences(snakemake.input.failures),
     )
     Path(snakemake.output[0]).write_text(page)
-
-
-run_script(main, snakemake)

@@ -5,16 +5,12 @@ from pathlib import Path
 from bjmd.errors import FitError
 from bjmd.results import storage
 from bjmd_paper import failures, scores
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
+with script(snakemake):
     best = snakemake.params.best
     sources = storage.load_sources(snakemake.input.data)
-    results = {fit: [] for fit in best}
-    for path in failures.succeeded(snakemake.input.fits):
-        results[Path(path).parent.name] += storage.load_decompositions(path)
-    results = {fit: runs for fit, runs in results.items() if runs}
+    results = failures.results(snakemake.input.fits)
     failed = failures.sentences(snakemake.input.fits)
     if not results:
         raise FitError(f"every fit failed: {'; '.join(failed)}")
@@ -24,6 +20,3 @@ def main(snakemake):
     runs.to_csv(snakemake.output.runs, index=False)
     scores.traces_table(results, best).to_csv(snakemake.output.traces, index=False)
     Path(snakemake.output.failures).write_text("".join(f"{line}\n" for line in failed))
-
-
-run_script(main, snakemake)

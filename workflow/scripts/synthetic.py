@@ -2,14 +2,10 @@
 
 from bjmd.results import storage
 from bjmd_paper.datasets import synthetic
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
+with script(snakemake):
     wildcards = snakemake.wildcards
     drawn = synthetic.generate(wildcards.scale, float(wildcards.sigma3), snakemake.params.seed)
     storage.save_sources(snakemake.output.data, drawn.sources)
     storage.save_decompositions(snakemake.output.truth, [drawn.truth()])
-
-
-run_script(main, snakemake)

@@ -4,10 +4,9 @@ import pandas as pd
 
 from bjmd.errors import FitError
 from bjmd_paper import exhibits, failures, tables
-from bjmd_paper.frame import run_script
+from bjmd_paper.frame import script
 
-
-def main(snakemake):
+with script(snakemake):
     params = snakemake.params
     inputs = dict(snakemake.input.items())
     failed = failures.sentences(inputs.pop("failures", []))
@@ -18,6 +17,3 @@ def main(snakemake):
     if failed:
         table.shown.append(f"Failed, and left out: {'; '.join(failed)}.")
     tables.write(table, params.title, params.caption, snakemake.output)
-
-
-run_script(main, snakemake)

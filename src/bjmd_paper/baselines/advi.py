@@ -14,7 +14,6 @@ components, s2_j the variance of sample j's source and V = diag(1/s2_j), it need
 so the graph has two products with the data and no M x N matrix.
 """
 
-import logging
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -257,7 +256,7 @@ def _relative_change(previous, current):
 
 @contextmanager
 def _quiet_pymc():
-    """PyMC and PyTensor without their warnings about compilers and BLAS and their messages."""
+    """PyMC and PyTensor without their warnings about compilers and BLAS."""
     with warnings.catch_warnings(action="ignore"):
         try:
             import pymc
@@ -266,12 +265,4 @@ def _quiet_pymc():
             raise InputError(
                 "ADVI needs PyMC, which is not installed; install bjmd[advi], or use cavi-bjmd"
             ) from None
-        loggers = [logging.getLogger(name) for name in ("pymc", "pytensor")]
-        levels = [logger.level for logger in loggers]
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        try:
-            yield pymc, pytensor
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+        yield pymc, pytensor

@@ -25,7 +25,7 @@ from bjmd.inference.registry import Method
 from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf, semi_nmf
-from bjmd_paper.baselines.joint_nmf import PASSES, SeveralSources
+from bjmd_paper.baselines.joint_nmf import PASSES, random_factors
 
 
 def fit(
@@ -40,7 +40,8 @@ def fit(
 ) -> Decomposition:
     """Fit from one random start, the one of joint NMF; `lambda_` is 5 as in LIGER."""
     positive_number("lambda_", lambda_)
-    algorithm = IntegrativeNMF(sources, n_components, lambda_, np.random.default_rng(seed))
+    h, wt = random_factors(sources, n_components, seed)
+    algorithm = IntegrativeNMF(sources, h, wt, lambda_)
     return joint_nmf.run(algorithm, tol, max_sweeps, watch)
 
 
@@ -54,12 +55,8 @@ class State(semi_nmf.State):
     vts: tuple[np.ndarray, ...] = ()
 
 
-class IntegrativeNMF(SeveralSources):
-    """V, W and H in turn (loop.Algorithm)."""
-
-    def __init__(self, sources, n_components, lambda_, rng):
-        super().__init__(sources, n_components, rng)
-        self.lambda_ = lambda_
+class IntegrativeNMF(semi_nmf.Alternating):
+    """V, W and H in turn."""
 
     def start(self):
         return State(self.h, self.wt, tuple(np.zeros_like(self.wt) for _ in self.sources.data))
@@ -71,14 +68,14 @@ class IntegrativeNMF(SeveralSources):
         grams = [h @ h.T for h in hs]
         products = [x.times_memberships(h) for x, h in zip(self.sources.data, hs, strict=True)]
         for vt, gram, product in zip(vts, grams, products, strict=True):
-            improve_factor((1 + self.lambda_) * gram, product - gram @ wt, 0.0, vt, PASSES)
+            improve_factor((1 + self.penalty) * gram, product - gram @ wt, 0.0, vt, PASSES)
         shared = sum(
             product - gram @ vt for vt, gram, product in zip(vts, grams, products, strict=True)
         )
         improve_factor(sum(grams), shared, 0.0, wt, PASSES)
         error = 0.0
         for x, vt, h in zip(self.sources.data, vts, hs, strict=True):
-            gram = (wt + vt) @ (wt + vt).T + self.lambda_ * (vt @ vt.T)
+            gram = (wt + vt) @ (wt + vt).T + self.penalty * (vt @ vt.T)
             projection = x.times_components(wt + vt)
             improve_factor(gram, projection, 0.0, h, PASSES)
             error += residual_sum_of_squares(x.squared_norm, gram, projection, h)

@@ -24,8 +24,8 @@ from bjmd.inference.registry import Method
 from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
 from bjmd_paper.baselines import joint_nmf
-from bjmd_paper.baselines.joint_nmf import PASSES, SeveralSources
-from bjmd_paper.baselines.semi_nmf import State
+from bjmd_paper.baselines.joint_nmf import PASSES, random_factors
+from bjmd_paper.baselines.semi_nmf import Alternating, State
 
 
 def fit(
@@ -40,24 +40,17 @@ def fit(
 ) -> Decomposition:
     """Fit from one random start, the one of joint NMF with rows of H of unit length."""
     positive_number("orthogonality", orthogonality)
-    algorithm = OrthogonalNMF(sources, n_components, orthogonality, np.random.default_rng(seed))
+    h, wt = random_factors(sources, n_components, seed)
+    unit = [block / np.linalg.norm(block, axis=1, keepdims=True) for block in sources.split(h)]
+    algorithm = OrthogonalNMF(sources, np.hstack(unit), wt, orthogonality)
     return joint_nmf.run(algorithm, tol, max_sweeps, watch)
 
 
 METHOD = Method("ionmf", "iONMF", fit, objective="penalised squared error", nonnegative=True)
 
 
-class OrthogonalNMF(SeveralSources):
-    """W and H in turn (loop.Algorithm)."""
-
-    def __init__(self, sources, n_components, orthogonality, rng):
-        super().__init__(sources, n_components, rng)
-        self.weights = [orthogonality * norm for norm in sources.squared_norms]
-
-    def start(self):
-        hs = self.sources.split(self.h)
-        unit = [h / np.linalg.norm(h, axis=1, keepdims=True) for h in hs]
-        return State(np.hstack(unit), self.wt)
+class OrthogonalNMF(Alternating):
+    """W and H in turn."""
 
     def sweep(self, state):
         wt = state.wt.copy()
@@ -66,7 +59,8 @@ class OrthogonalNMF(SeveralSources):
         improve_factor(sum(h @ h.T for h in hs), sum(products), 0.0, wt, PASSES)
         gram = wt @ wt.T
         error = 0.0
-        for x, h, weight in zip(self.sources.data, hs, self.weights, strict=True):
+        for x, h in zip(self.sources.data, hs, strict=True):
+            weight = self.penalty * x.squared_norm
             projection = x.times_components(wt)
             down = gram @ h + 2 * weight * (h @ h.T) @ h
             h *= ((projection + 2 * weight * h) / np.maximum(down, 1e-300)) ** 0.25

@@ -16,7 +16,7 @@ from bjmd.inference import loop
 from bjmd.inference.registry import Method
 from bjmd.numerics.nonnegative import improve_factor
 from bjmd.results.decomposition import Decomposition
-from bjmd_paper.baselines.semi_nmf import SemiNMF, State
+from bjmd_paper.baselines.semi_nmf import Alternating, State
 
 PASSES = 5
 """Passes over a factor for each product with the data."""
@@ -37,7 +37,8 @@ def fit(
 
     Stops when the relative change of the error is at most `tol` five times in a row.
     """
-    return run(JointNMF(sources, n_components, np.random.default_rng(seed)), tol, max_sweeps, watch)
+    algorithm = JointNMF(sources, *random_factors(sources, n_components, seed))
+    return run(algorithm, tol, max_sweeps, watch)
 
 
 def run(algorithm, tol, max_sweeps, watch):
@@ -56,43 +57,25 @@ def run(algorithm, tol, max_sweeps, watch):
 METHOD = Method("jnmf", "jNMF", fit, objective="squared error", concatenate=True, nonnegative=True)
 
 
-def random_factors(sources, n_components, rng):
-    """W' and H of all samples, which share the mean of the data evenly."""
+def random_factors(sources, n_components, seed):
+    """H of all samples and W', which share the mean of the data evenly."""
+    rng = np.random.default_rng(seed)
     shape = sources.n_features, sum(sources.n_samples)
     total = sum(x.sum() for x in sources.matrices)
     scale = np.sqrt(total / (shape[0] * shape[1] * n_components))
-    return [scale * np.abs(rng.standard_normal((n_components, n))) for n in shape]
+    wt, h = (scale * np.abs(rng.standard_normal((n_components, n))) for n in shape)
+    return h, wt
 
 
-class SeveralSources:
-    """What kinds of NMF with a term for every source share; they add a sweep (loop.Algorithm)."""
-
-    def __init__(self, sources, n_components, rng):
-        self.sources = sources
-        self.wt, self.h = random_factors(sources, n_components, rng)
-
-    def memberships(self, state):
-        return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]
-
-    def finish(self, state):
-        return loop.Found(np.ascontiguousarray(state.wt.T), self.memberships(state))
-
-
-class JointNMF(SemiNMF):
-    """W and H in turn (loop.Algorithm)."""
-
-    def __init__(self, sources, n_components, rng):
-        self.wt, h = random_factors(sources, n_components, rng)
-        super().__init__(sources, h)
-
-    def start(self):
-        return State(self.h, self.wt)
+class JointNMF(Alternating):
+    """W and H in turn."""
 
     def sweep(self, state):
+        (x,) = self.sources.data
         wt = state.wt.copy()
         h = state.h.copy()
-        improve_factor(h @ h.T, self.x.times_memberships(h), 0.0, wt, PASSES)
+        improve_factor(h @ h.T, x.times_memberships(h), 0.0, wt, PASSES)
         gram = wt @ wt.T
-        projection = self.x.times_components(wt)
+        projection = x.times_components(wt)
         improve_factor(gram, projection, 0.0, h, PASSES)
-        return State(h, wt), residual_sum_of_squares(self.squared_norm, gram, projection, h)
+        return State(h, wt), residual_sum_of_squares(x.squared_norm, gram, projection, h)

@@ -74,30 +74,36 @@ class State:
         return replace(self, h=np.exp(vector))
 
 
-class SemiNMF:
-    """W and H in turn (loop.Algorithm)."""
+class Alternating:
+    """What all kinds of NMF share: H of all samples and W'; each adds a sweep (loop.Algorithm)."""
 
-    def __init__(self, sources, h):
-        (self.x,) = sources.data
-        self.squared_norm = self.x.squared_norm
+    def __init__(self, sources, h, wt=None, penalty=0.0):
+        self.sources = sources
         self.h = h
+        self.wt = wt
+        self.penalty = penalty
 
     def start(self):
-        return State(self.h)
-
-    def sweep(self, state):
-        h = state.h.copy()
-        wt = least_squares_components(self.x, h)
-        gram = wt @ wt.T
-        projection = self.x.times_components(wt)
-        multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
-        return State(h, wt), residual_sum_of_squares(self.squared_norm, gram, projection, h)
+        return State(self.h, self.wt)
 
     def memberships(self, state):
-        return [state.h]
+        return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]
 
     def finish(self, state):
-        return loop.Found(np.ascontiguousarray(state.wt.T), [state.h])
+        return loop.Found(np.ascontiguousarray(state.wt.T), self.memberships(state))
+
+
+class SemiNMF(Alternating):
+    """W and H in turn."""
+
+    def sweep(self, state):
+        (x,) = self.sources.data
+        h = state.h.copy()
+        wt = least_squares_components(x, h)
+        gram = wt @ wt.T
+        projection = x.times_components(wt)
+        multiply(projection, np.maximum(-gram, 0) @ h, np.maximum(gram, 0) @ h, h)
+        return State(h, wt), residual_sum_of_squares(x.squared_norm, gram, projection, h)
 
 
 def least_squares_components(x, h):

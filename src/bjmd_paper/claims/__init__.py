@@ -14,7 +14,7 @@ import pandas as pd
 from bjmd_paper import tables
 from bjmd_paper.claims import verdicts
 from bjmd_paper.claims.evidence import Evidence, Missing
-from bjmd_paper.claims.kinds import KINDS
+from bjmd_paper.claims.kinds import found_by
 from bjmd_paper.claims.statistics import LEVEL
 from bjmd_paper.claims.verdicts import UNTESTABLE, Outcome
 
@@ -65,13 +65,15 @@ def compare(keys, evidence):
     margin = options.pop("margin", 0.0)
     note = options.pop("note", "")
     try:
-        found = KINDS[options.pop("kind")](evidence, **options)
-    except Missing as lacking:
-        return Outcome(UNTESTABLE, numbers=f"this run did not make {lacking}")
-    if isinstance(found, Outcome):
-        return found.noting(note)
-    effects, notes = found
-    return verdicts.judge(effects, test, evidence.margins.get(margin, margin)).noting(note, *notes)
+        found, lacking = found_by(evidence, **options)
+    except Missing as error:
+        return Outcome(UNTESTABLE, numbers=f"this run did not make {error}")
+    notes = dict.fromkeys(one for one in found if isinstance(one, str))
+    found = [one for one in found if not isinstance(one, str)]
+    outcome = found[0]
+    if not isinstance(outcome, Outcome):
+        outcome = verdicts.judge(found, test, evidence.margins.get(margin, margin))
+    return outcome.noting(note, *notes, *lacking)
 
 
 @cache

@@ -1,7 +1,7 @@
 """The kinds of comparison that a claim may ask for.
 
-Each is a function of the evidence and of the options of an entry in claims.toml.  Most return
-effects and notes, which the test of the entry judges; facts of yes or no return an `Outcome`.
+Each is a function of the evidence and of the options of an entry in claims.toml.  Most yield
+effects, which the test of the entry judges, and notes; facts of yes or no yield an `Outcome`.
 """
 
 from collections.abc import Callable
@@ -41,13 +41,31 @@ SINGULAR = 1 / np.sqrt(np.finfo(float).eps)
 """The condition number from which an inverse loses half of its digits."""
 
 
+def found_by(evidence, kind, **options):
+    """All that a kind of comparison finds in what a run has, and a note on what it lacks."""
+    function = KINDS[kind]
+    cells: list[tuple] = [()]
+    if function in OF_PAIRS:
+        data = listed(options.pop("data"))
+        pairs = options.pop("pairs").items()
+        cells = [
+            (family, f"{label} on {family}".removeprefix(" on ") if len(data) > 1 else label, *pair)
+            for family in data
+            for label, pair in pairs
+        ]
+    elif function in OF_FITS:
+        data = listed(options.pop("data"))
+        cells = [(family, fit) for fit in options.pop("fits") for family in data]
+    return collect(lambda *cell: function(evidence, *cell, **options), cells)
+
+
 def collect(measure, cells):
     """What all cells give that the run has, and a note on what it lacks."""
-    measured = []
+    measured: list = []
     lacking: dict[str, None] = {}
     for cell in cells:
         try:
-            measured += measure(*cell)
+            measured += [*measure(*cell)]
         except Missing as error:
             lacking[str(error)] = None
     if not measured:
@@ -59,27 +77,14 @@ def listed(value):
     return [value] if isinstance(value, str) else value
 
 
-def cells_of(data, pairs):
-    """(family, label, ours, theirs) for all data and pairs."""
-    return [
-        (family, _on(label, family) if len(listed(data)) > 1 else label, *pair)
-        for family in listed(data)
-        for label, pair in pairs.items()
-    ]
-
-
-def _on(label, family):
-    return f"{label} on {family}" if label else family
-
-
 # draws of the synthetic data
 
 SUMMARIES = {"mean": lambda gap: gap.mean(axis=1), "slope": statistics.slopes}
 """What can be said of the gap between two curves over sigma3."""
 
 
-def draws(evidence, data, pairs, columns=("auc", "auc"), unit="points", sources="each",
-          sigma3="table", above=0.0, below=np.inf):  # fmt: skip
+def draws(evidence, scale, label, one, other, columns=("auc", "auc"), unit="points",
+          sources="each", sigma3="table", above=0.0, below=np.inf):  # fmt: skip
     """One fit against another, draw by draw, by source or in the mean over sources.
 
     `sigma3` is "table", "each" (between `above` and `below`), [ours, theirs], a summary of the gap
@@ -88,13 +93,8 @@ def draws(evidence, data, pairs, columns=("auc", "auc"), unit="points", sources=
     combine, form = UNITS[unit]
     levels = [evidence.sigma3] * 2 if sigma3 == "table" else sigma3
 
-    def values(scale, one, other, *of_sources):
-        """The values of all draws by level, or of a summary."""
-        curves = [
-            evidence.curve(scale, fit, column, source)
-            for fit, column, source in zip((one, other), columns, of_sources, strict=True)
-        ]
-        ours, theirs = curves[0].align(curves[1], join="inner")
+    def gaps(ours, theirs):
+        """The gaps of all draws by level, or a summary of them."""
         if len(ours) < 2:
             raise Missing(f"{one} and {other} on two draws of the {scale} data")
         if not isinstance(levels, str):
@@ -111,21 +111,19 @@ def draws(evidence, data, pairs, columns=("auc", "auc"), unit="points", sources=
             return {sigma3: SUMMARIES[sigma3](gap)}
         return {level: gap[level] for level in gap if above < level < below}
 
-    def measure(scale, label, one, other):
-        effects = []
-        for ours, theirs in SOURCES[sources]:
-            name = label if ours == "mean" else f"{label} source {ours}"
-            name += f" over {theirs}" if theirs != ours else ""
-            printed = evidence.printed_gap(
-                combine, [(scale, one, columns[0], ours)], [(scale, other, columns[1], theirs)]
-            )
-            for level, gap in values(scale, one, other, ours, theirs).items():
-                at_print = level in ("mean", evidence.sigma3)
-                where = f"{name} at {level:g}" if sigma3 == "each" else name
-                effects.append(Effect(where.strip(), gap, printed if at_print else None, form))
-        return effects
-
-    return collect(measure, cells_of(data, pairs))
+    for places in SOURCES[sources]:
+        ours, theirs = (
+            (scale, fit, column, source)
+            for fit, column, source in zip((one, other), columns, places, strict=True)
+        )
+        curves = evidence.curve(*ours).align(evidence.curve(*theirs), join="inner")
+        printed = evidence.printed_gap(combine, [ours], [theirs])
+        name = label if places[0] == "mean" else f"{label} source {places[0]}"
+        name += f" over {places[1]}" if places[0] != places[1] else ""
+        for level, gap in gaps(*curves).items():
+            at_print = level in ("mean", evidence.sigma3)
+            where = f"{name} at {level:g}" if sigma3 == "each" else name
+            yield Effect(where.strip(), gap, printed if at_print else None, form)
 
 
 def larger_on(evidence, data, than, pair):
@@ -133,130 +131,99 @@ def larger_on(evidence, data, than, pair):
 
     The draws of the two are independent, so that they may be paired by their numbers.
     """
-    gaps = []
-    for scale in (data, than):
-        effects, _ = draws(evidence, scale, {"": pair}, sources="mean", sigma3="mean")
-        gaps.append((effects[0].values.reset_index(drop=True), effects[0].printed))
-    (ours, our_print), (theirs, their_print) = gaps
-    printed = None if None in (our_print, their_print) else our_print - their_print
-    return [Effect("", (ours - theirs).dropna(), printed)], []
+    one, other = pair
+    (ours,), (theirs,) = (
+        draws(evidence, scale, "", one, other, sources="mean", sigma3="mean")
+        for scale in (data, than)
+    )
+    gaps = [effect.values.reset_index(drop=True) for effect in (ours, theirs)]
+    printed = None if None in (ours.printed, theirs.printed) else ours.printed - theirs.printed
+    yield Effect("", (gaps[0] - gaps[1]).dropna(), printed)
 
 
 # starts
 
 
-def restarts(evidence, data, pairs, column="auc", unit="points", sources="mean", before=""):
+def restarts(evidence, family, label, ours, theirs, column="auc", unit="points", sources="mean",
+             before=""):  # fmt: skip
     """One fit against another on the same data, or on the data `before` the feature test.
 
     A side may be a list: the worst of ours is compared with the best of theirs, of those that the
     run has.
     """
     combine, form = UNITS[unit]
-    lacking = []
 
     def starts(family, fit):
         found = evidence.starts(family, fit, column)
         return found.mean() if sources == "mean" else found
 
-    def measure(family, label, ours, theirs):
-        our = [starts(family, fit) for fit in listed(ours)]
-        their, notes = collect(
-            lambda fit: [(fit, starts(before or family, fit))], [(fit,) for fit in listed(theirs)]
+    our = [starts(family, fit) for fit in listed(ours)]
+    their, lacking = collect(
+        lambda fit: [(fit, starts(before or family, fit))], [(fit,) for fit in listed(theirs)]
+    )
+    yield from lacking
+    for place, source in enumerate(our[0].values, start=1):
+        worst = min(our, key=lambda starts: starts.estimate[source])
+        name, best = max(their, key=lambda one: one[1].estimate[source])
+        against = f"({name})" if len(listed(theirs)) > 1 else ""
+        where = column, "mean" if sources == "mean" else place
+        printed = evidence.printed_gap(
+            combine,
+            [(family, fit, *where) for fit in listed(ours)],
+            [(before or family, fit, *where) for fit in listed(theirs)],
         )
-        lacking.extend(notes)
-        effects = []
-        for place, source in enumerate(our[0].values, start=1):
-            worst = min(our, key=lambda starts: starts.estimate[source])
-            name, best = max(their, key=lambda one: one[1].estimate[source])
-            against = f"({name})" if len(listed(theirs)) > 1 else ""
-            where = column, "mean" if sources == "mean" else place
-            printed = evidence.printed_gap(
-                combine,
-                [(family, fit, *where) for fit in listed(ours)],
-                [(before or family, fit, *where) for fit in listed(theirs)],
-            )
-            effects.append(
-                paired(
-                    " ".join(filter(None, [label, source, against])),
-                    combine,
-                    worst.values[source],
-                    best.values[source],
-                    combine(worst.estimate[source], best.estimate[source]),
-                    printed=printed,
-                    form=form,
-                )
-            )
-        return effects
-
-    effects, notes = collect(measure, cells_of(data, pairs))
-    return effects, [*dict.fromkeys(lacking), *notes]
+        yield paired(
+            " ".join(filter(None, [label, source, against])),
+            combine,
+            worst.values[source],
+            best.values[source],
+            combine(worst.estimate[source], best.estimate[source]),
+            printed=printed,
+            form=form,
+        )
 
 
-def against_print(evidence, fits, data, column="auc", unit="points"):
+def against_print(evidence, family, fit, column="auc", unit="points"):
     """Ours against the printed numbers: one more draw of synthetic data, or starts on real data."""
+    if evidence.print_of(family, fit, column) is None:
+        return
     combine, form = UNITS[unit]
-
-    def measure(family, fit):
-        label = f"{fit} on {family}"
-        if family in SCALES:
-            ours = evidence.drawn(family, fit, column)[evidence.sigma3]
+    starts = None if family in SCALES else evidence.starts(family, fit, column)
+    ours = starts.values if starts else evidence.drawn(family, fit, column)[evidence.sigma3]
+    for place, source in enumerate(ours, start=1):
+        printed = evidence.print_of(family, fit, column, place)
+        gaps = combine(ours[source], printed)
+        where = f"{fit} on {family} {source}"
+        if starts:
+            yield single(where, gaps, combine(starts.estimate[source], printed), form=form)
         else:
-            starts = evidence.starts(family, fit, column)
-            ours = starts.values
-        effects = []
-        for place, source in enumerate(ours, start=1):
-            printed = evidence.print_of(family, fit, column, place)
-            gaps = combine(ours[source], printed)
-            where = f"{label} {source}"
-            if family in SCALES:
-                effects.append(Effect(where, gaps, None, form, "next draw"))
-            else:
-                chosen = combine(starts.estimate[source], printed)
-                effects.append(single(where, gaps, chosen, form=form))
-        return effects
-
-    cells = [
-        (family, fit)
-        for fit in fits
-        for family in listed(data)
-        if evidence.print_of(family, fit, column) is not None
-    ]
-    return collect(measure, cells)
+            yield Effect(where, gaps, None, form, "next draw")
 
 
-def source_over_source(evidence, data, fits, sources, column):
+def source_over_source(evidence, family, fit, sources, column):
     """One source over another by the same start, in per cent; sources count from 1."""
     combine, form = UNITS["percent"]
-
-    def measure(fit):
-        starts = evidence.starts(data, fit, column)
-        one, other = (starts.values.columns[source - 1] for source in sources)
-        values = combine(starts.values[one], starts.values[other])
-        estimate = combine(starts.estimate[one], starts.estimate[other])
-        cells = [[(data, fit, column, source)] for source in sources]
-        printed = evidence.printed_gap(combine, *cells)
-        return [single(fit, values, estimate, printed=printed, form=form)]
-
-    return collect(measure, [(fit,) for fit in fits])
+    starts = evidence.starts(family, fit, column)
+    one, other = (starts.values.columns[source - 1] for source in sources)
+    values = combine(starts.values[one], starts.values[other])
+    estimate = combine(starts.estimate[one], starts.estimate[other])
+    printed = evidence.printed_gap(combine, *([(family, fit, column, c)] for c in sources))
+    yield single(fit, values, estimate, printed=printed, form=form)
 
 
-def slower(evidence, data, pairs):
+def slower(evidence, family, label, slow, fast):
     """The time of one fit over that of another, by draw, or by start where there are no draws."""
-
-    def measure(family, label, slow, fast):
-        pair = {label: (slow, fast)}
-        try:
-            return draws(evidence, family, pair, ("seconds", "seconds"), "times", "mean")[0]
-        except Missing:
-            return restarts(evidence, family, pair, "seconds", "times")[0]
-
-    return collect(measure, cells_of(data, pairs))
+    cell = family, label, slow, fast
+    try:
+        return [*draws(evidence, *cell, ("seconds", "seconds"), "times", "mean")]
+    except Missing:
+        return [*restarts(evidence, *cell, "seconds", "times")]
 
 
 def iterations(evidence, data, fits, least=0, most=np.inf):
     """All chosen runs take more iterations than `least` and fewer than `most`."""
     taken = {fit: _chosen(evidence, data, fit)["iterations"] for fit in fits}
-    return fact(
+    yield fact(
         all(((least < n) & (n < most)).all() for n in taken.values()),
         f"more than {least:,}" if least else f"less than {most:,}",
         ", ".join(f"{fit} {n.min():,.0f} to {n.max():,.0f}" for fit, n in taken.items()),
@@ -268,7 +235,7 @@ def stops_at_maximum(evidence, data, fit, share, maximum):
 
     Runs that were cut off before it are counted for neither side.
     """
-    runs, notes = collect(
+    runs, lacking = collect(
         lambda family: [evidence.fit_runs(family, fit).drop_duplicates("seed")],
         [(family,) for family in listed(data)],
     )
@@ -276,18 +243,19 @@ def stops_at_maximum(evidence, data, fit, share, maximum):
     cut_off = ~runs["converged"].astype(bool)
     reached = (cut_off & (runs["iterations"] >= maximum)).mean()
     verdict = INCONCLUSIVE if cut_off.mean() >= share else REVERSE
-    return Outcome(
+    yield Outcome(
         HOLDS if reached >= share else verdict,
         f"at {maximum:,}",
         f"{100 * reached:.0f} % of starts at {maximum:,}, {100 * cut_off.mean():.0f} % cut off",
-    ).noting(*notes)
+        "; ".join(lacking),
+    )
 
 
 def singular(evidence, data, fit):
     """The matrix that a method inverts is singular to half of the digits."""
     condition = _chosen(evidence, data, fit)["condition"].median()
     text = f"condition number {condition:.2g}"
-    return fact(condition > SINGULAR, "", text, f"singular from {SINGULAR:.1e} on")
+    yield fact(condition > SINGULAR, "", text, f"singular from {SINGULAR:.1e} on")
 
 
 def _chosen(evidence, data, fit):
@@ -330,15 +298,15 @@ def auc_rises(evidence, start, end="end", sources="each"):
     rises = {draw: auc(trace, end) - auc(trace, start) for draw, trace in evidence.traces().items()}
     table = pd.DataFrame.from_dict(rises, orient="index", columns=[1, 2, 3])
     if sources == "mean":
-        return [Effect("", table.mean(axis=1))], []
-    return [Effect(f"source {c}", table[c]) for c in table], []
+        return [Effect("", table.mean(axis=1))]
+    return [Effect(f"source {c}", table[c]) for c in table]
 
 
 def stable_from(evidence, moment, iteration):
     """The iteration of a moment over the printed one."""
     moments = [MOMENTS[moment](trace) for trace in evidence.traces().values()]
-    found = f"{min(moments):,.0f} to {max(moments):,.0f} in {len(moments)} draws"
-    return [Effect("", np.log(np.array(moments) / iteration), form=times)], [found]
+    yield f"{min(moments):,.0f} to {max(moments):,.0f} in {len(moments)} draws"
+    yield Effect("", np.log(np.array(moments) / iteration), form=times)
 
 
 def change_at_end(evidence, records=20):
@@ -347,7 +315,7 @@ def change_at_end(evidence, records=20):
     for trace in evidence.traces().values():
         middle = _log_change(trace.iloc[: len(trace) // 2].tail(records))
         ratios.append(_log_change(trace.tail(records)).median() - middle.median())
-    return [Effect("", np.array(ratios), form=times)], []
+    yield Effect("", np.array(ratios), form=times)
 
 
 # the feature test on synthetic data
@@ -358,23 +326,22 @@ def selected(evidence):
     table = evidence.feature_auc
     if table.empty or set(table.dropna(subset="auc")["stage"]) != {"before", "after"}:
         raise Missing("the feature test on synthetic data")
-    effects = []
     for (extra, fit), part in table.groupby(["extra", "fit"], sort=False):
         auc = part.pivot_table(index="draw", columns="stage", values="auc")
         gains = auc.reindex(columns=["before", "after"]).diff(axis=1)["after"].dropna()
         if len(gains) > 1:
             gains = gains.set_axis([f"{extra} {draw}" for draw in gains.index])
-            effects.append(Effect(f"{fit} with {extra} noise features", gains))
-    if not effects:
-        raise Missing("two draws of the feature test on synthetic data")
-    return effects, []
+            yield Effect(f"{fit} with {extra} noise features", gains)
 
 
-KINDS = {
+OF_PAIRS = (draws, restarts, slower)
+"""Kinds that are asked of every pair of fits on all data."""
+OF_FITS = (against_print, source_over_source)
+"""Kinds that are asked of every fit on all data."""
+KINDS: dict[str, Callable] = {
     function.__name__.replace("_", " "): function
     for function in (
-        draws, larger_on,
-        restarts, against_print, source_over_source, slower,
+        *OF_PAIRS, *OF_FITS, larger_on,
         iterations, stops_at_maximum, singular,
         auc_rises, stable_from, change_at_end,
         selected,

@@ -2,10 +2,9 @@
 
 A real data set is a folder in `real/`.  Its `dataset.toml` has the fields of the class `Dataset`
 below, and its `__init__.py` has a function `read(folder)` that turns the files in a folder into
-`Sources`.  Two more functions are optional: `draw(sources, title)` returns a matplotlib figure in
-place of the usual picture, and `shares(folder)` the true shares of all samples as a data frame,
-samples x parts, where the samples are mixtures of known composition.  The command, the config, the
-tables, the card and the report find a data set through this catalogue.
+`Sources`.  Another function is optional: `shares(folder)` returns the true shares of all samples as
+a data frame, samples x parts, where the samples are mixtures of known composition.  The command,
+the config, the tables, the card and the report find a data set through this catalogue.
 """
 
 import difflib
@@ -16,7 +15,6 @@ from functools import cache
 from pathlib import Path
 
 from bjmd.errors import InputError
-from bjmd_paper.datasets import picture
 from bjmd_paper.datasets.synthetic import SCALES
 
 
@@ -33,8 +31,6 @@ class Member:
     """
     git_blob: str = ""
     """The object id of a version that is known only from a git repository."""
-    number: int = 1
-    """For a pattern: how many files match it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class Dataset:
     """The folder of its files in a mirror and in the cache."""
     members: list[Member]
     module: str
-    """The module with the functions `read` and `draw`; the catalogue fills it in."""
+    """The module with the function `read`; the catalogue fills it in."""
     addresses: list[str] = field(default_factory=list)
     """Addresses of the archive, the best first; without an archive, of a folder with the members.
     None if it must be downloaded by hand.
@@ -107,20 +103,12 @@ class Dataset:
     @property
     def read(self):
         """The function that reads the sources from a folder with the members."""
-        return self._function("read")
-
-    @property
-    def draw(self):
-        """The function that draws the prepared data."""
-        return self._function("draw") or picture.principal_components
+        return importlib.import_module(self.module).read
 
     @property
     def shares(self):
         """The function that reads the true shares of the samples, or None."""
-        return self._function("shares")
-
-    def _function(self, name):
-        return getattr(importlib.import_module(self.module), name, None)
+        return getattr(importlib.import_module(self.module), "shares", None)
 
 
 def names():

@@ -1,37 +1,10 @@
-"""The methods that the paper discusses but does not run."""
+"""Bayesian methods that the paper discusses but does not run."""
 
 import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd_paper.baselines import bpmf
-
-
-def assert_stationary(pairs, atol):
-    """Slopes are zero where a factor is positive and not negative where it is zero."""
-    for factor, slope in pairs:
-        assert np.abs(slope[factor > 1e-6]).max(initial=0) <= atol
-        assert slope[factor <= 1e-6].min(initial=0) >= -atol
-
-
-def test_sparse_nmf_is_stationary_in_the_penalised_error_in_any_unit(nonnegative):
-    l1 = 0.02
-    options = {"l1": l1, "tol": 1e-12, "max_sweeps": 20_000}
-    result = registry.fit("sparse-nmf", nonnegative, 3, **options)
-    x = np.hstack(nonnegative.matrices)
-    unit = np.sqrt((x**2).mean())
-    w = result.components / unit
-    h = np.hstack(result.memberships)
-    error = w @ h - x / unit
-    slopes = [(w, error @ h.T + l1 * x.shape[1]), (h, w.T @ error + l1 * x.shape[0])]
-    assert_stationary(slopes, 1e-4)
-    penalty = l1 * (x.shape[1] * w.sum() + x.shape[0] * h.sum())
-    np.testing.assert_allclose(result.objective, (error**2).sum() / 2 + penalty)
-    plain = registry.fit("sparse-nmf", nonnegative, 3, **options | {"l1": 1e-9})
-    assert (h == 0).sum() > (np.hstack(plain.memberships) == 0).sum()
-    scaled = Sources([1024 * matrix for matrix in nonnegative.matrices])
-    again = registry.fit("sparse-nmf", scaled, 3, **options)
-    np.testing.assert_allclose(again.components, 1024 * result.components, rtol=1e-6, atol=1e-6)
 
 
 def test_bayesian_k_means_finds_clusters_that_lie_apart(rng):
@@ -43,31 +16,6 @@ def test_bayesian_k_means_finds_clusters_that_lie_apart(rng):
     np.testing.assert_allclose(result.components[:, order], centres, atol=1)
     for h, y in zip(result.memberships, groups, strict=True):
         np.testing.assert_allclose(h[order], np.eye(3)[:, y], atol=1e-3)
-
-
-def test_ionmf_is_stationary_in_the_penalised_error(nonnegative):
-    weight = 0.01
-    options = {"orthogonality": weight, "tol": 1e-14, "max_sweeps": 50_000}
-    result = registry.fit("ionmf", nonnegative, 3, **options)
-    w = result.components
-    pairs = []
-    slope_of_w = 0.0
-    total = 0.0
-    for x, h in zip(nonnegative.matrices, result.memberships, strict=True):
-        error = w @ h - x
-        theta = weight * (x**2).sum()
-        off = h @ h.T - np.eye(3)
-        slope_of_w += error @ h.T
-        pairs.append((h, w.T @ error + 2 * theta * off @ h))
-        total += (error**2).sum() + theta * (off**2).sum()
-    np.testing.assert_allclose(result.objective, total, rtol=1e-9)
-    assert_stationary([(w, slope_of_w), *pairs], 1e-3 * np.abs(w.T @ x).max())
-
-
-def test_a_large_weight_makes_the_memberships_of_ionmf_orthogonal(nonnegative):
-    result = registry.fit("ionmf", nonnegative, 3, orthogonality=100.0, max_sweeps=5000, tol=1e-9)
-    for h in result.memberships:
-        np.testing.assert_allclose(h @ h.T, np.eye(3), atol=0.02)
 
 
 def test_bayesian_pca_finds_the_noise_the_space_and_how_many_components_there_are(rng):

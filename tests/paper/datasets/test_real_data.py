@@ -11,7 +11,6 @@ import scipy.sparse
 
 from bjmd.analysis import fitting
 from bjmd.inference import restarts
-from bjmd.results import storage
 from bjmd_paper import cards, shares
 from bjmd_paper.datasets import catalogue, fetch
 from bjmd_paper.datasets.real import metabric, mixology
@@ -116,19 +115,6 @@ def test_mixology(prepared, data):
     np.testing.assert_allclose(best.noise, [0.23, 0.30, 0.39, 0.51], rtol=0.06)
     (nmf,) = restarts.run("jnmf", sources, 3, n_restarts=1)
     assert shares.error(scaled(nmf.memberships, nmf.components), true.to_numpy().T) > 0.08
-
-
-@pytest.mark.parametrize("name", ["3sources", "yale-b", "metabric-489", "mixology"])
-def test_saved_and_drawn(prepared, name, tmp_path):
-    sources = prepared(name)
-    storage.save_sources(tmp_path / "data.npz", sources)
-    again = storage.load_sources(tmp_path / "data.npz")
-    assert (
-        again.feature_names == sources.feature_names
-        and again.squared_norms == sources.squared_norms
-    )
-    cards.picture(again, name).savefig(tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 20_000
 
 
 CONFIG_SEED = 4

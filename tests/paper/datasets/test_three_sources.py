@@ -41,13 +41,3 @@ def test_union_of_terms_and_overlapping_topics(folder):
         sources.labels, [[[1, 1], [0, 1]], [[1, 0], [1, 1]], [[1], [1]]], strict=True
     ):
         np.testing.assert_array_equal(labels, expected)
-
-
-@pytest.mark.parametrize(
-    "text", ["business, 1,2\nsport, 2,3\n", "business:1, 2\r\n\r\nsport : 2,3"]
-)
-def test_other_separators_of_topics(folder, text):
-    expected = three_sources.read(folder).labels
-    (folder / "3sources.overlap.clist").write_text(text)
-    for labels, same in zip(three_sources.read(folder).labels, expected, strict=True):
-        np.testing.assert_array_equal(labels, same)

@@ -70,23 +70,3 @@ def _shrunk(path):
 
     blocks = imread(path).reshape(HEIGHT, SHRINK, WIDTH, SHRINK)
     return blocks.mean(axis=(1, 3)).ravel()
-
-
-def draw(sources, title, n_people=9):
-    """The first image of some people in each source, on one grey scale."""
-    from matplotlib.figure import Figure
-
-    people = np.linspace(0, len(sources.class_names) - 1, n_people).astype(int)
-    brightest = max(np.percentile(x, 99.5) for x in sources.matrices)
-    figure = Figure(figsize=(n_people + 1.6, 1.2 * len(sources) + 0.9), layout="constrained")
-    figure.suptitle(f"{title}: one column a person")
-    axes = figure.subplots(len(sources), n_people)
-    for row, name, x, labels in zip(
-        axes, sources.names, sources.matrices, sources.labels, strict=True
-    ):
-        row[0].set_ylabel(name)
-        for axis, person in zip(row, people, strict=True):
-            image = x[:, labels[person].argmax()].reshape(HEIGHT, WIDTH)
-            axis.imshow(image, cmap="gray", vmin=0, vmax=brightest)
-            axis.set(xticks=[], yticks=[])
-    return figure
