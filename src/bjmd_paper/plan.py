@@ -68,10 +68,10 @@ class Plan:
         # A config that overrides another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
-        self.left_out = []
+        self.left_out = {}
         if config["skip_missing"]:
-            places = {key: config[key] for key in ("mirror", "cache")}
-            self.left_out = [name for name in config["real"] if not fetch.at_hand(name, **places)]
+            reasons = {name: fetch.refusal(name, **self.where(name)) for name in config["real"]}
+            self.left_out = {name: reason for name, reason in reasons.items() if reason}
         self.real = [name for name in config["real"] if name not in self.left_out]
 
     def check(self):
@@ -106,6 +106,10 @@ class Plan:
 
     def _check_own_files(self):
         for path in self.own_files():
+            if set("{}\n*?[]") & set(path):
+                raise InputError(
+                    f"own: {path!r} has a bracket, a star or a line end in its name; rename it"
+                )
             if not Path(path).is_file():
                 raise InputError(
                     f"own: there is no file {path}; paths are relative to snakemake's folder"

@@ -230,7 +230,7 @@ def test_data_that_are_not_there_stop_only_what_needs_them(fresh):
     scores = [f"results/scores/{name}.csv" for name in ("small-4.0", "metabric-489")]
     done = fresh.run("--keep-going", *scores, check=False)
     assert done.returncode != 0
-    assert "prepare: metabric-489 is not in " in done.stderr
+    assert "prepare: metabric-489 cannot be downloaded automatically" in done.stderr
     assert "Traceback" not in done.stderr
     assert [(fresh.folder / path).exists() for path in scores] == [True, False]
 

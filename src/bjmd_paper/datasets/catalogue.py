@@ -31,6 +31,8 @@ class Member:
     """
     git_blob: str = ""
     """The object id of a version that is known only from a git repository."""
+    number: int = 1
+    """For a pattern: how many files match it."""
 
 
 @dataclass(frozen=True)

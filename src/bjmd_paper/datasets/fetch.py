@@ -3,20 +3,21 @@
 A mirror and the cache have the same layout: <root>/<folder of the data set>/<the archive, or its
 files>.  So a cache that was filled on one machine is a mirror for a machine without network.
 
-An archive is unpacked into the cache, and only listed files of known content stay there.  Providers
-pack archives anew, so it is the files in them that have a known hash.
+An archive is unpacked into the cache.  Only listed files are taken out of it, without their folders
+and after their content was found to be known, so that no archive can write anything else, or
+anywhere else.  Providers pack archives anew, so it is the files in them that have a known hash.
 """
 
-import gzip
+import fnmatch
 import hashlib
 import logging
 import os
+import shutil
 import sys
 import tarfile
-import tempfile
 import zipfile
 import zlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from bjmd.errors import InputError
 from bjmd_paper.datasets import catalogue
@@ -27,7 +28,9 @@ TIMEOUT = 30
 """Seconds to wait for a connection, and for the next bytes."""
 RETRIES = 2
 """How often a failed download is tried again."""
-DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError)
+LFS_POINTER = b"version https://git-lfs."
+"""How a file begins that only says where Git LFS keeps the content."""
+DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError)
 """What libraries raise while they read a damaged archive."""
 
 
@@ -39,17 +42,46 @@ def files(name, *, mirror=None, cache=None, unverified=False):
     other versions of the files are taken as well; the table has a row for each file and says
     whether it is known.
     """
+    import pandas as pd
+
     dataset = catalogue.get(name)
     roots = _roots(mirror, cache)
-    place = _find(dataset, roots)
-    if place is None:
-        return _download(dataset, roots, unverified)
-    return _unpacked(place, dataset, roots[-1] / dataset.folder, unverified)
+    place = _find(dataset, roots) or _download(dataset, roots, unverified)
+    rows = _verified(place, dataset, unverified)
+    if place.is_file():
+        place = _unpack(place, rows, roots[-1] / dataset.folder)
+    return place, pd.DataFrame(rows)
 
 
 def at_hand(name, *, mirror=None, cache=None):
     """Whether the mirror or the cache has the files of a data set; nothing is verified."""
     return _find(catalogue.get(name), _roots(mirror, cache)) is not None
+
+
+def refusal(name, *, mirror=None, cache=None, unverified=False):
+    """Why a data set cannot be used without a download, or None if it can.
+
+    The answer is remembered in .snakemake until a file changes, because a workflow asks for it in
+    every job.
+    """
+    from joblib import Memory
+
+    dataset = catalogue.get(name)
+    place = _find(dataset, _roots(mirror, cache))
+    if place is None:
+        return "its files were not found"
+    paths = [place] if place.is_file() else sorted(place.iterdir())
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    remembered = Memory(".snakemake/bjmd", verbose=0).cache(_refusal)
+    return remembered(place, dataset, unverified, stamps)
+
+
+def _refusal(place, dataset, unverified, stamps):
+    try:
+        _verified(place, dataset, unverified)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _roots(mirror, cache):
@@ -65,34 +97,38 @@ def _roots(mirror, cache):
 
 
 def _find(dataset, roots):
-    """The folder that has all files of a data set, or else the archive, or None.
-
-    The folder may be that of the archive, if it was unpacked by hand.
-    """
+    """The folder that has all files of a data set, or else the archive, or None."""
     for root in roots:
-        folder = root / dataset.folder
-        for place in (folder, folder / dataset.archive.partition(".")[0]):
-            paths = list(place.glob("*"))
-            if all(_matching(member, paths) for member in dataset.members):
-                return place
-        if (folder / dataset.archive).is_file():
-            return folder / dataset.archive
+        for folder in _folders(dataset, root):
+            names = os.listdir(folder)
+            if all(_matching(member, names) for member in dataset.members):
+                return folder
+            if dataset.archive in names:
+                return folder / dataset.archive
     return None
 
 
-def _matching(member, paths):
-    """The files of a member: the one with the first of its names, or all that match a pattern."""
-    matches = ([path for path in paths if path.match(name)] for name in member.names)
-    return sorted(next(filter(None, matches), []), key=lambda path: path.name)
+def _folders(dataset, root):
+    """Where its files may be: its folder, and that of its archive if it was unpacked by hand."""
+    folder = root / dataset.folder
+    unpacked = folder / dataset.archive.partition(".")[0]
+    return [place for place in dict.fromkeys((folder, unpacked)) if place.is_dir()]
+
+
+def _matching(member, names):
+    """Those names that may be a member: the first of its names, or all that match its pattern."""
+    matches = (sorted(fnmatch.filter(names, pattern)) for pattern in member.names)
+    return next(filter(None, matches), [])
 
 
 def _download(dataset, roots, unverified):
-    """The same as `files`, from one address after the other; only verified files stay."""
+    """Try one address after the other; only verified files stay in the cache."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel("WARNING")
     folder = roots[-1] / dataset.folder
+    place = folder / dataset.archive  # the folder itself if there is no archive
     names = [dataset.archive] if dataset.archive else [one.names[0] for one in dataset.members]
     problems = []
     for address in dataset.addresses:
@@ -109,76 +145,74 @@ def _download(dataset, roots, unverified):
         try:
             for name in names:
                 Path(store.fetch(name, downloader=downloader)).chmod(0o644)
-            # without an archive, the place is the folder itself
-            return _unpacked(folder / dataset.archive, dataset, folder, unverified)
-        except (requests.RequestException, InputError) as error:
-            told = isinstance(error, (requests.HTTPError, InputError))
-            problems.append(f"{address}: {error if told else 'no answer'}")
+            _verified(place, dataset, unverified)
+            return place
+        except requests.HTTPError as error:
+            problems.append(str(error))
+        except requests.Timeout:
+            problems.append(f"{address}: no answer in time")
+        except requests.RequestException:
+            problems.append(f"{address}: no connection")
+        except InputError as error:
+            problems.append(f"{address}: {error}")
             for name in names:
-                (folder / name).unlink(missing_ok=True)
-    files_wanted = " and ".join(" or ".join(member.names) for member in dataset.members)
-    places = " or ".join(str(root / dataset.folder) for root in roots)
-    raise InputError(
-        f"{dataset.name} is not in {places} and cannot be downloaded "
-        f"({'; '.join(problems) or 'it has no public address'}); get "
-        f"{dataset.archive or files_wanted} by hand from {dataset.page} and put it there"
+                (folder / name).unlink()
+    how = f"could not be downloaded ({'; '.join(problems)})"
+    if not problems:
+        how = "cannot be downloaded automatically"
+    raise InputError(f"{dataset.name} {how} and {_where_it_was_sought(dataset, roots)}")
+
+
+def _where_it_was_sought(dataset, roots):
+    """What would do, where it was looked for, and what was there."""
+    names = [
+        name
+        for root in roots
+        for folder in _folders(dataset, root)
+        for member in dataset.members
+        for name in _matching(member, os.listdir(folder))
+    ]
+    wanted = f"the {len(dataset.members)} files of {dataset.page}"
+    if len(dataset.members) < 4:
+        wanted = " and ".join(map(_any_name, dataset.members))
+    if dataset.archive:
+        wanted = f"{dataset.archive}, or {wanted}"
+    return (
+        f"is not at hand: looked for {wanted} in "
+        f"{' and '.join(str(root / dataset.folder) for root in roots)}, and found "
+        f"{'only ' + ', '.join(names) if names else 'nothing'} there; download by hand from "
+        f"{dataset.page} and put it into {roots[0] / dataset.folder}"
     )
 
 
-def _unpacked(place, dataset, folder, unverified):
-    """The folder with the verified files, and a table of them; an archive is unpacked first."""
-    if place.is_dir():
-        return place, _verified(place, list(place.iterdir()), dataset, unverified)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        try:
-            _extract(place, temporary)
-        except DAMAGE as error:
-            raise InputError(
-                f"{place} is not a complete .zip or .tar.gz archive ({error}); download it again"
-            ) from None
-        paths = [path for path in Path(temporary).rglob("*") if path.is_file()]
-        table = _verified(place, paths, dataset, unverified)
-        for path in paths:
-            if path.name in set(table["file"]):
-                path.replace(folder / path.name)
-    return folder, table
+def _any_name(member):
+    first, *others = member.names
+    return f"{first} (or {', '.join(others)})" if others else first
 
 
-def _extract(archive, folder):
-    if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as content:
-            content.extractall(folder)
-    else:
-        with tarfile.open(archive, "r:gz") as content:
-            content.extractall(folder, filter="data")
-
-
-def _verified(place, paths, dataset, unverified):
-    """A row for each file of a data set; all of them are known, unless others are accepted."""
-    import pandas as pd
-    import pooch
-
+def _verified(place, dataset, unverified):
+    """A row for each file of a data set in a folder or an archive, all of them known."""
+    try:
+        seen = [
+            _row(place, *entry)
+            for entry in _entries(place)
+            if any(_matching(member, [entry[0]]) for member in dataset.members)
+        ]
+    except DAMAGE as error:
+        raise InputError(
+            f"{place} is not a complete .zip or .tar.gz archive ({error}); download it again"
+        ) from None
     rows = []
     for member in dataset.members:
-        mine = [
-            {"file": path.name, "bytes": path.stat().st_size, "sha256": pooch.file_hash(str(path))}
-            for path in _matching(member, paths)
-        ]
-        if not mine:
-            raise InputError(f"{place} does not hold {' or '.join(member.names)}")
-        digest = _digest(mine)
-        known = digest in member.sha256
-        if member.git_blob and not known:
-            (path,) = _matching(member, paths)
-            known = _git_blob(path.read_bytes()) == member.git_blob
-        if not known:
-            what = mine[0]["file"] if len(mine) == 1 else f"{len(mine)} files {member.names[0]}"
-            versions = ", ".join(version[:8] for version in member.sha256)
-            problem = (
-                f"{what} in {place} is not a known version (its sha256 is {digest}; those of known "
-                f"versions begin with {versions})"
+        names = _matching(member, {row["file"] for row in seen})
+        if not names:
+            raise InputError(
+                f"{place} does not hold {_any_name(member)}; it is not the expected archive"
             )
+        mine = sorted((row for row in seen if row["file"] in names), key=lambda row: row["file"])
+        known = _is_known(mine, member, place)
+        if not known:
+            problem = _problem(mine, member, place)
             if not unverified:
                 raise InputError(
                     f"{problem}; get the files again, or, to use another version, list "
@@ -187,17 +221,80 @@ def _verified(place, paths, dataset, unverified):
                 )
             log.warning("%s", problem)
         rows += [row | {"known": known} for row in mine]
-    return pd.DataFrame(rows)
+    return rows
 
 
-def _digest(rows):
-    """The hash of the file of a member, or of the list of its many files."""
-    if len(rows) == 1:
-        return rows[0]["sha256"]
-    listing = "".join(f"{row['sha256']}  {row['file']}\n" for row in rows)
-    return hashlib.sha256(listing.encode()).hexdigest()
+def _row(place, name, size, open_file):
+    """Name, size and hash of a file; a pointer of Git LFS is refused."""
+    with open_file() as stream:
+        start = stream.read(len(LFS_POINTER))
+        if start == LFS_POINTER:
+            raise InputError(
+                f"{name} in {place} is a pointer of Git LFS and not the file itself; run `git lfs "
+                "pull` in the repository that it comes from, and copy the file again"
+            )
+        digest = hashlib.sha256(start)
+        while block := stream.read(2**20):
+            digest.update(block)
+    return {"file": name, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def _git_blob(content):
+def _is_known(rows, member, place):
+    """Whether the file of a member, or its many files together, have known content."""
+    if len(rows) > 1:
+        listing = "".join(f"{row['sha256']}  {row['file']}\n" for row in rows)
+        return hashlib.sha256(listing.encode()).hexdigest() in member.sha256
+    if rows[0]["sha256"] in member.sha256:
+        return True
+    return bool(member.git_blob) and _git_blob(place / rows[0]["file"]) == member.git_blob
+
+
+def _git_blob(path):
+    content = path.read_bytes()
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+def _problem(rows, member, place):
+    if member.number > 1:
+        return (
+            f"{len(rows)} files {member.names[0]} are in {place}; they are not the "
+            f"{member.number} known ones, or some of them differ"
+        )
+    versions = ", ".join(digest[:8] for digest in member.sha256)
+    return (
+        f"{rows[0]['file']} in {place} is not a known version (its sha256 is {rows[0]['sha256']}; "
+        f"those of known versions begin with {versions})"
+    )
+
+
+def _unpack(archive, rows, folder):
+    """Copy the verified files of an archive into a folder."""
+    wanted = {row["file"] for row in rows}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, _, open_file in _entries(archive):
+        if name in wanted:
+            part = folder / f"{name}.part"
+            with open_file() as source, part.open("wb") as target:
+                shutil.copyfileobj(source, target)
+            part.replace(folder / name)
+    return folder
+
+
+def _entries(place):
+    """Name, size and a function that opens it, for every file in a folder or an archive."""
+    if place.is_dir():
+        for path in place.iterdir():
+            if path.is_file():
+                yield path.name, path.stat().st_size, lambda path=path: path.open("rb")
+    elif zipfile.is_zipfile(place):
+        with zipfile.ZipFile(place) as content:
+            for entry in content.infolist():
+                name = PurePosixPath(entry.filename).name
+                yield name, entry.file_size, lambda entry=entry: content.open(entry)
+    else:
+        with tarfile.open(place, "r|gz") as content:
+            for part in content:
+                if part.isreg():
+                    name = PurePosixPath(part.name).name
+                    yield name, part.size, lambda part=part: content.extractfile(part)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import threading
 import zipfile
@@ -50,32 +51,73 @@ def zipped(content, prefix="top/"):
     return buffer.getvalue()
 
 
-def tarred(content, prefix="top/"):
+def tarred(content, *special, prefix="top/"):
+    """The bytes of a .tar.gz of files, and of entries that are none."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, text in content.items():
             info = tarfile.TarInfo(prefix + name)
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text))
+        for info in special:
+            archive.addfile(info)
     return buffer.getvalue()
 
 
-class Handler(BaseHTTPRequestHandler):
+class Server(ThreadingHTTPServer):
     """Plays one behaviour a request, the last one for ever, and counts the requests."""
 
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {f"/{name}": text for name, text in CONTENT.items()}
+        self.files["/made-up.zip"] = zipped(CONTENT)
+        self.plays = ["ok"]
+        self.n_requests = 0
+        self.closing = threading.Event()
+
+    @property
+    def folder(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def address(self):
+        return f"{self.folder}/made-up.zip"
+
+
+class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         server = self.server
+        self.close_connection = True
         server.n_requests += 1
         play = server.plays.pop(0) if len(server.plays) > 1 else server.plays[0]
-        files = {**CONTENT, "made-up.zip": zipped(CONTENT)}
-        content = files[Path(self.path.partition("?")[0]).name]
-        self.send_response(404 if play == "404" else 200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        # a page of the right length, half of the file, or all of it
-        content = {"wrong": b"x" * len(content), "cut": content[:90]}.get(play, content)
+        getattr(self, f"play_{play}")(server.files[self.path.partition("?")[0]])
+
+    def play_ok(self, content):
+        self.answer(200, content)
+
+    def play_cut(self, content):
+        self.begin(200, len(content))
+        self.wfile.write(content[: len(content) // 2])
+
+    def play_wrong(self, content):
+        self.answer(200, b"<html>Please accept our terms</html>")
+
+    def play_404(self, content):
+        self.answer(404, b"<html>no</html>")
+
+    def play_nothing(self, content):
+        self.server.closing.wait(10)
+
+    def answer(self, status, content):
+        self.begin(status, len(content))
         self.wfile.write(content)
-        self.close_connection = True
+
+    def begin(self, status, length):
+        self.send_response(status)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
 
     def log_message(self, *_):
         pass
@@ -83,13 +125,11 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.n_requests = 0
-        server.folder = f"http://127.0.0.1:{server.server_port}"
-        server.address = f"{server.folder}/made-up.zip"
+    with Server() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
+        server.closing.set()
         server.shutdown()
         thread.join()
 
@@ -98,6 +138,7 @@ def server():
 def quick(monkeypatch):
     """No long pauses, no proxy, no mirror unless a test names one."""
     monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(fetch, "TIMEOUT", 0.4)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("BJMD_DATA", raising=False)
 
@@ -122,8 +163,9 @@ def mirror(tmp_path):
 
     def fill(content):
         folder = tmp_path / "mirror/made-up"
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in content.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(text)
         return tmp_path / "mirror"
 
@@ -134,11 +176,14 @@ def left_in(folder):
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("plays", [("ok",), ("cut", "cut", "ok")], ids=" then ".join)
+@pytest.mark.parametrize(
+    "plays", [("ok",), ("nothing", "ok"), ("cut", "cut", "ok")], ids=" then ".join
+)
 def test_success_in_the_end(get, server, tmp_path, plays):
     assert get(*plays) == CONTENT
     assert left_in(tmp_path) == ["large.txt", "made-up.zip", "small.txt"]
     archive = tmp_path / "cache/made-up/made-up.zip"
+    assert archive.read_bytes() == server.files["/made-up.zip"]
     assert archive.stat().st_mode & 0o444 == 0o444, "others may use the cache as a mirror"
     n_requests = server.n_requests
     assert get("404") == CONTENT and server.n_requests == n_requests, "from the cache"
@@ -149,8 +194,9 @@ def test_success_in_the_end(get, server, tmp_path, plays):
     ("play", "words"),
     [
         ("wrong", r"not a complete .zip or .tar.gz archive|small.txt in .* is not a known version"),
-        ("cut", "no answer"),
+        ("cut", "no connection"),
         ("404", "404 Client Error: Not Found"),
+        ("nothing", "no answer"),
     ],
 )
 def test_failure_says_what_to_do_and_leaves_nothing(get, server, tmp_path, play, words, archive):
@@ -158,8 +204,7 @@ def test_failure_says_what_to_do_and_leaves_nothing(get, server, tmp_path, play,
     with pytest.raises(InputError, match=words) as caught:
         get(play, dataset=made_up(address, archive=archive))
     message = str(caught.value)
-    wanted = archive or "small.txt and large.txt"
-    for part in (address, f"get {wanted} by hand from http://example.org/made-up and put it there"):
+    for part in ("by hand", address, "http://example.org", "small.txt and large.txt in", archive):
         assert part in message
     assert str(tmp_path / "cache/made-up") in message and "\n" not in message
     assert left_in(tmp_path) == []
@@ -178,8 +223,23 @@ def test_files_without_an_archive_are_downloaded_one_by_one(get, server):
     assert get("404", dataset=one_by_one) == CONTENT, "from the cache"
 
 
+def test_a_killed_run_leaves_nothing_that_counts(get, tmp_path, monkeypatch):
+    """An archive is unpacked in the cache, and a file gets its name when it is complete."""
+
+    def copy_half(source, target):
+        target.write(source.read(10))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(fetch.shutil, "copyfileobj", copy_half)
+        get("ok")
+    assert not set(left_in(tmp_path)) & set(CONTENT)
+    assert get("404") == CONTENT
+    assert left_in(tmp_path) == ["large.txt", "made-up.zip", "small.txt"]
+
+
 def test_mirror_comes_first_and_is_verified(get, server, mirror, monkeypatch, tmp_path):
-    where = mirror({"made-up.zip": zipped(CONTENT)})
+    where = mirror({"made-up.zip": server.files["/made-up.zip"]})
     assert get(mirror=where) == CONTENT
     assert left_in(where) == ["made-up.zip"], "nothing is written into a mirror"
     monkeypatch.setenv("BJMD_DATA", str(where))
@@ -200,11 +260,18 @@ def test_a_mirror_may_hold_the_files_themselves(get, mirror, folder):
         get(mirror=where)
 
 
-def test_one_of_two_files_is_not_enough(get, mirror):
+def test_what_was_looked_for_where_and_what_was_found(get, mirror, tmp_path):
+    """By hand: several names will do, and one of two files is not enough."""
     members = [Member(["new.txt", "old.txt"], [""]), Member(["large.txt"], [""])]
     where = mirror({"old.txt": b""})
-    with pytest.raises(InputError, match=r"no public address.*new.txt or old.txt and large.txt by"):
+    with pytest.raises(InputError) as caught:
         get(dataset=made_up(members=members, archive=""), mirror=where)
+    assert str(caught.value) == (
+        "made-up cannot be downloaded automatically and is not at hand: looked for new.txt (or "
+        f"old.txt) and large.txt in {where}/made-up and {tmp_path}/cache/made-up, and found only "
+        f"old.txt there; download by hand from http://example.org/made-up and put it into {where}"
+        "/made-up"
+    )
 
 
 def test_another_version_on_request(get, mirror, caplog):
@@ -215,6 +282,32 @@ def test_another_version_on_request(get, mirror, caplog):
     _, table = fetch.files("made-up", mirror=where, unverified=True)
     assert table.set_index("file")["known"].to_dict() == {"small.txt": False, "large.txt": True}
     assert table["sha256"][0] == hashlib.sha256(b"a new release").hexdigest()
+
+
+@pytest.mark.parametrize("unverified", [False, True])
+def test_a_pointer_of_git_lfs_is_named(get, mirror, unverified):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4470\nsize 689254853\n"
+    where = mirror(CONTENT | {"small.txt": pointer})
+    with pytest.raises(InputError, match=r"small\.txt .* is a pointer of Git LFS"):
+        get(mirror=where, unverified=unverified)
+
+
+def test_why_a_data_set_cannot_be_used_is_remembered_until_a_file_changes(
+    mirror, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalogue, "get", lambda name: made_up())
+    where = {"mirror": mirror({}), "cache": tmp_path / "cache"}
+    assert fetch.refusal("made-up", **where) == "its files were not found"
+    mirror(CONTENT | {"small.txt": b"other"})
+    assert "not a known version" in fetch.refusal("made-up", **where)
+    assert fetch.refusal("made-up", unverified=True, **where) is None
+    mirror(CONTENT)
+    assert fetch.refusal("made-up", **where) is None
+    before = (tmp_path / "mirror/made-up/small.txt").stat()
+    mirror({"small.txt": CONTENT["small.txt"].swapcase()})
+    os.utime(tmp_path / "mirror/made-up/small.txt", ns=(0, before.st_mtime_ns))
+    assert fetch.refusal("made-up", **where) is None, "the hash was not computed again"
 
 
 def test_every_entry_of_the_catalogue_is_complete():
@@ -241,7 +334,7 @@ def unpacked(get, mirror, tmp_path):
         try:
             return get(dataset=made_up(**changes), mirror=where)
         finally:
-            listed = {"made-up.zip", *CONTENT}
+            listed = {"made-up.zip", "a.txt", *CONTENT}
             assert set(left_in(tmp_path)) <= listed, "nothing was written anywhere else"
 
     return run
@@ -252,40 +345,71 @@ def test_only_listed_files_come_out_of_an_archive(unpacked):
     assert unpacked(zipped(everything)) == unpacked(tarred(everything)) == CONTENT
 
 
-@pytest.mark.parametrize("path", ["../../x", "/tmp/bjmd-x/small.txt"])
+@pytest.mark.parametrize("path", ["../large.txt", "top/../../x", "/tmp/bjmd-x/small.txt"])
 def test_no_path_leaves_the_folder(unpacked, path):
+    """A foreign file that takes the place of a listed one is refused, any other is ignored."""
     for pack in (zipped, tarred):
-        try:
-            assert unpacked(pack(CONTENT | {path: b"x"}, prefix="")) == CONTENT
-        except InputError:
-            assert pack is tarred or Path(path).name in CONTENT, "refused as a whole"
+        hostile = pack(CONTENT | {path: b"x"}, prefix="")
+        if Path(path).name in CONTENT:
+            with pytest.raises(InputError, match="not a known version"):
+                unpacked(hostile)
+        else:
+            assert unpacked(hostile) == CONTENT
     assert not Path("/tmp/bjmd-x").exists()
 
 
-def test_changed_missing_and_damaged_files(unpacked, tmp_path):
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
+)
+def test_links_and_devices_are_not_unpacked(unpacked, kind):
+    link = tarfile.TarInfo("top/small.txt")
+    link.type = kind
+    link.linkname = "/etc/hostname"
+    with pytest.raises(InputError, match=r"does not hold small\.txt"):
+        unpacked(tarred({"large.txt": CONTENT["large.txt"]}, link))
+
+
+def test_unknown_content_is_never_written(unpacked, tmp_path):
+    zeros = {"small.txt": bytes(50_000_000), "large.txt": CONTENT["large.txt"]}
+    bomb = zipped(zeros)
+    true, false = ((size).to_bytes(4, "little") for size in (50_000_000, 100))
+    lie = bomb.replace(true, false)  # a size in the directory that is not true
+    for archive, words in (
+        (bomb, "not a known version"),
+        (tarred(zeros), "not a known version"),
+        (lie, "not a complete"),
+    ):
+        with pytest.raises(InputError, match=words):
+            unpacked(archive)
+    assert left_in(tmp_path) == ["made-up.zip"]
+
+
+def test_changed_missing_and_damaged_files(unpacked):
     damaged = bytearray(zipped(CONTENT))
     damaged[len(damaged) // 2] ^= 1
-    changed = CONTENT | {"small.txt": b"changed"}
     cut_off = [whole[: len(whole) // 2] for whole in (zipped(CONTENT), tarred(CONTENT))]
     for archive, words in (
         *((half, r"not a complete \.zip or \.tar\.gz") for half in (b"", *cut_off)),
-        *((pack(changed), "not a known version") for pack in (zipped, tarred)),
         (zipped({"small.txt": CONTENT["small.txt"]}), r"does not hold large\.txt"),
         (damaged, "not a complete"),
         (gzip.compress(b"<html>Not Found</html>"), "not a complete"),
     ):
         with pytest.raises(InputError, match=words):
             unpacked(archive)
-    assert left_in(tmp_path) == ["made-up.zip"], "unknown content is never kept"
 
 
 def test_many_files_known_by_their_list(unpacked):
     digests = {name: hashlib.sha256(CONTENT[name]).hexdigest() for name in sorted(CONTENT)}
     listing = "".join(f"{digest}  {name}\n" for name, digest in digests.items())
-    members = [Member(["*.txt"], [hashlib.sha256(listing.encode()).hexdigest()])]
+    members = [Member(["*.txt"], [hashlib.sha256(listing.encode()).hexdigest()], number=2)]
     assert unpacked(zipped(CONTENT), members=members) == CONTENT
-    with pytest.raises(InputError, match=r"2 files \*\.txt in .* is not a known version"):
-        unpacked(zipped(CONTENT | {"small.txt": b""}), members=members)
+    for changed in (
+        {"small.txt": CONTENT["small.txt"]},
+        CONTENT | {"more.txt": b""},
+        CONTENT | {"small.txt": b""},
+    ):
+        with pytest.raises(InputError, match="they are not the 2 known ones"):
+            unpacked(zipped(changed), members=members)
 
 
 def test_a_file_known_by_its_git_blob(get, mirror):
