@@ -351,8 +351,9 @@ class ClosedForm:
         for c, view in enumerate(self.views):
             u = state.sample[c].mean
             error = view.squares_of_rows(u) - 2 * (rows.mean * sums[c].linear).sum(axis=0)
-            error += rows.moments @ moments.pack_doubled(sums[c].precision)
-            error -= (rows.moments * moments.doubled(sums[c].gaps, self.n_components)).sum(axis=1)
+            size = self.n_components
+            error += rows.moments @ moments.doubled(sums[c].precision[np.tril_indices(size)], size)
+            error -= (rows.moments * moments.doubled(sums[c].gaps, size)).sum(axis=1)
             error += view.counts_of_rows(u) * state.offsets[c].variance
             error += entries[c].spread_of_rows
             errors = errors + self.precision(state, c) * np.maximum(error, 0.0)

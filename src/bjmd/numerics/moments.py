@@ -14,18 +14,8 @@ from bjmd.numerics import threads
 from bjmd.numerics.lanes import compiled
 
 
-def pack(matrix):
-    """The packed form of one symmetric matrix."""
-    return matrix[np.tril_indices(len(matrix))]
-
-
-def pack_doubled(matrix):
-    """The same with entries off the diagonal doubled: <A, B> = pack_doubled(A) @ pack(B)."""
-    return doubled(pack(matrix), len(matrix))
-
-
 def doubled(vectors, size):
-    """Packed matrices with the entries off the diagonal doubled."""
+    """Packed matrices with the entries off the diagonal doubled: <A, B> = doubled(A) . B."""
     k, p = np.tril_indices(size)
     return vectors * np.where(k == p, 1.0, 2.0)
 
