@@ -85,7 +85,7 @@ class Matrix(ABC):
 
     @cached_property
     def missing(self) -> Any:
-        """Where entries are missing: a boolean matrix, CSC unless the data are dense, or None."""
+        """Where entries are missing: a boolean CSC matrix, or None."""
         return self.where(np.isnan) if self.n_missing else None
 
     @cached_property
@@ -224,15 +224,13 @@ class Dense(InMemory):
         return self.array.ravel(order="K")
 
     @cached_property
-    def missing(self):
-        return np.isnan(self.array) if self.n_missing else None
-
-    @cached_property
     def places(self):
         return np.nonzero(np.isnan(self.array))
 
     def fillable(self):
-        return Dense(np.where(self.missing, np.float64(0), self.array)) if self.n_missing else self
+        if not self.n_missing:
+            return self
+        return Dense(np.where(np.isnan(self.array), np.float64(0), self.array))
 
     def fill(self, places, values):
         self.array[places] = values

@@ -325,7 +325,7 @@ class ClosedForm:
         g = state.columns[c]
         u = state.sample[c].mean
         gaps: Any = 0.0
-        if view.has_missing:
+        if view.missing is not None:
             gaps = moments.sums_over(view.by_row, moments.column_moments(g), u)
         return RowSums(
             precision=dirichlet.second_moment(g, u),
@@ -458,7 +458,7 @@ class ClosedForm:
     def column_gaps(self, state, c):
         """sum_i phi_i E[w_i w_i'] over the missing entries of every column, packed, by column."""
         view = self.views[c]
-        if not view.has_missing:
+        if view.missing is None:
             return np.empty((0, view.shape[1]))
         gaps = moments.sums_over(view.by_column, state.rows.moments, state.feature.mean)
         return np.ascontiguousarray(gaps.T)

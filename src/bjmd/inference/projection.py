@@ -227,7 +227,7 @@ class _Columns:
         self.gram = moments.unpack(weights @ second, result.n_components)
         self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
         self.gaps = np.empty((0, x.shape[1]))
-        if self.view.has_missing:
+        if self.view.missing is not None:
             self.gaps = np.ascontiguousarray(
                 moments.sums_over(self.view.by_column, second, weights).T
             )
@@ -366,7 +366,7 @@ class _Points(_Columns):
 
     def columns(self, linear, precision, start):
         alpha = (self.alpha0 - 1) / precision
-        if not self.view.has_missing:
+        if self.view.missing is None:
             return simplex.minimise(self.gram, linear, alpha).h
         # by sample, exactly: G less what its missing entries take out
         grams = self.gram - moments.unpack(self.gaps.T, len(self.gram))

@@ -29,17 +29,15 @@ def unpack(vectors, size):
 
 
 class Places(NamedTuple):
-    """Where the true entries of every row of a boolean matrix, dense or sparse, are."""
+    """Where the true entries of every row of a sparse boolean matrix are."""
 
     starts: np.ndarray
     columns: np.ndarray
 
     @classmethod
     def of(cls, present):
-        if not isinstance(present, np.ndarray):
-            rows = present.tocsr()
-            return cls(rows.indptr.astype(np.int64), rows.indices.astype(np.int64))
-        return cls(np.concatenate([[0], np.cumsum(present.sum(axis=1))]), np.nonzero(present)[1])
+        rows = present.tocsr()
+        return cls(rows.indptr.astype(np.int64), rows.indices.astype(np.int64))
 
 
 @compiled
