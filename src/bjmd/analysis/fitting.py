@@ -48,9 +48,9 @@ def fit(
     run to the tolerance and their consensus is found.  The rest is as for `restarts.run`.
     """
     refuse_auto(options)
-    run = restarts.search if search and not agree else restarts.run
-    results = run(
-        name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
+    numbers = {"n_restarts": n_restarts, "seed": seed, "jobs": jobs}
+    results = restarts.run(
+        name, sources, n_components, search=search and not agree, **numbers, **options
     )
     results = with_intervals(sources, results, jobs)
     if not agree:
