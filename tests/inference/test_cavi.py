@@ -229,7 +229,7 @@ def test_the_robust_prior_is_students_t():
             density = quad(
                 lambda v, x=x, p=prior: norm.pdf(x, scale=v**-0.5) * p.pdf(v), 0, np.inf, limit=300
             )[0]
-            expected = t.pdf(x, nu, scale=noise.StudentT(nu).scale)
+            expected = t.pdf(x, nu, scale=noise.RobustEntries(None, 0.0, nu).scale)
             np.testing.assert_allclose(density, expected, rtol=1e-5)
 
 
@@ -292,7 +292,7 @@ def test_nothing_gets_more_precise_than_the_bound(scale):
         q = q.updated(lambda errors=errors: errors)
         assert (q.mean <= noise.MOST_PRECISE * (1 + 1e-12)).all()
         assert (q.mean > 0).all()
-        assert np.isfinite(q.elbo())
+        assert np.isfinite(q.elbo()).all()
 
 
 @pytest.mark.parametrize("residual", [0.1, 1e3, 1e15, 1e25])

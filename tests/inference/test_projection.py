@@ -115,7 +115,7 @@ def test_memberships_and_score_are_those_of_the_oracle(holed, name):
         plain.phi = oracle.Known(model.feature_precision)
     if model.degrees_of_freedom is not None:
         plain.nu = model.degrees_of_freedom[1:]
-        scale = noise.StudentT(plain.nu[0]).scale
+        scale = noise.RobustEntries(None, 0.0, plain.nu[0]).scale
     plain.t = oracle.Known((result.noise[1:] / scale) ** -2)
     plain.n_sweeps = 1
     for _ in range(200):

@@ -43,15 +43,9 @@ from bjmd.errors import InputError
 from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
-from bjmd.inference.noise import Equal, EqualSamples, Gammas, PresentFit, SampleGammas
+from bjmd.inference.noise import Equal, Gammas, PresentFit
 from bjmd.inference.offsets import NoOffset, Offset
-from bjmd.inference.priors import (
-    DirichletBySource,
-    FixedDirichlet,
-    FixedLaplace,
-    LearnedLaplace,
-    SharedDirichlet,
-)
+from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, SharedDirichlet
 from bjmd.inference.registry import Method
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
@@ -176,7 +170,7 @@ class State:
     """q(v)."""
     offsets: list[Any]
     """q(o)."""
-    laplace: FixedLaplace | LearnedLaplace
+    laplace: Laplace
     """The prior of the components."""
     dirichlet: FixedDirichlet | SharedDirichlet | DirichletBySource
     """The prior of the memberships."""
@@ -255,13 +249,11 @@ class ClosedForm:
         feature: Any = Equal()
         if "feature" in self.factors:
             feature = Gammas.start(sum(view.counts_of_rows() for view in self.views))
-        sample: list[Any] = [EqualSamples()] * n_sources
+        sample: list[Any] = [Equal()] * n_sources
         if "sample" in self.factors:
-            sample = [SampleGammas.start(view.counts_of_columns()) for view in self.views]
+            sample = [Gammas.start(view.counts_of_columns()) for view in self.views]
         offset = Offset.start(n_features) if self.with_offsets else NoOffset()
-        laplace: Any = FixedLaplace(priors.lambda_)
-        if priors.learns_lambda:
-            laplace = LearnedLaplace(np.full((self.n_components, 1), priors.lambda_))
+        laplace = Laplace(priors.lambda_, priors.learns_lambda)
         prior: Any = FixedDirichlet(alpha0)
         if priors.learns_alpha == LEARNED:
             prior = SharedDirichlet(priors.alpha0, self.n_components)
@@ -330,7 +322,7 @@ class ClosedForm:
         return RowSums(
             precision=dirichlet.second_moment(g, u),
             gaps=gaps,
-            linear=view.times_memberships(state.sample[c].times(dirichlet.mean(g))),
+            linear=view.times_memberships(dirichlet.mean(g) * u),
         )
 
     def update_feature(self, state, entries, sums):
@@ -365,7 +357,7 @@ class ClosedForm:
         linear = sum(t_c * source.linear for t_c, source in zip(t, sums, strict=True))
         rows = GaussianRows(
             precision=sum(t_c * source.precision for t_c, source in zip(t, sums, strict=True)),
-            linear=state.feature.times(linear),
+            linear=linear * state.feature.mean,
             ridge=state.ridge,
             weights=state.feature.mean,
             gaps=sum(t_c * source.gaps for t_c, source in zip(t, sums, strict=True)),
@@ -399,7 +391,7 @@ class ClosedForm:
             for term in terms:
                 elbo += term
         columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
-        elbo += state.feature.elbo()
+        elbo += np.sum(state.feature.elbo())
         prior = state.dirichlet
         gain = 0.0
         if state.n_sweeps >= LEARNING_WAITS and not settling:
@@ -452,7 +444,7 @@ class ClosedForm:
         rate = self.priors.b0 + max(0.5 * (error + change), 0.0)
         learned = entries.learned() if state.n_sweeps else state.entries[c]
         of_noise = noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors)
-        terms = sample.elbo(), offset.elbo(), of_columns, of_noise, entries.elbo(learned)
+        terms = np.sum(sample.elbo()), offset.elbo(), of_columns, of_noise, entries.elbo(learned)
         return (best.g, best.log_sum, sample, offset, rate, learned), terms
 
     def column_gaps(self, state, c):
@@ -522,7 +514,7 @@ class ClosedForm:
             variances = np.array([q.variance for q in state.offsets])
             known["offsets_sd"] = unit * np.sqrt(variances)
         if state.laplace.is_learned:
-            known["component_scales"] = unit * state.laplace.lambda_.ravel()
+            known["component_scales"] = unit * np.ravel(state.laplace.lambda_)
         return FittedModel(
             alpha0=np.array([state.dirichlet.alpha(c) for c in range(len(self.views))]),
             noise_prior=np.array([self.priors.a0, unit**2 * self.priors.b0]),
