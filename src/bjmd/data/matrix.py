@@ -13,7 +13,7 @@ from __future__ import annotations
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,14 +241,14 @@ class Dense(InMemory):
     def times_memberships(self, h):
         x = self.array
         if x.shape[1] >= x.shape[0]:
-            return _total(self._each(lambda a, b: _product(h[:, a:b], x[:, a:b].T), h))
-        return _joined(self._each(lambda a, b: _product(h, x[a:b].T), h))
+            return reduce(np.add, self._each(lambda a, b: _product(h[:, a:b], x[:, a:b].T), h))
+        return np.hstack(self._each(lambda a, b: _product(h, x[a:b].T), h))
 
     def times_components(self, wt):
         x = self.array
         if x.shape[1] >= x.shape[0]:
-            return _joined(self._each(lambda a, b: _product(wt, x[:, a:b]), wt))
-        return _total(self._each(lambda a, b: _product(wt[:, a:b], x[a:b]), wt))
+            return np.hstack(self._each(lambda a, b: _product(wt, x[:, a:b]), wt))
+        return reduce(np.add, self._each(lambda a, b: _product(wt[:, a:b], x[a:b]), wt))
 
     def _each(self, function, factor):
         work = self.array.size * len(factor) / BLAS_GAIN
@@ -305,11 +305,13 @@ class Sparse(InMemory):
         self.array.data[self.stored_gaps] = values
 
     def times_memberships(self, h):
-        return np.ascontiguousarray(_total(self._each(lambda x, a, b: x @ h[:, a:b].T, h)).T)
+        return np.ascontiguousarray(
+            reduce(np.add, self._each(lambda x, a, b: x @ h[:, a:b].T, h)).T
+        )
 
     def times_components(self, wt):
         w = np.ascontiguousarray(wt.T)
-        return _joined(self._each(lambda x, a, b: np.ascontiguousarray((x.T @ w).T), wt))
+        return np.hstack(self._each(lambda x, a, b: np.ascontiguousarray((x.T @ w).T), wt))
 
     def _each(self, function, factor):
         ranges = threads.parts(self.shape[1], self.array.nnz * len(factor))
@@ -483,15 +485,3 @@ def _squared_norm(values):
     if values.dtype == np.float64:
         return float(np.vdot(values, values))
     return float(np.einsum("i,i->", values, values, dtype=float))
-
-
-def _total(blocks):
-    """The sum of blocks, in their order."""
-    first, *others = blocks
-    for block in others:
-        first += block
-    return first
-
-
-def _joined(blocks):
-    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)

@@ -45,6 +45,7 @@ from bjmd.inference import noise as noise_models
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.noise import Equal, Gammas, PresentFit
 from bjmd.inference.offsets import NoOffset, Offset
+from bjmd.inference.offsets import in_unit as offsets_in_unit
 from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, SharedDirichlet
 from bjmd.inference.registry import Method
 from bjmd.model import LEARNED, Priors
@@ -501,7 +502,7 @@ class ClosedForm:
     def fitted_model(self, state):
         """All else that is known, in the unit of the data."""
         unit = self.unit
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = offsets_in_unit(state.offsets, unit)
         if state.feature.is_learned:
             known["feature_precision"] = state.feature.mean
         if state.sample[0].is_learned:
@@ -509,10 +510,6 @@ class ClosedForm:
             known["sample_shape"] = np.array([q.a for q in state.sample])
         if state.entries[0].is_learned:
             known["degrees_of_freedom"] = np.concatenate([q.degrees for q in state.entries])
-        if state.offsets[0].is_learned:
-            known["offsets"] = unit * np.array([q.mean for q in state.offsets])
-            variances = np.array([q.variance for q in state.offsets])
-            known["offsets_sd"] = unit * np.sqrt(variances)
         if state.laplace.is_learned:
             known["component_scales"] = unit * np.ravel(state.laplace.lambda_)
         return FittedModel(
