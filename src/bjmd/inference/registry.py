@@ -219,10 +219,10 @@ def fit(
 
 def _require_able(method, sources):
     """Refuse data that the method cannot take."""
+    if not method.streams and not all(x.in_memory for x in sources.data):
+        others = f", or use one of {names_with('streams')}"
+        sources.require_in_memory(f"method {method.name!r}", instead=others)
     for x, name in zip(sources.data, sources.names, strict=True):
-        if not (x.in_memory or method.streams):
-            others = f", or use one of {names_with('streams')}"
-            sources.require_in_memory(f"method {method.name!r}", instead=others)
         if x.n_missing and not method.missing:
             raise InputError(
                 f"method {method.name!r} takes no missing entries but source {name!r} has "
