@@ -218,22 +218,6 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     assert [h.shape for h in names["result"].memberships] == [(3, 200)]
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda mapped: mapped(np.ones((6, 8))), r"wrap a single matrix as Sources\(\[X\]\)"),
-        (lambda mapped: [mapped(np.ones((6, 8)), str)], "must hold real numbers only"),
-        (lambda mapped: [mapped(np.ones((2, 3, 4)))], "has 3 dimensions"),
-        (lambda mapped: [mapped(np.full((6, 8), 1e200))], "squares overflow; rescale"),
-    ],
-    ids=["bare", "text", "three dimensions", "overflow"],
-)
-def test_bad_files_are_refused_in_one_sentence(mapped, make, message):
-    with pytest.raises(InputError, match=message) as refusal:
-        Sources(make(mapped))
-    assert "\n" not in str(refusal.value)
-
-
 def test_an_open_array_in_chunks_is_neither_loaded_nor_read(tmp_path):
     file = pytest.importorskip("h5py").File(tmp_path / "x.h5", "w")
     stored = file.create_dataset("x", data=np.ones((6, 8)))
