@@ -241,8 +241,9 @@ def test_learned_dirichlets_are_at_the_top_of_their_densities(concentration, sta
         normaliser = gammaln(alpha.sum()) - gammaln(alpha).sum()
         return g.shape[1] * normaliser + alpha @ (psi(g) - psi(g.sum(axis=0))).sum(axis=1)
 
-    shared, _ = SharedDirichlet(start, 3).updated(columns)
-    by_source, _ = DirichletBySource([np.full(3, start)] * 2).updated(columns)
+    log_sums = [(psi(g) - psi(g.sum(axis=0))).sum(axis=0) for g in columns]
+    shared, _ = SharedDirichlet(start, 3).updated(columns, log_sums)
+    by_source, _ = DirichletBySource([np.full(3, start)] * 2).updated(columns, log_sums)
     for length in (1e-3, 0.1, 1.0, -1e-3, -0.1, -1.0):
         alpha = shared.alpha(0)
         other = np.maximum(alpha * np.exp(length), LEAST_CONCENTRATION)
@@ -256,7 +257,7 @@ def test_learned_dirichlets_are_at_the_top_of_their_densities(concentration, sta
 
 def test_one_component_has_no_concentration_to_learn():
     prior = SharedDirichlet(1.1, 1)
-    assert prior.updated([np.full((1, 5), 3.0)]) == (prior, 0.0)
+    assert prior.updated([np.full((1, 5), 3.0)], [np.zeros(5)]) == (prior, 0.0)
 
 
 @pytest.mark.parametrize("start", [LEAST_TAU, 1e-2, 1e3])

@@ -55,16 +55,15 @@ class FixedDirichlet:
     """Columns of H ~ Dirichlet(alpha0) in every source."""
 
     alpha0: np.ndarray
-    is_learned = False
 
     def alpha(self, c: int) -> np.ndarray:
         return self.alpha0
 
-    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[FixedDirichlet, float]:
+    def updated(self, columns: list[np.ndarray], log_sums) -> tuple[FixedDirichlet, float]:
         """The prior, and by how much learning it raised the ELBO.
 
         `columns` are the parameters g of every source, and `log_sums` the sum over components of
-        E[ln h] of every column, if it is known already.
+        E[ln h] of every column.
         """
         return self, 0.0
 
@@ -78,19 +77,16 @@ class SharedDirichlet:
 
     concentration: float
     n_components: int
-    is_learned = True
 
     def alpha(self, c: int) -> np.ndarray:
         return np.full(self.n_components, self.concentration)
 
-    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[SharedDirichlet, float]:
+    def updated(self, columns: list[np.ndarray], log_sums) -> tuple[SharedDirichlet, float]:
         """a where psi(K a) - psi(a) + the mean of E[ln h] is 0, or at its floor."""
         size = self.n_components
         if size == 1:
             return self, 0.0  # memberships are 1 whatever it is
         n_columns = sum(g.shape[1] for g in columns)
-        if log_sums is None:
-            log_sums = [g.shape[1] * dirichlet.mean_log(g) for g in columns]
         mean_log = sum(logs.sum() for logs in log_sums) / n_columns
 
         def value(a):
@@ -117,17 +113,16 @@ class DirichletBySource:
     """
 
     alphas: list[np.ndarray]
-    is_learned = True
 
     def alpha(self, c: int) -> np.ndarray:
         return self.alphas[c]
 
-    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[DirichletBySource, float]:
+    def updated(self, columns: list[np.ndarray], log_sums) -> tuple[DirichletBySource, float]:
         alphas = []
         gain = 0.0
         for g, alpha in zip(columns, self.alphas, strict=True):
             n_columns = g.shape[1]
-            mean_log = dirichlet.mean_log(g)
+            mean_log = (psi(g) - psi(g.sum(axis=0))).mean(axis=1)
             best = learned_dirichlet(mean_log, alpha, n_columns)
             gain += n_columns * (dirichlet.log_normaliser(best) - dirichlet.log_normaliser(alpha))
             gain += n_columns * (best - alpha) @ mean_log

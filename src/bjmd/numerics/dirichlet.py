@@ -15,7 +15,7 @@ step that does not raise f is halved, and given up when it is tiny, so f never f
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln
 
 from bjmd.numerics import threads
 from bjmd.numerics.lanes import (
@@ -107,11 +107,6 @@ def second_moment(g, weights=1.0):
         return (weighted * (s / (s + 1))) @ m.T + np.diag((weighted / (s + 1)).sum(axis=1))
 
     return sum(threads.each(part, threads.parts(n_columns, n_columns * size * (size + 30))))
-
-
-def mean_log(g):
-    """The mean over the columns of E[ln h]."""
-    return (psi(g) - psi(g.sum(axis=0))).mean(axis=1)
 
 
 def log_normaliser(alpha0):
