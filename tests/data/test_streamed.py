@@ -205,10 +205,6 @@ def test_what_needs_the_matrix_says_so(make_sources, mapped, tmp_path, call, mes
     assert not (tmp_path / "sources.npz").exists()
 
 
-def test_a_copy_of_a_mapped_array_is_in_memory(mapped, rng):
-    assert isinstance(Sources([mapped(rng.random((13, 17))).copy()]).matrices[0], np.ndarray)
-
-
 def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "large.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)

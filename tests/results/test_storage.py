@@ -156,13 +156,3 @@ def test_damaged_files_are_refused_in_one_sentence(tmp_path, make_sources, resul
                 assert "\n" not in str(error) and name in str(error)
                 outcomes.add("refused")
     assert outcomes == {"read", "refused"}  # flips in the zip's own dates change nothing
-
-
-def test_indices_outside_a_stored_sparse_source_are_refused(tmp_path):
-    sources = Sources(
-        [scipy.sparse.random_array((5, 4), density=0.6, rng=np.random.default_rng(0), format="csc")]
-    )
-    sources.matrices[0].indices[0] = 1_000_000
-    storage.save_sources(tmp_path / "data.npz", sources)
-    with pytest.raises(InputError, match="damaged sparse matrix"):
-        storage.load_sources(tmp_path / "data.npz")
