@@ -242,12 +242,12 @@ class Dense(InMemory):
         x = self.array
         if x.shape[1] >= x.shape[0]:
             return reduce(np.add, self._each(lambda a, b: _product(h[:, a:b], x[:, a:b].T), h))
-        return np.hstack(self._each(lambda a, b: _product(h, x[a:b].T), h))
+        return _joined(self._each(lambda a, b: _product(h, x[a:b].T), h))
 
     def times_components(self, wt):
         x = self.array
         if x.shape[1] >= x.shape[0]:
-            return np.hstack(self._each(lambda a, b: _product(wt, x[:, a:b]), wt))
+            return _joined(self._each(lambda a, b: _product(wt, x[:, a:b]), wt))
         return reduce(np.add, self._each(lambda a, b: _product(wt[:, a:b], x[a:b]), wt))
 
     def _each(self, function, factor):
@@ -311,7 +311,7 @@ class Sparse(InMemory):
 
     def times_components(self, wt):
         w = np.ascontiguousarray(wt.T)
-        return np.hstack(self._each(lambda x, a, b: np.ascontiguousarray((x.T @ w).T), wt))
+        return _joined(self._each(lambda x, a, b: np.ascontiguousarray((x.T @ w).T), wt))
 
     def _each(self, function, factor):
         ranges = threads.parts(self.shape[1], self.array.nnz * len(factor))
@@ -485,3 +485,7 @@ def _squared_norm(values):
     if values.dtype == np.float64:
         return float(np.vdot(values, values))
     return float(np.einsum("i,i->", values, values, dtype=float))
+
+
+def _joined(blocks):
+    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
