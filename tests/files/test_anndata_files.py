@@ -76,6 +76,42 @@ def loop(file):
     file["Y"] = h5py.SoftLink("/X")
 
 
+def elsewhere(file):
+    """X is in another file, which is there."""
+    with h5py.File(f"{file.filename}.other", "w") as other:
+        other["X"] = np.ones((N_SAMPLES, N_FEATURES))
+    del file["X"]
+    file["X"] = h5py.ExternalLink(f"{file.filename}.other", "X")
+
+
+def external(file):
+    del file["X"]
+    size = 8 * N_SAMPLES * N_FEATURES
+    shape = (N_SAMPLES, N_FEATURES)
+    file.create_dataset("X", shape, "f8", external=[("/dev/zero", 0, size)])
+
+
+def virtual(file):
+    """X is put together from another file, which is lost."""
+    del file["X"]
+    layout = h5py.VirtualLayout((N_SAMPLES, N_FEATURES), "f8")
+    layout[:] = h5py.VirtualSource("lost.h5", "X", (N_SAMPLES, N_FEATURES))
+    file.create_virtual_dataset("X", layout, fillvalue=0)
+
+
+def promised(name):
+    """An array of names that is far larger than its file."""
+
+    def damage(file):
+        attributes = dict(file[name].attrs)
+        del file[name]
+        options = {"chunks": (10**6,), "compression": "gzip"}
+        file.create_dataset(name, (3 * 10**8,), h5py.string_dtype(), **options)
+        file[name].attrs.update(attributes)
+
+    return damage
+
+
 DAMAGES = {
     "an index": (number("X/indices", 5, N_FEATURES), "an index|indices"),
     "a negative index": (number("X/indices", 5, -1), "an index|indices must be >= 0"),
@@ -90,6 +126,10 @@ DAMAGES = {
     "a shape that is text": (attribute("X", "shape", "large"), "is not a file"),
     "an empty group": (as_group, "is not a file"),
     "links in a circle": (loop, "is not a file"),
+    "a link elsewhere": (elsewhere, "X lies in another file"),
+    "numbers elsewhere": (external, "the numbers of /X lie in another file"),
+    "numbers that are lost": (virtual, "the numbers of /X lie in another file"),
+    "names that are promised": (promised("var/_index"), "_index promises 2400000000 bytes"),
     "names of too few features": (
         replaced("var/_index", lambda old: old[:-1]),
         "names of 6 samples and 6 features|must have as many rows",

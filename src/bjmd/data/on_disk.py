@@ -24,7 +24,7 @@ class OnDisk(streamed.Streamed):
         self.what = what
         self.sparse = hasattr(stored, "keys")
         with problems_as_sentences(what, SOUND):
-            streamed.require_all_chunks(stored)
+            streamed.require_whole(stored)
             shape, dtype, self.starts = self._sparse() if self.sparse else self._dense()
         n_rows, self.n_stored = shape
         self.samples = np.arange(n_rows) if samples is None else samples

@@ -22,17 +22,35 @@ from bjmd.errors import InputError
 
 BLOCK_ENTRIES = 2**23
 """Entries of a file that are read at once: 64 MB as float64."""
+MOST_COMPRESSED = 2000
+ALWAYS_FITS = 2**28
+"""No compression that anndata uses makes bytes fewer by more than the first; an array of fewer
+bytes than the second is read whatever its size in the file.
+"""
 
 
-def require_all_chunks(stored):
-    """Refuse a matrix of zarr that lacks some of its chunks, which would be read as zeros."""
-    for array in [stored[name] for name in stored] if hasattr(stored, "keys") else [stored]:
-        n_lost = getattr(array, "nchunks", 0) - getattr(array, "nchunks_initialized", 0)
+def require_whole(stored):
+    """Refuse arrays whose numbers are not all in their file, or are more than it can hold."""
+    if hasattr(stored, "keys"):
+        for name in stored:
+            part = stored[name]
+            if hasattr(part, "file") and part.file.filename != stored.file.filename:
+                raise ValueError(f"{name} lies in another file")
+            require_whole(part)
+    elif hasattr(stored, "nchunks_initialized"):
+        n_lost = stored.nchunks - stored.nchunks_initialized
         if n_lost:
             raise ValueError(
-                f"{array.name} lacks {n_lost} of its {array.nchunks} chunks: they are lost, or "
+                f"{stored.name} lacks {n_lost} of its {stored.nchunks} chunks: they are lost, or "
                 "have only zeros, which zarr writes with array.write_empty_chunks"
             )
+    elif hasattr(stored, "is_virtual"):
+        if stored.is_virtual or stored.external:
+            raise ValueError(f"the numbers of {stored.name} lie in another file")
+        n_bytes = (stored.size or 0) * stored.dtype.itemsize
+        n_stored = stored.id.get_storage_size()
+        if n_bytes > max(ALWAYS_FITS, MOST_COMPRESSED * n_stored):
+            raise ValueError(f"{stored.name} promises {n_bytes} bytes and has {n_stored}")
 
 
 class Streamed(Matrix):

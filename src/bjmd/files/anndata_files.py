@@ -26,7 +26,7 @@ from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import require_sound_sparse
 from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
-from bjmd.data.streamed import require_all_chunks
+from bjmd.data.streamed import require_whole
 from bjmd.errors import InputError, problems_as_sentences
 from bjmd.files.readers import ANNDATA_ENDINGS, unique_stems
 from bjmd.results import storage
@@ -276,6 +276,7 @@ def _open(path: Path, on_disk: bool, layer: str | None = None) -> tuple[Any, dic
             file = _library(path, "zarr").open_group(path, mode="r")
         else:
             file = _library(path, "h5py").File(path, mode="r")
+            require_whole(file)
         groups: dict[str | None, Any] = {None: file}
         if ending == ".h5mu":
             order = file["mod"].attrs.get("mod-order", [*file["mod"]])
@@ -284,7 +285,7 @@ def _open(path: Path, on_disk: bool, layer: str | None = None) -> tuple[Any, dic
         stored = {name: x for name, x in stored.items() if x is not None}
         if not on_disk:
             for x in stored.values():
-                require_all_chunks(x)
+                require_whole(x)
             return getattr(library, f"read_{ending[1:]}")(path), {}
         parts = {
             name: anndata.AnnData(
