@@ -119,7 +119,7 @@ def long_fit(seed, sources, n_components):
         return {}
 
     result = bjmd.fit("map-bjmd", sources, n_components, seed, watch=watch, **LONG)
-    kept = np.isnan(result.history["undone"])
+    kept = np.diff(result.trace, prepend=np.inf) != 0
     trace = result.trace[kept]
     columns = np.array(memberships[: kept.sum()])
     change = np.abs(np.diff(trace, prepend=np.inf)) / sum(sources.n_observed)

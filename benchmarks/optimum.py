@@ -74,7 +74,9 @@ def compare(name, sources, k, method, n_plain, n_repeats):
 
     def searched(i):
         options = {"n_restarts": N_RESTARTS, "seed": 1000 * (i + 1)}
-        return objective_and_seconds(lambda: restarts.search(method, sources, k, **options))
+        return objective_and_seconds(
+            lambda: restarts.run(method, sources, k, search=True, **options)
+        )
 
     objectives, seconds = kept(f"{name} {method} plain", n_plain, plain)
     by_search, search_seconds = kept(f"{name} {method} search", n_repeats, searched)

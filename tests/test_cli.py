@@ -215,7 +215,7 @@ def test_new_samples_with_other_features(files, run):
     np.testing.assert_allclose(table("new.tsv"), expected.memberships.T, rtol=1e-5)
     assert (
         "new.csv has 11 of the 12 features of the fit; the others count as missing; "
-        "1 feature is unknown to the fit and was ignored\n"
+        "ignored 1 feature unknown to the fit\n"
     ) in err
     assert f"noise sd {expected.noise:.4g}, estimated" in err
     assert "memberships of 4 samples are in new.tsv" in err

@@ -200,10 +200,6 @@ def test_what_needs_the_matrix_says_so(make_sources, mapped, tmp_path, call, mes
     assert not (tmp_path / "sources.npz").exists()
 
 
-def test_a_copy_of_a_mapped_array_is_in_memory(mapped, rng):
-    assert isinstance(Sources([mapped(rng.random((13, 17))).copy()]).matrices[0], np.ndarray)
-
-
 def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "large.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -211,22 +207,6 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(example, names)
     assert [h.shape for h in names["result"].memberships] == [(3, 200)]
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda mapped: mapped(np.ones((6, 8))), r"wrap a single matrix as Sources\(\[X\]\)"),
-        (lambda mapped: [mapped(np.ones((6, 8)), str)], "must hold real numbers only"),
-        (lambda mapped: [mapped(np.ones((2, 3, 4)))], "has 3 dimensions"),
-        (lambda mapped: [mapped(np.full((6, 8), 1e200))], "squares overflow; rescale"),
-    ],
-    ids=["bare", "text", "three dimensions", "overflow"],
-)
-def test_bad_files_are_refused_in_one_sentence(mapped, make, message):
-    with pytest.raises(InputError, match=message) as refusal:
-        Sources(make(mapped))
-    assert "\n" not in str(refusal.value)
 
 
 def test_an_open_array_in_chunks_is_neither_loaded_nor_read(tmp_path):

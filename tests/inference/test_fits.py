@@ -1,5 +1,5 @@
 """Fits of MAP and of the closed form: simpler models as special cases, recovery of known truth,
-tolerance and momentum, and hard data.
+tolerance and momentum.
 """
 
 from itertools import combinations
@@ -10,7 +10,6 @@ import pytest
 from bjmd.data.sources import Sources
 from bjmd.inference import cavi, noise, offsets, registry
 from bjmd.inference import map as map_bjmd
-from bjmd.inference.priors import LEAST_ALPHA
 from bjmd.model import Priors
 from bjmd_paper.datasets import synthetic
 from bjmd_paper.metric import auc_per_source, auc_watch
@@ -327,94 +326,3 @@ def test_what_is_watched_is_kept_after_every_sweep():
     expected = auc_per_source(result.memberships, sources.labels)
     np.testing.assert_allclose(result.history["auc"][-1], expected)
     np.testing.assert_array_equal(result.trace, unwatched.trace)
-
-
-# No data, or hardly any.
-
-
-def constant_feature(x):
-    x[0][2] = 3.0
-    x[1][2] = 3.0
-
-
-def constant_in_one(x):
-    x[0][2] = 1.0
-
-
-def empty_in_one(x):
-    x[1][:4] = 0.0
-
-
-def one_sample(x):
-    x[1] = x[1][:, :1]
-
-
-def equal_samples(x):
-    x[0][:] = x[0][:, :1]
-
-
-def duplicate_features(x):
-    for part in x:
-        part[1] = part[0]
-
-
-def hardly_any_entries(x):
-    rng = np.random.default_rng(0)
-    for part in x:
-        holes = rng.random(part.shape) < 0.8
-        holes[rng.integers(0, len(part), part.shape[1]), np.arange(part.shape[1])] = False
-        part[holes] = np.nan
-    x[0][:, 0] = 1.0
-
-
-def one_outlier(x):
-    x[0][0, 0] = 1e12
-
-
-def all_the_same(x):
-    for part in x:
-        part[:] = 7.0
-
-
-TROUBLE = [
-    constant_feature,
-    constant_in_one,
-    empty_in_one,
-    one_sample,
-    equal_samples,
-    duplicate_features,
-    hardly_any_entries,
-    one_outlier,
-    all_the_same,
-]
-
-
-@pytest.mark.parametrize("trouble", TROUBLE)
-@pytest.mark.parametrize("name", [*NOISES, "map-bjmd"])
-def test_hard_data_give_numbers(make_sources, name, trouble):
-    matrices = [x.copy() for x in make_sources(n_samples=(20, 15)).matrices]
-    trouble(matrices)
-    for n_components, has_offsets, alpha0 in (
-        (1, True, "learned"),
-        (3, True, "by-source"),
-        (3, True, "learned"),
-        (3, False, "learned"),
-    ):
-        options = {"offsets": has_offsets, "max_sweeps": 60}
-        if name == "map-bjmd":
-            result = fit(matrices, n_components, "map-bjmd", **options)
-        else:
-            result = fit(matrices, n_components, noise=name, alpha0=alpha0, **options)
-            assert result.model.alpha0.min() >= LEAST_ALPHA
-        assert result.is_finite()
-        assert (np.asarray(result.noise) > 0).all()
-        for h in result.memberships:
-            np.testing.assert_allclose(h.sum(axis=0), 1, rtol=1e-9)
-        assert (np.diff(result.trace) <= 1e-9 * np.abs(result.trace[:-1])).all()
-        for value in vars(result.model).values():
-            value = np.hstack(value) if isinstance(value, list) else value
-            assert value is None or np.isfinite(value).all()
-        if result.model.feature_precision is not None:
-            assert result.model.feature_precision.max() <= noise.MOST_PRECISE * (1 + 1e-9)
-        if trouble is all_the_same:
-            np.testing.assert_allclose(result.components, 7.0, atol=0.05)

@@ -75,13 +75,11 @@ def test_a_plain_sweep_that_raises_the_objective_is_no_convergence(momentum_from
     assert (bad.objective, bad.memberships[0][0, 0]) == (5.0, 2.0)
     assert list(bad.trace) == [9, 5, 5.1]  # what happened
     assert list(fine.trace) == [9, 5, 5]  # without rounding
-    assert fine.history["undone"][-1] == 5.0 + 1e-12
 
 
 def test_an_objective_that_may_rise_by_right_is_left_alone():
     result = loop.run(Given(9.0, 5.0, 6.0, 5.9999), tol=1e-3, max_sweeps=9, monotone=False)
-    assert result.converged and "undone" not in result.history
-    assert list(result.trace) == [9, 5, 6, 5.9999]
+    assert result.converged and list(result.trace) == [9, 5, 6, 5.9999]
 
 
 def test_rounding_ends_no_fit_before_changes_count():
@@ -97,8 +95,6 @@ def test_an_extrapolated_sweep_that_raises_the_objective_is_undone():
         Given(9.0, 5.0, 4.0, 6.0, 3.0, 3.0, 3.0), tol=1e-9, max_sweeps=9, momentum_from=2
     )
     assert list(result.trace[:5]) == [9, 5, 4, 4, 3]
-    assert len(result.history["undone"]) == len(result.trace)
-    np.testing.assert_array_equal(result.history["undone"][:5], [np.nan, np.nan, np.nan, 6, np.nan])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -22,10 +22,11 @@ def equal(a, b):
     )
 
 
-@pytest.mark.parametrize("run", [restarts.run, restarts.search])
-def test_the_number_of_threads_changes_nothing(make_sources, run):
+@pytest.mark.parametrize("search", [False, True])
+def test_the_number_of_threads_changes_nothing(make_sources, search):
     sources = make_sources(n_samples=(40, 30))
-    one, two = (run("cavi-bjmd", sources, 3, n_restarts=20, seed=5, jobs=jobs) for jobs in (1, 2))
+    options = {"n_restarts": 20, "seed": 5, "search": search}
+    one, two = (restarts.run("cavi-bjmd", sources, 3, jobs=jobs, **options) for jobs in (1, 2))
     assert [run.seed for run in one] == [*range(5, 5 + len(one))]
     assert all(equal(a, b) for a, b in zip(one, two, strict=True))
     for result in one[:3]:
@@ -64,7 +65,7 @@ def test_log_lines_where_there_is_no_terminal(make_sources, caplog):
 )
 def test_a_mistake_fails_the_run(make_sources, options, message):
     with pytest.raises(InputError, match=message):
-        restarts.search("map-bjmd", make_sources(), 2, **{"n_restarts": 3, **options})
+        restarts.run("map-bjmd", make_sources(), 2, **{"n_restarts": 3, **options})
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,9 @@ def test_every_run_of_a_search_is_the_single_fit_of_its_seed_and_tolerance(
     def single(run, **changes):
         return registry.fit(method, sources, 3, seed=run.seed, **{**run.options, **changes})
 
-    found = restarts.search(method, sources, 3, n_restarts=20, seed=5, tol=1e-5, **options)
+    found = restarts.run(
+        method, sources, 3, n_restarts=20, seed=5, search=True, tol=1e-5, **options
+    )
     assert sorted(run.options["tol"] for run in found) == pytest.approx(
         [1e-7, *[1e-5] * 3, *[3e-5] * 4]
     )
@@ -111,7 +114,8 @@ def test_every_run_of_a_search_is_the_single_fit_of_its_seed_and_tolerance(
 def test_where_a_search_makes_no_sense_restarts_are_plain(make_sources, method, options):
     options = {"n_restarts": 20, **options}
     found, plain = (
-        run(method, make_sources(), 2, **options) for run in (restarts.search, restarts.run)
+        restarts.run(method, make_sources(), 2, search=search, **options)
+        for search in (True, False)
     )
     assert len(found) == options["n_restarts"]
     assert all(equal(a, b) for a, b in zip(found, plain, strict=True))
@@ -122,9 +126,10 @@ def test_a_long_run_that_met_the_tolerance_asked_for_has_converged(make_sources)
     that is before it.
     """
     sources = make_sources(n_samples=(40, 30))
+    options = {"n_restarts": 20, "tol": 1e-4}
     short, long = (
         restarts.best(
-            restarts.search("cavi-bjmd", sources, 3, n_restarts=20, tol=1e-4, max_sweeps=limit), 1
+            restarts.run("cavi-bjmd", sources, 3, search=True, max_sweeps=limit, **options), 1
         )[0]
         for limit in (3, 25)
     )

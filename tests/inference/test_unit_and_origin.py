@@ -88,15 +88,6 @@ def test_another_origin(matrices, method, options, size, share_missing):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sources_stop_at_the_same_sweep_in_any_unit(matrices, method):
-    results = [
-        registry.fit(method, Sources([c * x for x in matrices]), 3) for c in (1.0, 1e-50, 1e50)
-    ]
-    assert all(result.converged for result in results)
-    assert len({len(result.trace) for result in results}) == 1
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_given_numbers_are_in_the_unit_of_the_data(matrices, method):
     """lambda_ and b0 in ten times the unit are ten and a hundred times as large."""
     plain = fit(method, matrices, {"lambda_": 0.7, "b0": 0.2})
@@ -172,25 +163,6 @@ def test_outliers_do_not_move_the_robust_unit_and_origin(matrices):
 def mapped(x, path):
     np.save(path, x)
     return np.load(path, mmap_mode="r")
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("cavi-bjmd", {}),
-        ("map-bjmd", {}),
-        ("cavi-bjmd", {"noise": "feature", "alpha0": "by-source"}),
-        ("cavi-bjmd", {"noise": "feature+sample"}),
-    ],
-)
-def test_sparse_and_streamed_data_give_what_dense_data_give(matrices, method, options, tmp_path):
-    cut = [np.where(np.abs(x) > 0.5, x, 0.0) for x in matrices]
-    plain = fit(method, cut, options)
-    others = [[scipy.sparse.csc_array(x) for x in cut]]
-    if "sample" not in options.get("noise", ""):
-        others.append([mapped(x, tmp_path / f"{c}.npy") for c, x in enumerate(cut)])
-    for other in others:
-        assert_equal_but_for(fit(method, other, options), plain)
 
 
 @pytest.mark.parametrize(

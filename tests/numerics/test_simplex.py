@@ -110,13 +110,12 @@ def test_a_column_does_not_depend_on_its_neighbours():
     np.testing.assert_array_equal(minimise(gram, linear[:, :1], alpha).h, together[:, :1])
 
 
-def test_a_warm_start_is_quick_and_changes_nothing():
+def test_a_warm_start_changes_nothing():
     gram, linear, alpha = problem(5, 200, 0.1)
     cold = minimise(gram, linear, alpha)
     again = minimise(gram, linear, alpha, start=cold)
-    assert again.steps == 0
+    np.testing.assert_array_equal(again.h, cold.h)
     moved = minimise(gram, linear + 0.01, alpha, start=cold)
-    assert moved.steps < cold.steps
     np.testing.assert_allclose(moved.h, minimise(gram, linear + 0.01, alpha).h, atol=1e-7)
 
 
@@ -143,16 +142,3 @@ def test_repeated_warm_starts_of_a_plain_programme_stay_off_the_boundary():
             gram, linear * (1 + 0.01 * np.sin(step)), 0.0, start=solution, tol=1e-15
         )
     assert (solution.h * solution.slack).min() > 5e-14 * np.abs(gram).max()
-
-
-def test_running_out_of_steps_shows_in_the_residual():
-    """Which is relative to the largest of all that the column sees, also if that is one entry of
-    alpha.
-    """
-    gram, linear, even = problem(5, 50, 0.1)
-    for alpha in (even, np.array([1e4, 1.0, 1.0, 1.0, 1.0])):
-        solution = minimise(gram, linear, alpha, max_steps=2)
-        assert solution.residual.max() > 1e-6
-        np.testing.assert_allclose(
-            solution.residual, kkt_residual(gram, linear, alpha, solution), rtol=1e-6
-        )

@@ -85,11 +85,3 @@ def test_only_held_out_entries_count(fits):
     ].sum()
     assert sums[22] == pytest.approx(expected)
     assert np.count_nonzero(sums) == 1
-
-
-def test_a_plain_fit_predicts_by_a_normal_density(fits):
-    """Whose variance is seen in how it falls off from the mean."""
-    _, result, _ = fits
-    mean = predictive.mean(result, 0, EVERYTHING)
-    top, off = (predictive.log_density(result, 0, EVERYTHING, mean + by) for by in (0.0, 1.0))
-    np.testing.assert_allclose(top, stats.norm.logpdf(0, scale=np.sqrt(0.5 / (top - off))))

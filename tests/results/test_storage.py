@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import zipfile
 
@@ -157,52 +156,3 @@ def test_damaged_files_are_refused_in_one_sentence(tmp_path, make_sources, resul
                 assert "\n" not in str(error) and name in str(error)
                 outcomes.add("refused")
     assert outcomes == {"read", "refused"}  # flips in the zip's own dates change nothing
-
-
-def test_indices_outside_a_stored_sparse_source_are_refused(tmp_path):
-    sources = Sources(
-        [scipy.sparse.random_array((5, 4), density=0.6, rng=np.random.default_rng(0), format="csc")]
-    )
-    sources.matrices[0].indices[0] = 1_000_000
-    storage.save_sources(tmp_path / "data.npz", sources)
-    with pytest.raises(InputError, match="damaged sparse matrix"):
-        storage.load_sources(tmp_path / "data.npz")
-
-
-def test_precisions_of_samples_that_were_stored_side_by_side_can_be_read(make_sources):
-    """As version 0.2.0 stored them."""
-    result = registry.fit("cavi-bjmd", make_sources(), 3, noise="sample", max_sweeps=2)
-    arrays, (run,) = storage.packed([result])
-    name = "0/model/sample_precision"
-    old = {key: array for key, array in arrays.items() if not key.startswith(name)}
-    old[name] = np.concatenate(result.model.sample_precision)
-    for read in (arrays, old):
-        again = storage.unpacked(read, 0, run).model.sample_precision
-        for ours, theirs in zip(again, result.model.sample_precision, strict=True):
-            np.testing.assert_array_equal(ours, theirs)
-
-
-@pytest.mark.parametrize(
-    ("place", "damage"),
-    [
-        ("memberships", lambda blocks: [np.full_like(h, np.nan) for h in blocks]),
-        ("memberships", lambda blocks: [h[:2] for h in blocks]),
-        ("trace", lambda trace: trace[:, None]),
-        ("posterior.noise.rate", lambda rate: np.ones(4)),
-        ("model.alpha0", lambda alpha0: np.hstack([alpha0, alpha0])),
-        ("model.noise_prior", lambda prior: prior[:1]),
-        ("model.offsets", lambda offsets: offsets.T),
-        ("model.sample_precision", lambda u: u[::-1]),
-        ("model.degrees_of_freedom", lambda nu: nu[:1]),
-    ],
-)
-def test_arrays_that_do_not_fit_together_are_refused(tmp_path, results, place, damage):
-    def damaged(part, place):
-        name, _, rest = place.partition(".")
-        value = getattr(part, name)
-        value = damaged(value, rest) if rest else damage(value)
-        return dataclasses.replace(part, **{name: value})
-
-    storage.save_decompositions(tmp_path / "fit.npz", [damaged(results[1], place)])
-    with pytest.raises(InputError, match=REFUSED):
-        storage.load_decompositions(tmp_path / "fit.npz")

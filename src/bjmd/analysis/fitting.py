@@ -48,9 +48,9 @@ def fit(
     """
     from bjmd.analysis import intervals  # which imports numba
 
-    run = restarts.search if search and not agree else restarts.run
-    results = run(
-        name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
+    numbers = {"n_restarts": n_restarts, "seed": seed, "jobs": jobs}
+    results = restarts.run(
+        name, sources, n_components, search=search and not agree, **numbers, **options
     )
     (best,) = restarts.best(results, 1)
     with threads.limited(jobs):

@@ -35,8 +35,6 @@ from bjmd.results.posterior import Posterior
 
 #: the most of its precision that a direction can lose: no variance grows more than tenfold
 LARGEST = 0.9
-#: the least curvature of a column in ln g; a column that has not settled could have none
-FLATTEST = 1e-3
 #: the most components; matrices of K^2 x K^2 take too long beyond
 MOST_COMPONENTS = 40
 #: numbers in the largest temporary array over columns or rows
@@ -130,7 +128,7 @@ class Columns:
             * (unit / np.asarray(result.noise)[c]) ** 2
             * predictive.sample_precision(result, c)
         )
-        self.gram = moments.pack(second_moments.sum(axis=0))
+        self.gram = second_moments.sum(axis=0)
         self.gaps = np.empty((0, n_columns))
         self.observed_of_rows = np.ones(n_features)
         self.observed = np.ones(n_columns)
@@ -142,21 +140,15 @@ class Columns:
         parts = self._each(self._freedom, covariances.sum(axis=0))
         self.freedom = sum(freedom for freedom, _ in parts)
         self.kappa = max(0.0, 1 - self.freedom / (n_features * self.observed.sum()))
-        total = sum(covariance for _, covariance in parts)
-        self.pull = self.kappa * moments.unpack(total, len(self.g))
+        self.pull = self.kappa * sum(covariance for _, covariance in parts)
 
     def covariance(self, columns):
-        """Sigma_j = (diag m - mm') (-f'')^-1 (diag m - mm'), packed, and <G_j, Cov[h_j]>."""
-        g = np.ascontiguousarray(self.g[:, columns])
-        m = g / g.sum(axis=0)
-        curvature = np.empty((len(self.gram), g.shape[1]))
-        gaps = np.ascontiguousarray(self.gaps[:, columns])
-        explained = responses.curvatures(g, self.t[columns], self.alpha, self.gram, gaps, curvature)
-        out = np.empty_like(curvature)
-        flat = np.flatnonzero(~responses.covariances(curvature, m, FLATTEST, out))
-        if len(flat):
-            out[:, flat] = _flat_covariances(curvature[:, flat].T, m[:, flat].T).T
-        return out, explained
+        """Sigma_j = (diag m - mm') (-f'')^-1 (diag m - mm'), and <G_j, Cov[h_j]>."""
+        g = self.g[:, columns]
+        curvature, explained = responses.curvatures(
+            g, self.t[columns], self.alpha, self.gram, self.gaps[:, columns]
+        )
+        return responses.covariances(curvature, (g / g.sum(axis=0)).T), explained
 
     def coupling(self, spread, share):
         """The sum of b_j^2 m_j m_j' x Sigma~_j, packed x packed."""
@@ -172,7 +164,7 @@ class Columns:
         return np.sqrt(np.clip(variance / dirichlet_variance, 1.0, most))[None]
 
     def _each(self, function, *arguments):
-        blocks = _blocks(self.g.shape[1], len(self.gram))
+        blocks = _blocks(self.g.shape[1], self.gram.size)
         return threads.each(lambda *ends: function(slice(*ends), *arguments), blocks)
 
     def _freedom(self, columns, spread):
@@ -181,28 +173,27 @@ class Columns:
         g = self.g[:, columns]
         m = g / g.sum(axis=0)
         of_rows = self.observed[columns] * (m * (spread @ m)).sum(axis=0)
-        return self.t[columns] @ (explained + of_rows), covariance @ self.t[columns]
+        return self.t[columns] @ (explained + of_rows), np.tensordot(self.t[columns], covariance, 1)
 
     def _responding(self, columns, spread, share):
-        """Sigma~_j and b_j^2 m_j m_j', both packed."""
+        """Sigma~_j, and b_j^2 m_j m_j' packed."""
         covariance, _ = self.covariance(columns)
         t = self.t[columns] * self.observed[columns]
-        responses.add_sandwiches(covariance, spread, self.kappa * t)
+        covariance += (self.kappa * t)[:, None, None] * (covariance @ spread @ covariance)
         g = self.g[:, columns]
-        square = (t / share) ** 2 * _packed_outer((g / g.sum(axis=0)).T).T
+        square = (t / share)[:, None] ** 2 * _packed_outer((g / g.sum(axis=0)).T)
         return covariance, square
 
     def _coupling(self, *arguments):
         covariance, square = self._responding(*arguments)
-        return square @ covariance.T
+        return square.T @ moments.pack(covariance)
 
     def _variance(self, columns, spread, share, gamma):
         """The trace of Cov[h_j]."""
         covariance, square = self._responding(columns, spread, share)
-        k, p = np.tril_indices(len(self.g))
-        trace = covariance[k == p].sum(axis=0)
-        shared = np.ascontiguousarray(gamma.T @ square)
-        return trace + responses.traces_of_sandwiches(covariance, shared)
+        shared = moments.unpack(square @ gamma, len(self.g))
+        trace = np.trace(covariance, axis1=1, axis2=2)
+        return trace + ((covariance @ shared) * covariance).sum(axis=(1, 2))
 
 
 def response(root, pull):
@@ -223,14 +214,6 @@ def _shared(c, q):
     root = response(vectors * np.sqrt(np.maximum(values, 0.0)), q)
     product = q @ root
     return root @ root.T, q + product @ product.T
-
-
-def _flat_covariances(curvature, m):
-    """Sigma_j of columns that may be flatter than FLATTEST in some direction."""
-    values, vectors = np.linalg.eigh(moments.unpack(curvature, m.shape[1]))
-    centred = vectors - (m[:, None] @ vectors)
-    root = m[:, :, None] * centred / np.sqrt(np.maximum(values, FLATTEST))[:, None]
-    return moments.pack(root @ np.swapaxes(root, 1, 2))
 
 
 def _packed_outer(vectors):

@@ -42,10 +42,10 @@ def explained(sources: Sources, result: Decomposition) -> np.ndarray:
         mean = x.sums_of_rows() / np.maximum(x.counts_of_rows, 1)
         view = View(x, origin=mean)
         v = result.components + predictive.offsets(result, c)[0] - mean[:, None]
-        credit = 2 * np.einsum("ik,ki->k", v, view.times_memberships(h)) - (
-            (v.T @ v) * (h @ h.T)
-        ).sum(axis=1)
-        credit += view.credit_at_missing(v.T, h)  # where there is no g to be counted
+        credit = np.einsum("ik,ki->k", v, view.times_memberships(h))
+        view.fill(v.T, h)  # where an entry is missing, there is no g to be counted
+        credit += np.einsum("ik,ki->k", v, view.times_memberships(h))
+        credit -= ((v.T @ v) * (h @ h.T)).sum(axis=1)
         rows.append(credit / (view.squares_of_rows().sum() or np.inf))
     return np.array(rows)
 

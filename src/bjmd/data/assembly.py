@@ -277,15 +277,12 @@ def over_features(raw: RawSource, feature_names: Sequence[str]) -> tuple[Any, st
         )
     n_unknown = len(own_features) - n_known
     report = f"{raw} has {n_known} of the {len(feature_names)} features of the fit"
-    if n_known < len(feature_names):
-        report += "; the others count as missing"
-    if n_unknown:
-        verb = "is" if n_unknown == 1 else "are"
-        past = "was" if n_unknown == 1 else "were"
-        report += f"; {count(n_unknown, 'feature')} {verb} unknown to the fit and {past} ignored"
     x = raw.matrix
     if n_known < len(feature_names):
+        report += "; the others count as missing"
         x = as_matrix(x, raw.name).columns(slice(None))
+    if n_unknown:
+        report += f"; ignored {count(n_unknown, 'feature')} unknown to the fit"
     return _over(feature_names, x, own_features, raw.name), report
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +85,7 @@ class Matrix(ABC):
 
     @cached_property
     def missing(self) -> Any:
-        """Where entries are missing: a boolean matrix, CSC unless the data are dense, or None."""
+        """Where entries are missing: a boolean CSC matrix, or None."""
         return self.where(np.isnan) if self.n_missing else None
 
     @cached_property
@@ -224,15 +224,13 @@ class Dense(InMemory):
         return self.array.ravel(order="K")
 
     @cached_property
-    def missing(self):
-        return np.isnan(self.array) if self.n_missing else None
-
-    @cached_property
     def places(self):
         return np.nonzero(np.isnan(self.array))
 
     def fillable(self):
-        return Dense(np.where(self.missing, np.float64(0), self.array)) if self.n_missing else self
+        if not self.n_missing:
+            return self
+        return Dense(np.where(np.isnan(self.array), np.float64(0), self.array))
 
     def fill(self, places, values):
         self.array[places] = values
@@ -243,14 +241,14 @@ class Dense(InMemory):
     def times_memberships(self, h):
         x = self.array
         if x.shape[1] >= x.shape[0]:
-            return _total(self._each(lambda a, b: _product(h[:, a:b], x[:, a:b].T), h))
+            return reduce(np.add, self._each(lambda a, b: _product(h[:, a:b], x[:, a:b].T), h))
         return _joined(self._each(lambda a, b: _product(h, x[a:b].T), h))
 
     def times_components(self, wt):
         x = self.array
         if x.shape[1] >= x.shape[0]:
             return _joined(self._each(lambda a, b: _product(wt, x[:, a:b]), wt))
-        return _total(self._each(lambda a, b: _product(wt[:, a:b], x[a:b]), wt))
+        return reduce(np.add, self._each(lambda a, b: _product(wt[:, a:b], x[a:b]), wt))
 
     def _each(self, function, factor):
         work = self.array.size * len(factor) / BLAS_GAIN
@@ -307,7 +305,9 @@ class Sparse(InMemory):
         self.array.data[self.stored_gaps] = values
 
     def times_memberships(self, h):
-        return np.ascontiguousarray(_total(self._each(lambda x, a, b: x @ h[:, a:b].T, h)).T)
+        return np.ascontiguousarray(
+            reduce(np.add, self._each(lambda x, a, b: x @ h[:, a:b].T, h)).T
+        )
 
     def times_components(self, wt):
         w = np.ascontiguousarray(wt.T)
@@ -485,14 +485,6 @@ def _squared_norm(values):
     if values.dtype == np.float64:
         return float(np.vdot(values, values))
     return float(np.einsum("i,i->", values, values, dtype=float))
-
-
-def _total(blocks):
-    """The sum of blocks, in their order."""
-    first, *others = blocks
-    for block in others:
-        first += block
-    return first
 
 
 def _joined(blocks):

@@ -16,7 +16,6 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
 
 from bjmd.data.matrix import as_matrix, residual_sum_of_squares
 from bjmd.numerics import moments
@@ -46,19 +45,13 @@ class View:
     def __init__(self, x, unit=1.0, origin=0.0, constant=True):
         data = as_matrix(x)
         self.shape = data.shape
-        self.n_observed = data.shape[0] * data.shape[1] - data.n_missing
         self.unit = unit
         self.origin = np.zeros(data.shape[0]) + origin
         self.constant = constant
-        self.missing = data.missing  # a boolean matrix or None
+        self.missing = data.missing  # a boolean CSC matrix or None
         self.matrix = data.fillable()
         self._data = data
-        self._known: dict[str, np.ndarray] = {}
         self.move(0.0)
-
-    @property
-    def has_missing(self):
-        return self.missing is not None
 
     @cached_property
     def by_row(self):
@@ -85,24 +78,11 @@ class View:
         """
         if self.missing is None:
             return 0.0
-        filled, total = self._at_missing(wt, h, self.unit, self.base)
+        w, h = (np.ascontiguousarray(factor.T) for factor in (wt, h))
+        filled = np.empty(self._data.n_missing)
+        total = moments.fill(w, h, self.unit, self.base, *self._data.places, filled)
         self.matrix.fill(self._data.places, filled)
         return total
-
-    def _at_missing(self, wt, h, unit, base):
-        """base_i + unit w_i'h_j at every missing entry, and the sum of (w_i'h_j)^2."""
-        w = np.ascontiguousarray(wt.T)
-        h = np.ascontiguousarray(h.T)
-        filled = np.empty(self._data.n_missing)
-        return filled, moments.fill(w, h, unit, base, *self._data.places, filled)
-
-    def credit_at_missing(self, wt, h):
-        """sum_ij h_kj w_ik w_i'h_j over the missing entries, for every k."""
-        if self.missing is None:
-            return 0.0
-        values, _ = self._at_missing(wt, h, 1.0, np.zeros(self.shape[0]))
-        fit = scipy.sparse.csc_array((values, self._data.places), shape=self.shape)
-        return np.einsum("ki,ik->k", wt, fit @ h.T)
 
     def times_memberships(self, h):
         """(Z H')': K x M."""
@@ -137,34 +117,32 @@ class View:
             rss += np.sum((z - wt.T @ h[:, part]) ** 2)
         return rss
 
+    @cached_property
+    def _around_origin(self):
+        """Sums of rows, and squares of rows and of columns, of x - origin, for constant data."""
+        sums = self._data.sums_of_rows() - self._data.counts_of_rows * self.origin
+        return sums, *self._data.squares(self.origin, *map(np.ones, self.shape))
+
     def sums_of_rows(self, weights=1.0):
         """sum_j q_j z_ij."""
-        if np.ndim(weights):
-            return self.times_memberships(weights[None])[0]
-        counts = self.counts_of_rows()
-        sums = self._once("sums", lambda data: data.sums_of_rows() - counts * self.origin)
-        return sums / self.unit - counts * self.shift
+        if np.ndim(weights) or not self.constant:
+            return self.times_memberships(np.ones((1, self.shape[1])) * weights)[0]
+        return self._around_origin[0] / self.unit - self.counts_of_rows() * self.shift
 
     def squares_of_rows(self, weights=1.0):
         """sum_j q_j z_ij^2."""
-        if np.ndim(weights):
+        if np.ndim(weights) or not self.constant:
             return self._squares(1.0, weights)[0]
-        ones = [np.ones(n) for n in self.shape]
-        squares = self._once("squares", lambda data: data.squares(self.origin, *ones)[0])
-        squares = squares / self.unit**2
-        if not np.any(self.shift):
-            return squares
         counts = self.counts_of_rows()
         sums = self.sums_of_rows() + counts * self.shift
+        squares = self._around_origin[1] / self.unit**2
         return squares - 2 * self.shift * sums + counts * self.shift**2
 
     def squares_of_columns(self, weights=1.0):
         """sum_i phi_i z_ij^2."""
         if np.ndim(weights) or not self.constant:
             return self._squares(weights, 1.0)[1]
-        ones = [np.ones(n) for n in self.shape]
-        squares = self._once("columns", lambda data: data.squares(self.origin, *ones)[1])
-        squares = squares / self.unit**2
+        squares = self._around_origin[2] / self.unit**2
         if not np.any(self.shift):
             return squares
         along = self.times_components(self.shift[None])[0]  # sum_i shift_i z_ij
@@ -176,14 +154,6 @@ class View:
         data = self._data if self.constant else self.matrix
         rows, columns = data.squares(self.base, of_rows, of_columns)
         return rows / self.unit**2, columns / self.unit**2
-
-    def _once(self, name, ask):
-        """What is asked of the data, once if they stay as they are."""
-        if not self.constant:
-            return ask(self.matrix)
-        if name not in self._known:
-            self._known[name] = ask(self._data)
-        return self._known[name]
 
     def counts_of_rows(self, weights=1.0):
         """sum_j q_j over the observed entries of every row."""

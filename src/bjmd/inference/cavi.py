@@ -42,15 +42,10 @@ from bjmd.errors import InputError, true_or_false
 from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
-from bjmd.inference.noise import Equal, EqualSamples, Gammas, PresentFit, SampleGammas
+from bjmd.inference.noise import Equal, Gammas, PresentFit
 from bjmd.inference.offsets import NoOffset, Offset
-from bjmd.inference.priors import (
-    DirichletBySource,
-    FixedDirichlet,
-    FixedLaplace,
-    LearnedLaplace,
-    SharedDirichlet,
-)
+from bjmd.inference.offsets import in_unit as offsets_in_unit
+from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, SharedDirichlet
 from bjmd.inference.registry import Method
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
@@ -175,7 +170,7 @@ class State:
     """q(v)."""
     offsets: list[Any]
     """q(o)."""
-    laplace: FixedLaplace | LearnedLaplace
+    laplace: Laplace
     """The prior of the components."""
     dirichlet: FixedDirichlet | SharedDirichlet | DirichletBySource
     """The prior of the memberships."""
@@ -254,13 +249,11 @@ class ClosedForm:
         feature: Any = Equal()
         if "feature" in self.factors:
             feature = Gammas.start(sum(view.counts_of_rows() for view in self.views))
-        sample: list[Any] = [EqualSamples()] * n_sources
+        sample: list[Any] = [Equal()] * n_sources
         if "sample" in self.factors:
-            sample = [SampleGammas.start(view.counts_of_columns()) for view in self.views]
+            sample = [Gammas.start(view.counts_of_columns()) for view in self.views]
         offset = Offset.start(n_features) if self.with_offsets else NoOffset()
-        laplace: Any = FixedLaplace(priors.lambda_)
-        if priors.learns_lambda:
-            laplace = LearnedLaplace(np.full((self.n_components, 1), priors.lambda_))
+        laplace = Laplace(priors.lambda_, priors.learns_lambda)
         prior: Any = FixedDirichlet(alpha0)
         if priors.learns_alpha == LEARNED:
             prior = SharedDirichlet(priors.alpha0, self.n_components)
@@ -324,12 +317,12 @@ class ClosedForm:
         g = state.columns[c]
         u = state.sample[c].mean
         gaps: Any = 0.0
-        if view.has_missing:
+        if view.missing is not None:
             gaps = moments.sums_over(view.by_row, moments.column_moments(g), u)
         return RowSums(
             precision=dirichlet.second_moment(g, u),
             gaps=gaps,
-            linear=view.times_memberships(state.sample[c].times(dirichlet.mean(g))),
+            linear=view.times_memberships(dirichlet.mean(g) * u),
         )
 
     def update_feature(self, state, entries, sums):
@@ -350,8 +343,9 @@ class ClosedForm:
         for c, view in enumerate(self.views):
             u = state.sample[c].mean
             error = view.squares_of_rows(u) - 2 * (rows.mean * sums[c].linear).sum(axis=0)
-            error += rows.moments @ moments.pack_doubled(sums[c].precision)
-            error -= (rows.moments * moments.doubled(sums[c].gaps, self.n_components)).sum(axis=1)
+            size = self.n_components
+            error += rows.moments @ moments.doubled(sums[c].precision[np.tril_indices(size)], size)
+            error -= (rows.moments * moments.doubled(sums[c].gaps, size)).sum(axis=1)
             error += view.counts_of_rows(u) * state.offsets[c].variance
             error += entries[c].spread_of_rows
             errors = errors + self.precision(state, c) * np.maximum(error, 0.0)
@@ -363,7 +357,7 @@ class ClosedForm:
         linear = sum(t_c * source.linear for t_c, source in zip(t, sums, strict=True))
         rows = GaussianRows(
             precision=sum(t_c * source.precision for t_c, source in zip(t, sums, strict=True)),
-            linear=state.feature.times(linear),
+            linear=linear * state.feature.mean,
             ridge=state.ridge,
             weights=state.feature.mean,
             gaps=sum(t_c * source.gaps for t_c, source in zip(t, sums, strict=True)),
@@ -397,7 +391,7 @@ class ClosedForm:
             for term in terms:
                 elbo += term
         columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
-        elbo += state.feature.elbo()
+        elbo += np.sum(state.feature.elbo())
         prior = state.dirichlet
         gain = 0.0
         if state.n_sweeps >= LEARNING_WAITS and not settling:
@@ -450,13 +444,13 @@ class ClosedForm:
         rate = self.priors.b0 + max(0.5 * (error + change), 0.0)
         learned = entries.learned() if state.n_sweeps else state.entries[c]
         of_noise = noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors)
-        terms = sample.elbo(), offset.elbo(), of_columns, of_noise, entries.elbo(learned)
+        terms = np.sum(sample.elbo()), offset.elbo(), of_columns, of_noise, entries.elbo(learned)
         return (best.g, best.log_sum, sample, offset, rate, learned), terms
 
     def column_gaps(self, state, c):
         """sum_i phi_i E[w_i w_i'] over the missing entries of every column, packed, by column."""
         view = self.views[c]
-        if not view.has_missing:
+        if view.missing is None:
             return np.empty((0, view.shape[1]))
         gaps = moments.sums_over(view.by_column, state.rows.moments, state.feature.mean)
         return np.ascontiguousarray(gaps.T)
@@ -507,7 +501,7 @@ class ClosedForm:
     def fitted_model(self, state):
         """All else that is known, in the unit of the data."""
         unit = self.unit
-        known: dict[str, Any] = {}
+        known: dict[str, Any] = offsets_in_unit(state.offsets, unit)
         if state.feature.is_learned:
             known["feature_precision"] = state.feature.mean
         if state.sample[0].is_learned:
@@ -515,12 +509,8 @@ class ClosedForm:
             known["sample_shape"] = np.array([q.a for q in state.sample])
         if state.entries[0].is_learned:
             known["degrees_of_freedom"] = np.concatenate([q.degrees for q in state.entries])
-        if state.offsets[0].is_learned:
-            known["offsets"] = unit * np.array([q.mean for q in state.offsets])
-            variances = np.array([q.variance for q in state.offsets])
-            known["offsets_sd"] = unit * np.sqrt(variances)
         if state.laplace.is_learned:
-            known["component_scales"] = unit * state.laplace.lambda_.ravel()
+            known["component_scales"] = unit * np.ravel(state.laplace.lambda_)
         return FittedModel(
             alpha0=np.array([state.dirichlet.alpha(c) for c in range(len(self.views))]),
             noise_prior=np.array([self.priors.a0, unit**2 * self.priors.b0]),

@@ -121,7 +121,6 @@ class Course:
     end: tuple[bool, str] | None = None
     """Whether the fit converged, and the reason, if it cannot go on."""
     trace: list[float] = field(default_factory=list)
-    undone: list[float] = field(default_factory=list)
     changes: list[tuple[float, float]] = field(default_factory=list)
     """Change of the objective, and what it is relative to, of every sweep that was kept."""
     needed: int = 1
@@ -136,7 +135,6 @@ class Course:
         self.state = self.best = state
         self.reached = value
         self.trace.append(value)
-        self.undone.append(np.nan)
         self.changes.append(change)
         # an extrapolated sweep may gain little by chance, but hardly twice in a row
         self.needed = max(2, patience) if self.extrapolated else patience
@@ -150,7 +148,6 @@ class Course:
     def undo(self, value: float) -> None:
         """Go back to the end of the last sweep that was kept; the trace repeats its objective."""
         self.trace.append(self.trace[-1])
-        self.undone.append(value)
         if self.extrapolated:
             self.state = self.best.at(self.momentum.undo())
             self.extrapolated = False
@@ -189,9 +186,8 @@ def run(
 
     From sweep `momentum_from` on, each sweep starts beyond the end of the last (`Momentum`), and
     at least two small changes in a row are needed.  What is `monotone` never rises: an extrapolated
-    sweep that raised it is undone, and the trace repeats the value before it; the history has the
-    value that was undone under "undone", NaN elsewhere.  A plain sweep that raises it, which only
-    rounding can do, ends the fit.
+    sweep that raised it is undone, and the trace repeats the value before it.  A plain sweep that
+    raises it, which only rounding can do, ends the fit.
 
     A `course` keeps where the fit ends; another run with it and a smaller `tol` continues to what a
     single run would have given, to the bit.
@@ -251,7 +247,7 @@ def run(
         trace=trace,
         converged=converged,
         reason=reason,
-        history=series(watched) | ({"undone": np.array(on.undone)} if monotone else {}),
+        history=series(watched),
     )
 
 

@@ -32,6 +32,7 @@ from bjmd.errors import InputError, one_of, true_or_false, whole_number
 from bjmd.inference import loop
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.offsets import NoOffset, Offset
+from bjmd.inference.offsets import in_unit as offsets_in_unit
 from bjmd.inference.registry import Method
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
 from bjmd.numerics import simplex
@@ -308,11 +309,7 @@ class PosteriorMode:
 
     def finish(self, state):
         components = self.unit * state.wt.T + np.reshape(self.origin, (-1, 1))
-        known: dict[str, Any] = {}
-        if self.with_offsets:
-            known["offsets"] = self.unit * np.array([offset.mean for offset in state.offsets])
-            variances = np.array([offset.variance for offset in state.offsets])
-            known["offsets_sd"] = self.unit * np.sqrt(variances)
+        known: dict[str, Any] = offsets_in_unit(state.offsets, self.unit)
         if np.ndim(state.form.lambda_):
             known["component_scales"] = self.unit * state.form.lambda_.ravel()
         model = FittedModel(

@@ -9,7 +9,7 @@ tells a sweep what it contributes to the precision, takes the expected errors to
 says what it adds to the ELBO.  docs/model.md derives the updates.
 
 feature   phi_i ~ Gamma(a, a), one per feature, shared by the sources: `Gammas`, or `Equal` for 1
-sample    u_cj ~ Gamma(a_c, a_c), one per sample: `SampleGammas`, or `EqualSamples` for 1
+sample    u_cj ~ Gamma(a_c, a_c), one per sample: the same
 robust    v_cij ~ Gamma(nu_c/2, (nu_c + 1)/2), one per entry, which makes the noise Student's t with
           nu_c degrees of freedom: `RobustEntries`, or `NormalEntries` for 1
 
@@ -56,27 +56,43 @@ def parsed(noise: str) -> tuple[str, ...]:
 
 
 class Equal:
-    """All precisions are 1."""
+    """All features, or all samples of a source, are equally precise; errors of samples are summed
+    at once.
+    """
 
     mean = 1.0
     mean_inverse = 1.0
     is_learned = False
 
     def times(self, values):
-        """Values with a feature or sample on the last axis, times its precision."""
+        """Values with a feature on the last axis, times its precision; here the same array, which
+        lets BLAS see that a product with it is symmetric.
+        """
         return values
 
     def given(self, errors: Any) -> Self:
         return self
 
-    def updated(self, errors: Any) -> Self:
-        return self
+    updated = given
 
     def elbo(self) -> float:
         return 0.0
 
-    def elbo_of_each(self) -> float:
-        return 0.0
+    def gathered(self, by_sample):
+        return by_sample.sum()
+
+    def squares(self, view, phi, squared_norm):
+        """sum_ij phi_i z_ij^2; squared_norm is that for phi = 1 and no offsets."""
+        if np.ndim(phi) == 0 and np.ndim(view.shift) == 0:
+            return squared_norm
+        return (phi * view.squares_of_rows()).sum()
+
+    def observed_sums(self, view, of_rows):
+        """The sum of a number per feature over the observed entries."""
+        return view.counts_of_rows() @ of_rows
+
+    def weighted_sum(self, gathered):
+        return gathered
 
 
 @dataclass(frozen=True)
@@ -113,10 +129,6 @@ class Gammas:
         finite = self.shape > 1
         return np.where(finite, self.rate / np.where(finite, self.shape - 1, 1.0), np.inf)
 
-    @property
-    def mean_log(self) -> np.ndarray:
-        return psi(self.shape) - np.log(self.rate)
-
     def times(self, values):
         return values * self.mean
 
@@ -149,41 +161,16 @@ class Gammas:
         a = maximum(value, slope, max(self.a, least), least, max(least, LARGEST_SHAPE))
         return self.at(a, counts, measured)
 
-    def elbo(self) -> float:
-        return self.elbo_of_each().sum()
-
-    def elbo_of_each(self) -> np.ndarray:
-        """counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q(phi_i)."""
-        log = self.mean_log
+    def elbo(self) -> np.ndarray:
+        """counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q(phi_i), of each."""
+        log = psi(self.shape) - np.log(self.rate)
         a = self.a
         shape = self.shape
         prior = a * np.log(a) - gammaln(a) + (a - 1) * log - a * self.mean
         entropy = shape - np.log(self.rate) + gammaln(shape) + (1 - shape) * psi(shape)
         return 0.5 * self.counts * log + prior + entropy
 
-
-class EqualSamples(Equal):
-    """All samples of a source are equally precise: errors are summed over them at once."""
-
-    def gathered(self, by_sample):
-        return by_sample.sum()
-
-    def squares(self, view, phi, squared_norm):
-        """sum_ij phi_i z_ij^2; squared_norm is that for phi = 1 and no offsets."""
-        if np.ndim(phi) == 0 and np.ndim(view.shift) == 0:
-            return squared_norm
-        return (phi * view.squares_of_rows()).sum()
-
-    def observed_sums(self, view, of_rows):
-        """The sum of a number per feature over the observed entries."""
-        return view.counts_of_rows() @ of_rows
-
-    def weighted_sum(self, gathered):
-        return gathered
-
-
-class SampleGammas(Gammas):
-    """q(u_j) of the samples of a source: errors are kept by sample."""
+    # Of the samples of a source, errors are kept by sample.
 
     def gathered(self, by_sample):
         return by_sample
@@ -279,7 +266,7 @@ class RobustEntries:
     @property
     def scale(self) -> float:
         """The scale of the noise over that of a normal of the same precision."""
-        return StudentT(self.nu).scale
+        return np.sqrt((self.nu + 1) / self.nu)
 
     @property
     def excess_variance(self) -> float:
@@ -291,10 +278,24 @@ class RobustEntries:
 
     def weighted(self, view, fit: PresentFit) -> WeightedEntries:
         """q(v) at the present fit; the view's data become the pseudo-data of full precision."""
-        weights = fit.precision, fit.phi, fit.u
-        return WeightedEntries(
-            self, *weigh(view, self.x, fit.shift, fit.values(), *weights, self.nu)
+        n_rows, n_columns = view.shape
+        spread_of_rows = np.zeros(n_rows if np.ndim(fit.phi) else 0)
+        columns = np.zeros((3, n_columns))
+        moments.downweighted(
+            self.x,
+            np.zeros(n_rows) + fit.shift,
+            fit.values(),
+            fit.precision,
+            np.ones(n_rows) * fit.phi,
+            np.ones(n_columns) * fit.u,
+            self.nu + 1,
+            view.matrix.array,
+            spread_of_rows,
+            columns,
         )
+        n = view.counts_of_columns()
+        q = StudentT(self.nu, columns[1] / n, columns[2] / n, n)
+        return WeightedEntries(self, spread_of_rows, columns[0], q)
 
 
 @dataclass(frozen=True)
@@ -349,26 +350,22 @@ class StudentT:
     """q(v_ij) = Gamma((nu + 1)/2, (nu + 1 + w r^2)/2) at the residual r and precision w of entries.
 
     The prior's rate is (nu + 1)/2, so that E[v] = 1 / (1 + w r^2 / (nu + 1)) is at most 1: the
-    scale of the t is that of the normal times `scale`.  The sweep runs on pseudo-data z = fit + v
-    (x - fit) of full precision.  With y a latent entry of the other 1 - v of the precision, filled
-    in at the fit, x and y are one entry z and a constant.
+    scale of the t is that of the normal times `RobustEntries.scale`.  The sweep runs on pseudo-data
+    z = fit + v (x - fit) of full precision.  With y a latent entry of the other 1 - v of the
+    precision, filled in at the fit, x and y are one entry z and a constant.
     """
 
     nu: float
-    mean: Any = 1.0
-    log: Any = 0.0
+    mean: Any
+    log: Any
     """The means of E[v] and of ln(1 + w r^2 / (nu + 1)) over all entries, or over each column."""
-    n_entries: Any = 0
+    n_entries: Any
 
     @property
     def mean_log(self) -> Any:
         """The mean over the entries of E[ln v]."""
         shape = 0.5 * (self.nu + 1)
         return psi(shape) - np.log(shape) - self.log
-
-    @property
-    def scale(self) -> float:
-        return np.sqrt((self.nu + 1) / self.nu)
 
     def learned(self) -> float:
         """nu at the maximum of E[ln Gamma(v; nu/2, (nu + 1)/2)]."""
@@ -388,23 +385,6 @@ class StudentT:
         prior -= 0.5 * (nu + 1) * self.mean
         entropy = shape - np.log(shape) - self.log + gammaln(shape) + (1 - shape) * psi(shape)
         return self.n_entries * (0.5 * self.mean_log + prior + entropy)
-
-
-def weigh(view, x, shift, fit, precision, phi, u, nu):
-    """Overwrite the data of a view by the pseudo-data at a fit; shift, phi and u may be numbers.
-
-    Returns sum_j u_j v (1 - v) r^2 by row, sum_i phi_i (z^2 + v (1 - v) r^2) by column, and q(v).
-    """
-    n_rows, n_columns = view.shape
-    rows = np.zeros(n_rows if np.ndim(phi) else 0)  # needed only where features have weights
-    columns = np.zeros((3, n_columns))
-    shift = np.zeros(n_rows) + shift
-    of_rows = np.ones(n_rows) * phi
-    of_columns = np.ones(n_columns) * u
-    z = view.matrix.array
-    moments.downweighted(x, shift, fit, precision, of_rows, of_columns, nu + 1, z, rows, columns)
-    n = view.counts_of_columns()
-    return rows, columns[0], StudentT(nu, columns[1] / n, columns[2] / n, n)
 
 
 def views_and_entries(sources, factors, unit, origin):

@@ -99,6 +99,15 @@ class Offset:
         return 0.5 * float((1 + np.log(self.variance / self.tau) - square / self.tau).sum())
 
 
+def in_unit(offsets, unit):
+    """What a `FittedModel` knows of the offsets of all sources."""
+    if not offsets[0].is_learned:
+        return {}
+    variances = np.array([offset.variance for offset in offsets])
+    means = np.array([offset.mean for offset in offsets])
+    return {"offsets": unit * means, "offsets_sd": unit * np.sqrt(variances)}
+
+
 def _better_tau(sums, known, tau):
     """tau after one of Newton's steps in ln tau towards the maximum of
     sum_i s_i^2 tau / (1 + k_i tau) - ln(1 + k_i tau), shortened until it does not go down.

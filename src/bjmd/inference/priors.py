@@ -8,6 +8,7 @@ the prior at its best; a fixed prior returns itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, polygamma, psi
@@ -25,14 +26,17 @@ between components.
 
 
 @dataclass(frozen=True)
-class FixedLaplace:
-    """w_ik ~ Laplace(0, lambda)."""
+class Laplace:
+    """w_ik ~ Laplace(0, lambda), or Laplace(0, lambda_k) with lambda_k learned."""
 
-    lambda_: float
-    is_learned = False
+    lambda_: Any
+    """A number, or K x 1."""
+    is_learned: bool
 
-    def updated(self, rows: GaussianRows) -> FixedLaplace:
-        return self
+    def updated(self, rows: GaussianRows) -> Laplace:
+        if not self.is_learned:
+            return self
+        return Laplace(np.sqrt(rows.second_moment).mean(axis=1, keepdims=True), True)
 
     def ridge(self, rows: GaussianRows) -> np.ndarray:
         """rho_ik = 1 / (lambda sqrt(E[w_ik^2])), which makes the bound on the prior tightest."""
@@ -40,24 +44,10 @@ class FixedLaplace:
 
     def elbo(self, rows: GaussianRows) -> float:
         """The bound -sqrt(E[w^2]) / lambda - ln(2 lambda), summed over the entries of W."""
-        size = rows.mean.size
-        return -np.sqrt(rows.second_moment).sum() / self.lambda_ - size * np.log(2 * self.lambda_)
-
-
-@dataclass(frozen=True)
-class LearnedLaplace:
-    """w_ik ~ Laplace(0, lambda_k), with lambda_k learned."""
-
-    lambda_: np.ndarray
-    """K x 1."""
-    is_learned = True
-    ridge = FixedLaplace.ridge
-
-    def updated(self, rows: GaussianRows) -> LearnedLaplace:
-        return LearnedLaplace(np.sqrt(rows.second_moment).mean(axis=1, keepdims=True))
-
-    def elbo(self, rows: GaussianRows) -> float:
-        return -(np.sqrt(rows.second_moment) / self.lambda_ + np.log(2 * self.lambda_)).sum()
+        size = np.sqrt(rows.second_moment)
+        if not self.is_learned:  # the same, and the bits of the paper's fits
+            return -size.sum() / self.lambda_ - size.size * np.log(2 * self.lambda_)
+        return -(size / self.lambda_ + np.log(2 * self.lambda_)).sum()
 
 
 @dataclass(frozen=True)
@@ -65,16 +55,15 @@ class FixedDirichlet:
     """Columns of H ~ Dirichlet(alpha0) in every source."""
 
     alpha0: np.ndarray
-    is_learned = False
 
     def alpha(self, c: int) -> np.ndarray:
         return self.alpha0
 
-    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[FixedDirichlet, float]:
+    def updated(self, columns: list[np.ndarray], log_sums) -> tuple[FixedDirichlet, float]:
         """The prior, and by how much learning it raised the ELBO.
 
         `columns` are the parameters g of every source, and `log_sums` the sum over components of
-        E[ln h] of every column, if it is known already.
+        E[ln h] of every column.
         """
         return self, 0.0
 
@@ -88,19 +77,16 @@ class SharedDirichlet:
 
     concentration: float
     n_components: int
-    is_learned = True
 
     def alpha(self, c: int) -> np.ndarray:
         return np.full(self.n_components, self.concentration)
 
-    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[SharedDirichlet, float]:
+    def updated(self, columns: list[np.ndarray], log_sums) -> tuple[SharedDirichlet, float]:
         """a where psi(K a) - psi(a) + the mean of E[ln h] is 0, or at its floor."""
         size = self.n_components
         if size == 1:
             return self, 0.0  # memberships are 1 whatever it is
         n_columns = sum(g.shape[1] for g in columns)
-        if log_sums is None:
-            log_sums = [g.shape[1] * dirichlet.mean_log(g) for g in columns]
         mean_log = sum(logs.sum() for logs in log_sums) / n_columns
 
         def value(a):
@@ -127,17 +113,16 @@ class DirichletBySource:
     """
 
     alphas: list[np.ndarray]
-    is_learned = True
 
     def alpha(self, c: int) -> np.ndarray:
         return self.alphas[c]
 
-    def updated(self, columns: list[np.ndarray], log_sums=None) -> tuple[DirichletBySource, float]:
+    def updated(self, columns: list[np.ndarray], log_sums) -> tuple[DirichletBySource, float]:
         alphas = []
         gain = 0.0
         for g, alpha in zip(columns, self.alphas, strict=True):
             n_columns = g.shape[1]
-            mean_log = dirichlet.mean_log(g)
+            mean_log = (psi(g) - psi(g.sum(axis=0))).mean(axis=1)
             best = learned_dirichlet(mean_log, alpha, n_columns)
             gain += n_columns * (dirichlet.log_normaliser(best) - dirichlet.log_normaliser(alpha))
             gain += n_columns * (best - alpha) @ mean_log

@@ -22,13 +22,7 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError, positive_number
 from bjmd.inference import registry
-from bjmd.inference.noise import (
-    EqualSamples,
-    NormalEntries,
-    PresentFit,
-    RobustEntries,
-    SampleGammas,
-)
+from bjmd.inference.noise import Equal, Gammas, NormalEntries, PresentFit, RobustEntries
 from bjmd.numerics import dirichlet, moments, simplex, threads
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition, FittedModel
@@ -111,7 +105,7 @@ def impute(
         memberships = _finite(problem.mean(columns))
         x = as_matrix(matrix).columns(slice(None))
         missing = np.isnan(x)
-        shift, shift_variance = _offsets(result, source)
+        shift, shift_variance = predictive.offsets(result, source)
         if not result.posterior:
             return np.where(missing, result.components @ memberships + shift, x), None
         mean, variance = predictive.product_moments(result, columns)
@@ -200,13 +194,6 @@ def _of_source(values, source):
     return values.mean(axis=0) if source is None else values[source]
 
 
-def _offsets(result, source):
-    """Mean and variance of the offsets, features x 1; samples of no source have none."""
-    if source is None:
-        return np.zeros((1, 1)), np.zeros((1, 1))
-    return predictive.offsets(result, source)
-
-
 class _Columns:
     """The columns of new samples, one problem each: what both kinds share."""
 
@@ -216,7 +203,7 @@ class _Columns:
         self.w = result.components - self.origin[:, None]
         model = _known(result)
         self.phi = 1.0 if model.feature_precision is None else model.feature_precision
-        offset, offset_variance = _offsets(result, source)
+        offset, offset_variance = predictive.offsets(result, source)
         shift = self.origin + offset.ravel()
         self.view = View(x, origin=shift)
         self.alpha0 = _of_source(model.alpha0, source)
@@ -226,16 +213,16 @@ class _Columns:
         self.gram = moments.unpack(weights @ second, result.n_components)
         self.wt = np.ascontiguousarray((self.w * weights[:, None]).T)
         self.gaps = np.empty((0, x.shape[1]))
-        if self.view.has_missing:
+        if self.view.missing is not None:
             self.gaps = np.ascontiguousarray(
                 moments.sums_over(self.view.by_column, second, weights).T
             )
         # of every column, weighted by phi
         self.offset_variance = self.view.counts_of_columns(weights * offset_variance.ravel())
-        self.sample: Any = EqualSamples()
+        self.sample: Any = Equal()
         if model.sample_shape is not None:
             counts = self.view.counts_of_columns()
-            self.sample = SampleGammas.at(_of_source(model.sample_shape, source), counts, counts)
+            self.sample = Gammas.at(_of_source(model.sample_shape, source), counts, counts)
         self.entries: Any = NormalEntries(x.squared_norm)
         if model.degrees_of_freedom is not None:
             if x.is_sparse:
@@ -342,7 +329,7 @@ class _Dirichlets(_Columns):
         value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
         value += 0.5 * self.view.counts_of_columns(np.log(self.phi) * np.ones(len(self.w)))
-        return value + self.sample.elbo_of_each() + entries.elbo_by_sample()
+        return value + self.sample.elbo() + entries.elbo_by_sample()
 
     def noise_variance(self, rss, n_observed):
         """B / A = 1 / E[1/s2]."""
@@ -365,7 +352,7 @@ class _Points(_Columns):
 
     def columns(self, linear, precision, start):
         alpha = (self.alpha0 - 1) / precision
-        if not self.view.has_missing:
+        if self.view.missing is None:
             return simplex.minimise(self.gram, linear, alpha).h
         # by sample, exactly: G less what its missing entries take out
         grams = self.gram - moments.unpack(self.gaps.T, len(self.gram))

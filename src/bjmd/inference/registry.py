@@ -223,20 +223,20 @@ def fit(
 
 def _require_able(method, sources):
     """Refuse data that the method cannot take."""
-    if not method.missing:
-        for n_missing, name in zip(sources.n_missing, sources.names, strict=True):
-            if n_missing:
-                raise InputError(
-                    f"method {method.name!r} takes no missing entries but source {name!r} has "
-                    f"{n_missing} (NaN); impute them, or use one of {names_with('missing')}"
-                )
-    if not method.streams:
-        try:
-            sources.require_in_memory(f"method {method.name!r}")
-        except InputError as problem:
-            raise InputError(f"{problem}, or use one of {names_with('streams')}") from None
-    if method.nonnegative:
-        _require_nonnegative(method, sources)
+    if not method.streams and not all(x.in_memory for x in sources.data):
+        others = f", or use one of {names_with('streams')}"
+        sources.require_in_memory(f"method {method.name!r}", instead=others)
+    for x, name in zip(sources.data, sources.names, strict=True):
+        if x.n_missing and not method.missing:
+            raise InputError(
+                f"method {method.name!r} takes no missing entries but source {name!r} has "
+                f"{x.n_missing} (NaN); impute them, or use one of {names_with('missing')}"
+            )
+        if method.nonnegative and (x.values < 0).any():
+            raise InputError(
+                f"method {method.name!r} needs non-negative data but source {name!r} has negative "
+                "entries; shift, clip or exponentiate it first"
+            )
 
 
 def _split_between(sources, result):
@@ -245,12 +245,3 @@ def _split_between(sources, result):
     result.noise = None if result.noise is None else np.repeat(result.noise, len(sources))
     result.posterior = result.posterior and result.posterior.by_source(sources.n_samples)
     result.model = result.model and result.model.by_source(sources.n_samples)
-
-
-def _require_nonnegative(method, sources):
-    for x, name in zip(sources.data, sources.names, strict=True):
-        if (x.values < 0).any():
-            raise InputError(
-                f"method {method.name!r} needs non-negative data but source {name!r} has negative "
-                "entries; shift, clip or exponentiate it first"
-            )

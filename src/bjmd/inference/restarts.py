@@ -1,10 +1,10 @@
 """Many random starts of one method, and the best of them by objective (never by score).
 
-`run` fits from every start.  `search` mostly reaches a lower objective in half the time.  Restarts
-that end at different objectives are often on their way to the same optimum: they have stopped where
-a sweep gains at most `tol` nats per entry, and on data with millions of entries hundreds of such
-sweeps are left.  So there are fewer starts, and in rounds the best of them, ever fewer, continue to
-an ever smaller tolerance (ROUNDS).  docs/options.md has what that gains.
+A search mostly reaches a lower objective than plain restarts, in half the time.  Restarts that end
+at different objectives are often on their way to the same optimum: they have stopped where a sweep
+gains at most `tol` nats per entry, and on data with millions of entries hundreds of such sweeps are
+left.  So there are fewer starts, and in rounds the best of them, ever fewer, continue to an ever
+smaller tolerance (ROUNDS).  docs/options.md has what that gains.
 
 Every run is one of `bjmd.fit` with its own seed and `tol`, which its result carries, and can be
 repeated by itself.
@@ -45,6 +45,7 @@ def run(
     n_restarts: int,
     seed: int = 0,
     jobs: int = 1,
+    search: bool = False,
     **options: Any,
 ) -> list[Decomposition]:
     """Fit from n starts, with the seeds seed, seed + 1, ..., and return all results in that order.
@@ -53,39 +54,22 @@ def run(
     and those left over work within the fits (threads.py).  The results do not depend on `jobs`.
     `options` are those of `bjmd.fit`.  A progress bar is shown in a terminal, a log line per
     restart elsewhere.
+
+    `search` searches in place of n plain restarts, where that makes sense: not with fewer than
+    FEWEST restarts, with the paper's priors or its form of them, or for methods that cannot be
+    continued.
     """
-    _require_numbers(n_restarts, seed, jobs)
-    fits = [
-        partial(registry.fit, name, sources, n_components, seed=seed + i, **options)
-        for i in range(n_restarts)
-    ]
-    return _reported(name, fits, jobs)
-
-
-def search(
-    name: str,
-    sources: Sources,
-    n_components: int,
-    *,
-    n_restarts: int,
-    seed: int = 0,
-    jobs: int = 1,
-    **options: Any,
-) -> list[Decomposition]:
-    """Search in place of n plain restarts; all runs in the order of their seeds.
-
-    The arguments and the seeds are those of `run`, which is called where a search makes no sense:
-    with fewer than FEWEST restarts, with the paper's priors or its form of them, and for methods
-    that cannot be continued.  The results do not depend on `jobs`.
-    """
-    _require_numbers(n_restarts, seed, jobs)
+    if whole_number("n_restarts", n_restarts, least=1) > MOST:
+        raise InputError(f"{MOST:,} restarts are the most that can be asked for; give fewer")
+    whole_number("jobs", jobs, least=1)
+    whole_number("seed", seed, least=0)
     method = registry.get(name)
-    registry.check_options(name, options)
+    fit = partial(registry.fit, name, sources, n_components)
     as_printed = options.get("priors") == "paper" or options.get("prior", "laplace") != "laplace"
-    if n_restarts < FEWEST or as_printed or not method.takes("course"):
-        return run(
-            name, sources, n_components, n_restarts=n_restarts, seed=seed, jobs=jobs, **options
-        )
+    if not search or n_restarts < FEWEST or as_printed or not method.takes("course"):
+        seeds = range(seed, seed + n_restarts)
+        return _reported(name, [partial(fit, seed=s, **options) for s in seeds], jobs)
+    registry.check_options(name, options)
     tol = options.get("tol", method.options()["tol"])
     courses = {seed + i: Course() for i in range(round(ROUNDS[0][0] * n_restarts))}
     results: dict[int, Decomposition] = {}
@@ -93,8 +77,8 @@ def search(
         ranked = sorted(courses, key=lambda s: results[s].objective if results else s)
         kept = sorted(ranked[: round(share * n_restarts)])
         courses = {s: courses[s] for s in kept}  # the others need no memory any more
-        fit = partial(registry.fit, name, sources, n_components, **{**options, "tol": factor * tol})
-        fits = [partial(fit, seed=s, course=course) for s, course in courses.items()]
+        further = options | {"tol": factor * tol}
+        fits = [partial(fit, seed=s, course=course, **further) for s, course in courses.items()]
         for result in _reported(f"{name}, round {number}", fits, jobs):
             if result.seed in results:
                 result.seconds += results[result.seed].seconds
@@ -110,13 +94,6 @@ def _judged(result: Decomposition, tol: float, n_entries: int) -> Decomposition:
         return result
     reason = f"{result.reason}, with changes per entry below tol = {tol:g}"
     return replace(result, converged=True, reason=reason)
-
-
-def _require_numbers(n_restarts, seed, jobs):
-    if whole_number("n_restarts", n_restarts, least=1) > MOST:
-        raise InputError(f"{MOST:,} restarts are the most that can be asked for; give fewer")
-    whole_number("jobs", jobs, least=1)
-    whole_number("seed", seed, least=0)
 
 
 def _reported(name, fits, jobs):

@@ -15,7 +15,7 @@ step that does not raise f is halved, and given up when it is tiny, so f never f
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln
 
 from bjmd.numerics import threads
 from bjmd.numerics.lanes import (
@@ -39,14 +39,11 @@ LEAST_PIVOT = 1e-10
 
 @dataclass(frozen=True)
 class Solution:
-    """Dirichlet parameters g of every column, f(g), L(g), and the gain that the last step promised
-    beforehand.
-    """
+    """Dirichlet parameters g of every column, f(g) and L(g)."""
 
     g: np.ndarray
     value: np.ndarray
     explained: np.ndarray
-    promise: np.ndarray
     log_sum: np.ndarray
     """sum_k E[ln h_k] of every column."""
 
@@ -59,16 +56,15 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     K(K+1)/2 x N.
     """
     g = start.copy()
-    n_columns = g.shape[1]
+    size, n_columns = g.shape
     value = np.empty(n_columns)
     explained = np.empty(n_columns)
-    promise = np.empty(n_columns)
     log_sum = np.empty(n_columns)
     precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (1, n_columns)))
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
     # with one component f is constant: steps would follow its rounding, and momentum would follow
     # them to infinity
-    steps = max_steps if len(g) > 1 else 0
+    steps = max_steps if size > 1 else 0
     shared = (
         np.ascontiguousarray(gram),
         gaps,
@@ -78,21 +74,13 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
         g,
         value,
         explained,
-        promise,
         log_sum,
         tol,
         steps,
     )
-    threads.each(lambda *ends: _maximise(*ends, *shared), column_parts(g))
-    if not steps:
-        promise[:] = 0.0
-    return Solution(g, value, explained, promise, log_sum)
-
-
-def column_parts(columns):
-    """Parts of many K x K problems side by side."""
-    size, n_columns = columns.shape
-    return threads.parts(n_columns, n_columns * size * (size**2 + 20 * size), LANES)
+    ranges = threads.parts(n_columns, n_columns * size * (size**2 + 20 * size), LANES)
+    threads.each(lambda *ends: _maximise(*ends, *shared), ranges)
+    return Solution(g, value, explained, log_sum)
 
 
 def mean(g):
@@ -121,11 +109,6 @@ def second_moment(g, weights=1.0):
     return sum(threads.each(part, threads.parts(n_columns, n_columns * size * (size + 30))))
 
 
-def mean_log(g):
-    """The mean over the columns of E[ln h]."""
-    return (psi(g) - psi(g.sum(axis=0))).mean(axis=1)
-
-
 def log_normaliser(alpha0):
     """ln Gamma(sum alpha0) - sum ln Gamma(alpha0): what f leaves out of a column's ELBO."""
     return gammaln(alpha0.sum()) - gammaln(alpha0).sum()
@@ -133,24 +116,9 @@ def log_normaliser(alpha0):
 
 @compiled
 def _maximise(
-    begin,
-    end,
-    gram,
-    gaps,
-    linear,
-    precisions,
-    alpha0,
-    g,
-    value,
-    explained,
-    promise,
-    log_sum,
-    tol,
-    max_steps,
+    begin, end, gram, gaps, linear, precisions, alpha0, g, value, explained, log_sum, tol, max_steps
 ):
-    """Overwrites g, value, explained and promise of the columns from `begin` to `end`, block by
-    block.
-    """
+    """Overwrites g, value, explained and log_sum of the columns from `begin` to `end`, by block."""
     size, n_columns = linear.shape
     lanes = min(LANES, n_columns)
     b = np.empty((size, lanes))
@@ -249,7 +217,6 @@ def _maximise(
         for lane in range(n_block):
             value[first + lane] = f[lane]
             explained[first + lane] = _explained(point, state, lane)
-            promise[first + lane] = gain[lane]
             log_sum[first + lane] = -size * functions[1, size, lane]
             for k in range(size):
                 log_sum[first + lane] += functions[1, k, lane]

@@ -19,13 +19,8 @@ def pack(matrix):
     return matrix[..., *np.tril_indices(matrix.shape[-1])]
 
 
-def pack_doubled(matrix):
-    """The same with entries off the diagonal doubled: <A, B> = pack_doubled(A) @ pack(B)."""
-    return doubled(pack(matrix), len(matrix))
-
-
 def doubled(vectors, size):
-    """Packed matrices with the entries off the diagonal doubled."""
+    """Packed matrices with the entries off the diagonal doubled: <A, B> = doubled(A) . B."""
     k, p = np.tril_indices(size)
     return vectors * np.where(k == p, 1.0, 2.0)
 
@@ -39,17 +34,15 @@ def unpack(vectors, size):
 
 
 class Places(NamedTuple):
-    """Where the true entries of every row of a boolean matrix, dense or sparse, are."""
+    """Where the true entries of every row of a sparse boolean matrix are."""
 
     starts: np.ndarray
     columns: np.ndarray
 
     @classmethod
     def of(cls, present):
-        if not isinstance(present, np.ndarray):
-            rows = present.tocsr()
-            return cls(rows.indptr.astype(np.int64), rows.indices.astype(np.int64))
-        return cls(np.concatenate([[0], np.cumsum(present.sum(axis=1))]), np.nonzero(present)[1])
+        rows = present.tocsr()
+        return cls(rows.indptr.astype(np.int64), rows.indices.astype(np.int64))
 
 
 @compiled

@@ -37,10 +37,9 @@ class Solution:
     h: np.ndarray
     slack: np.ndarray
     residual: np.ndarray
-    steps: int
 
 
-def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE, max_steps=MAX_STEPS):
+def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE):
     """Solve the problem for every column of `linear` (K x N), beginning at an earlier Solution if
     one is given.
 
@@ -63,18 +62,18 @@ def minimise(gram, linear, alpha, start=None, *, tol=TOLERANCE, max_steps=MAX_ST
     residual = np.empty(n_columns)
     before = h if start is None else start.h
     scale = max(gram_scale, alpha.max())
-    shared = gram, linear, alpha, before, h, slack, residual, tol, max_steps, scale
+    shared = gram, linear, alpha, before, h, slack, residual, tol, scale
     ranges = threads.parts(n_columns, 2 * n_columns * size**3, LANES)
-    steps = max(threads.each(lambda *ends: _minimise(*ends, *shared), ranges))
+    threads.each(lambda *ends: _minimise(*ends, *shared), ranges)
     stuck = np.flatnonzero(residual > tol)
     if start is not None and len(stuck):
         # near a face of the simplex, where another problem left it: begin anew
-        again = minimise(gram, linear[:, stuck], alpha, tol=tol, max_steps=max_steps)
+        again = minimise(gram, linear[:, stuck], alpha, tol=tol)
         h[:, stuck] = again.h
         slack[:, stuck] = again.slack
         residual[stuck] = again.residual
         _keep_what_did_not_fall(0, n_columns, gram, linear, alpha, before, h)
-    return Solution(h, slack, residual, steps)
+    return Solution(h, slack, residual)
 
 
 def _centre(gram, linear, alpha):
@@ -89,12 +88,11 @@ def _centre(gram, linear, alpha):
 
 
 @compiled
-def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, max_steps, scale):
+def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, scale):
     """Newton steps on the columns from `begin` to `end` that still need one; overwrites h, slack
     and residual.
 
-    A column that would rise goes back to `before`, if that is not h itself.  Returns the steps
-    taken.
+    A column that would rise goes back to `before`, if that is not h itself.
     """
     size, n_columns = linear.shape
     n_active = end - begin
@@ -113,8 +111,7 @@ def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, 
     matrix = np.empty((size, size, lanes))
     column = np.empty(lanes, dtype=np.int64)
     block_residual = np.empty(lanes)
-    steps = 0
-    while True:
+    for step in range(MAX_STEPS + 1):
         n_left = 0
         for first in range(0, n_active, lanes):
             n_block = min(lanes, n_active - first)
@@ -133,7 +130,7 @@ def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, 
             for lane in range(n_block):
                 residual[column[lane]] = block_residual[lane]
                 worst = max(worst, block_residual[lane])
-            if worst <= tol or steps == max_steps:
+            if worst <= tol or step == MAX_STEPS:
                 continue
             _newton_system(gram, gradient, alpha, block_h, block_s, matrix, target, dh, ones)
             cholesky(matrix)
@@ -150,10 +147,8 @@ def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, 
         if n_left == 0:
             break
         n_active = n_left
-        steps += 1
     if before is not h:
         _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, h)
-    return steps
 
 
 @part

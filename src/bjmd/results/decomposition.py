@@ -75,9 +75,7 @@ class Decomposition:
     converged, reason : bool, str
         Whether the stopping rule was met, and how the fit ended.
     history : dict of arrays
-        More series over the same iterations as the trace, by name.  Where the objective cannot
-        rise, "undone" is that of every sweep that raised it and was undone, where the trace repeats
-        the value before it; NaN elsewhere.
+        More series over the same iterations as the trace, by name.
     posterior : Posterior or None
         The factors of a variational posterior; None for a point estimate.
     model : FittedModel or None

@@ -22,10 +22,10 @@ from bjmd.results.posterior import DirichletColumns
 BLOCK = 2**22  #: numbers in the largest temporary array
 
 
-def offsets(result: Decomposition, c: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the offsets of source c, features x 1."""
+def offsets(result: Decomposition, c: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the offsets of source c, features x 1; zero where there is no source."""
     model = result.model
-    if model is None or model.offsets is None or model.offsets_sd is None:
+    if c is None or model is None or model.offsets is None or model.offsets_sd is None:
         return np.zeros((1, 1)), np.zeros((1, 1))
     return model.offsets[c][:, None], model.offsets_sd[c][:, None] ** 2
 

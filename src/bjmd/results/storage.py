@@ -4,7 +4,6 @@ No pickle.  A file is written beside its place and moved there when complete, so
 half of one.
 """
 
-import dataclasses
 import io
 import json
 import platform
@@ -38,25 +37,6 @@ _OF_A_RUN = (
 )
 _OF_SOURCES = ("names", "feature_names", "sample_names", "class_names")
 """What metadata.json holds of a result and of a data set as it is; the rest are arrays."""
-_SHAPES = {
-    "components": "mk",
-    "memberships": "kn",
-    "noise": "c",
-    "trace": "t",
-    "posterior/noise/shape": "c",
-    "posterior/noise/rate": "c",
-    "model/alpha0": "ck",
-    "model/noise_prior": "2",
-    "model/offsets": "cm",
-    "model/offsets_sd": "cm",
-    "model/feature_precision": "m",
-    "model/sample_precision": "n",
-    "model/sample_shape": "c",
-    "model/degrees_of_freedom": "c",
-    "model/component_scales": "k",
-    "model/data_extent": "3",
-}
-"""Sizes of arrays: c sources, k components, m features, n samples of a source."""
 OURS = "a complete file of bjmd"
 
 
@@ -97,7 +77,7 @@ def packed(decompositions):
     for i, d in enumerate(decompositions):
         arrays |= {f"{i}/{name}": array for name, array in arrays_of(d).items()}
         families = {name: type(factor).__name__ for name, factor in _factors(d).items()}
-        more = {"n_sources": len(d.memberships), "history": list(d.history), "posterior": families}
+        more = {"n_sources": len(d.memberships), "posterior": families}
         runs.append({field: getattr(d, field) for field in _OF_A_RUN} | more)
     return arrays, runs
 
@@ -111,10 +91,8 @@ def arrays_of(d):
     arrays |= {f"history/{name}": array for name, array in d.history.items()}
     known = {} if d.model is None else vars(d.model)
     for name, value in known.items():
-        if isinstance(value, list):
-            arrays |= {f"model/{name}/{c}": array for c, array in enumerate(value)}
-        elif value is not None:
-            arrays[f"model/{name}"] = value
+        if value is not None:
+            arrays[f"model/{name}"] = np.hstack(value) if isinstance(value, list) else value
     return arrays | {
         f"posterior/{name}/{part}": a
         for name, f in _factors(d).items()
@@ -140,39 +118,21 @@ def load_with_about(path):
         decompositions = [unpacked(arrays, i, run) for i, run in enumerate(metadata["runs"])]
         if not decompositions:
             raise ValueError("it holds no fit")
-        for decomposition in decompositions:
-            _require_sound(decomposition)
         return decompositions, metadata.get("about")
-
-
-def _require_sound(d):
-    """Refuse arrays that are not numbers or do not fit together."""
-    sizes = {"c": len(d.memberships), "k": d.n_components, "m": len(d.components)}
-    sizes |= {"2": 2, "3": 3, "t": d.trace.size}
-    for name, array in arrays_of(d).items():
-        kind, _, number = name.rpartition("/")
-        if number.isdecimal():
-            name = kind
-            sizes["n"] = d.memberships[int(number)].shape[1]
-        axes = _SHAPES.get(name)
-        if axes is not None and array.shape != tuple(sizes[axis] for axis in axes):
-            raise ValueError(f"the size of {name} is {array.shape}")
-    # the objective of a known truth is not a number
-    if not dataclasses.replace(d, objective=0.0).is_finite():
-        raise ValueError("some numbers are not finite")
 
 
 def unpacked(arrays, i, run):
     """Result i of those that `packed` gave."""
-    memberships = [arrays[f"{i}/memberships/{c}"] for c in range(run["n_sources"])]
+    arrays = _inside(arrays, f"{i}/")
+    memberships = [arrays[f"memberships/{c}"] for c in range(run["n_sources"])]
     return Decomposition(
-        components=arrays[f"{i}/components"],
+        components=arrays["components"],
         memberships=memberships,
-        noise=arrays.get(f"{i}/noise"),
-        trace=arrays[f"{i}/trace"],
-        history={name: arrays[f"{i}/history/{name}"] for name in run["history"]},
-        posterior=_posterior(arrays, f"{i}/posterior", run),
-        model=_model(arrays, f"{i}/model/", [h.shape[1] for h in memberships]),
+        noise=arrays.get("noise"),
+        trace=arrays["trace"],
+        history=_inside(arrays, "history/"),
+        posterior=_posterior(_inside(arrays, "posterior/"), run),
+        model=_model(_inside(arrays, "model/"), [h.shape[1] for h in memberships]),
         **{field: run[field] for field in _OF_A_RUN},
     )
 
@@ -186,31 +146,28 @@ def _factors(d):
     return {name: factor for name, factor in factors.items() if factor is not None}
 
 
-def _model(arrays, place, n_samples):
-    known = {
-        name.removeprefix(place): array for name, array in arrays.items() if name.startswith(place)
-    }
-    if "sample_precision" in known:  # joined over the sources, as version 0.2.0 wrote it
+def _model(arrays, n_samples):
+    known: dict[str, Any] = dict(arrays)
+    if "sample_precision" in known:
         ends = np.cumsum(n_samples)[:-1]
         known["sample_precision"] = np.split(known["sample_precision"], ends)
-    names = [name for name in known if name.startswith("sample_precision/")]
-    if names:
-        by_source = {int(name.partition("/")[2]): known.pop(name) for name in names}
-        known["sample_precision"] = [by_source[c] for c in range(len(by_source))]
     return FittedModel(**known) if known else None
 
 
-def _posterior(arrays, place, run):
+def _posterior(arrays, run):
     if not run["posterior"]:
         return None
-    factors: dict[str, Any] = {}
-    for name, family in run["posterior"].items():
-        start = f"{place}/{name}/"
-        factors[name] = FACTORS[family](
-            **{key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
-        )
+    factors: dict[str, Any] = {
+        name: FACTORS[family](**_inside(arrays, f"{name}/"))
+        for name, family in run["posterior"].items()
+    }
     columns = [factors[f"memberships/{c}"] for c in range(run["n_sources"])]
     return Posterior(factors["components"], columns, factors.get("noise"))
+
+
+def _inside(arrays, start):
+    """The arrays whose names begin so, by what follows."""
+    return {name.removeprefix(start): a for name, a in arrays.items() if name.startswith(start)}
 
 
 def save_sources(path, sources):
@@ -229,14 +186,12 @@ def load_sources(path):
     """Read back what `save_sources` wrote."""
     with problems_as_sentences(path, OURS):
         arrays, metadata = _read(path, "sources")
-        matrices = []
-        for c, n in enumerate(metadata["n_samples"]):
-            start = f"{c}/"
-            parts = {k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)}
-            matrices.append(from_arrays(parts, (metadata["n_features"], n)))
-        labels = (
-            [arrays[f"{c}/labels"] for c in range(len(matrices))] if "0/labels" in arrays else None
-        )
+        parts = [_inside(arrays, f"{c}/") for c in range(len(metadata["n_samples"]))]
+        matrices = [
+            from_arrays(part, (metadata["n_features"], n))
+            for part, n in zip(parts, metadata["n_samples"], strict=True)
+        ]
+        labels = [part["labels"] for part in parts] if "labels" in parts[0] else None
         return Sources(matrices, labels=labels, **{name: metadata[name] for name in _OF_SOURCES})
 
 
