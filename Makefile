@@ -89,7 +89,7 @@ dist: $(READY)
 # uv, because pip-compile writes index addresses into its output; docs.txt has what only the site needs
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
     pyproject.toml
-EXTRAS := advi anndata scanpy interactive workflow slurm dev
+EXTRAS := advi anndata scanpy workflow slurm dev
 lock:
 	$(COMPILE) $(EXTRAS:%=--extra %) --output-file envs/requirements.txt
 	$(COMPILE) --extra docs --constraint envs/requirements.txt --output-file envs/docs.txt \

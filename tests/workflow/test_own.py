@@ -1,6 +1,5 @@
 """The workflow on one's own data, with the small config that `snakemake --directory .test` runs."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -68,16 +67,3 @@ def test_a_changed_file_is_noticed(own):
     path = own.folder.parent / "config/example/labels.tsv"
     path.write_text(path.read_text() + "lab-a-1\tblock 4\n")
     assert own.jobs(*OWN) == {"all": 1, "own_data": 1, "fit": 2, "own_outputs": 1, "total": 5}
-
-
-def test_the_example_is_what_the_documentation_says_it_is(tmp_path, monkeypatch):
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "config/README.md").read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(code, {})
-    committed = sorted((ROOT / "config/example").iterdir())
-    assert [path.name for path in committed] == sorted(
-        path.name for path in Path("config/example").iterdir()
-    )
-    for path in committed:
-        assert path.read_bytes() == (tmp_path / "config/example" / path.name).read_bytes()
-    assert sum(path.stat().st_size for path in committed) < 50_000
