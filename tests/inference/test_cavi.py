@@ -108,7 +108,7 @@ def noisy(make_sources, spread=1.0, freedom=2.0, **data):
 @pytest.mark.parametrize("learned", ["", "learned", "by-source"])
 @pytest.mark.parametrize("name", NOISES)
 def test_the_objective_of_every_sweep_is_minus_the_elbo(make_sources, name, learned, awkward):
-    """With and without offsets and missing entries; priors are learned from the ninth sweep on."""
+    """With and without offsets and missing entries; priors are learned from the fifth sweep on."""
     matrices = problem(make_sources, 0.3 * awkward, shift=1.0)
     fast = algorithm(matrices, priors_of(learned), name, offsets=awkward)
     state = fast.start()

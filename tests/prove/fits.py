@@ -35,7 +35,7 @@ LIKE = (
     "far",
 )
 MOST_SWEEPS = {1: 0.1, 2: 0.15, 6: 0.3, 12: 0.3, 25: 0.13, 150: 0.02}
-"""max_sweeps -> how often: momentum begins in sweep 5 or 10, learning in sweep 8."""
+"""max_sweeps -> how often: momentum begins in sweep 5 or 10, learning in sweep 5."""
 ROUNDING = 1e-8
 """By how much an objective may rise, relative to its size and that of its terms."""
 

@@ -60,7 +60,7 @@ COLUMN_TOLERANCE = 1e-4
 """Newton steps of a column in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
 """Sweeps before extrapolation begins: early ones are no guide to later ones."""
-LEARNING_WAITS = 8
+LEARNING_WAITS = 4
 """Sweeps before priors are learned: memberships that are still random would pull the Dirichlet
 away, and components that are still near zero would keep their scale there.
 """

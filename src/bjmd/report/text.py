@@ -326,7 +326,8 @@ def _about_restarts(results: list[Decomposition]) -> Iterator[str]:
 
 def _of(n: int, total: int, what: str) -> str:
     if n == total:
-        return f"All {total:,} {what}s" if total > 1 else f"The {what}"
+        everyone = {1: f"The {what}", 2: f"Both {what}s"}
+        return everyone.get(total, f"All {total:,} {what}s")
     return f"{n:,} of the {count(total, what)}" if n else f"None of the {what}s"
 
 
