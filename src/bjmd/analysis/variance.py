@@ -19,6 +19,7 @@ import pandas as pd
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
+from bjmd.numerics import threads
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 
@@ -36,18 +37,24 @@ def explained(sources: Sources, result: Decomposition) -> np.ndarray:
 
     A row sums to the R^2 of its source, which is 0 for a source whose features do not vary.
     """
-    rows = []
-    for c, x in enumerate(sources.data):
-        h = result.memberships[c]
-        mean = x.sums_of_rows() / np.maximum(x.counts_of_rows, 1)
-        view = View(x, origin=mean)
-        v = result.components + predictive.offsets(result, c)[0] - mean[:, None]
-        credit = np.einsum("ik,ki->k", v, view.times_memberships(h))
-        view.fill(v.T, h)  # where an entry is missing, there is no g to be counted
-        credit += np.einsum("ik,ki->k", v, view.times_memberships(h))
-        credit -= ((v.T @ v) * (h @ h.T)).sum(axis=1)
-        rows.append(credit / (view.squares_of_rows().sum() or np.inf))
-    return np.array(rows)
+    with threads.blas_on_one_thread():
+        return np.array([_explained(x, result, c) for c, x in enumerate(sources.data)])
+
+
+def _explained(x, result, c):
+    h = result.memberships[c]
+    mean = x.sums_of_rows() / np.maximum(x.counts_of_rows, 1)
+    view = View(x, origin=mean)
+    v = result.components + predictive.offsets(result, c)[0] - mean[:, None]
+    product = view.times_memberships(h)
+    if x.n_missing:  # where an entry is missing, there is no g to be counted
+        view.fill(v.T, h)
+        product += view.times_memberships(h)
+    else:
+        product *= 2
+    credit = np.einsum("ik,ki->k", v, product)
+    credit -= ((v.T @ v) * (h @ h.T)).sum(axis=1)
+    return credit / (view.squares_of_rows().sum() or np.inf)
 
 
 def confounded(share: float) -> str:
