@@ -1,8 +1,10 @@
 """How much time and memory does a fit take?  Ratios within one run, in processor time.
 
-    python benchmarks/speed.py [floor memory peer cores baselines advi]
+    python benchmarks/speed.py [floor calls memory peer cores baselines advi]
 
 floor      a fit over its products with the data alone, two a sweep, in NumPy and SciPy
+calls      BJMD(8, n_init=1).fit, intervals included, over bjmd.fit and over scikit-learn's NMF
+           (random start), each with its default tolerance: 500 features, medians of five starts
 memory     peak memory of a fit above its data, as a share of them
 peer       scikit-learn's NMF of the pooled, clipped data over map-bjmd, and both AUCs
 cores      the clock of a fit on one thread over that on two (on an idle machine), the bits compared
@@ -62,6 +64,27 @@ def floor():
                 n_sweeps = len(result.trace)
                 ours, least = best_seconds(fit, partial(products, sources, result, n_sweeps))
             row(name, method, f"{ours / least:.2f}", f"{ours:.3f}", n_sweeps)
+
+
+def calls():
+    header("samples", "over bjmd.fit", "over NMF", "seconds", "sweeps", "iterations of NMF")
+    rng = np.random.default_rng(0)
+    components = rng.gamma(0.5, size=(8, 500))
+    for n in (size(n, 100) for n in (300, 3_000, 10_000, 40_000)):
+        x = rng.dirichlet(np.full(8, 0.5), n) @ components
+        x = np.maximum(x + 0.2 * rng.standard_normal(x.shape), 0)
+        models = [bjmd.BJMD(8, n_init=1, n_jobs=1, random_state=seed) for seed in range(5)]
+        peers = [NMF(8, init="random", random_state=seed) for seed in range(5)]
+        sources = Sources([x.T])
+        models[0].fit(x[:100])  # compiles
+        with threads.limited(1):
+            alone = [seconds(partial(bjmd.fit, "cavi-bjmd", sources, 8, seed)) for seed in range(5)]
+        ours = np.median([seconds(partial(model.fit, x)) for model in models])
+        theirs = np.median([seconds(partial(peer.fit, x)) for peer in peers])
+        sweeps = np.median([model.n_iter_ for model in models])
+        iterations = np.median([peer.n_iter_ for peer in peers])
+        ratios = f"{ours / np.median(alone):.2f}", f"{ours / theirs:.2f}"
+        row(f"{n:,}", *ratios, f"{ours:.2f}", f"{sweeps:.0f}", f"{iterations:.0f}")
 
 
 def memory():
@@ -167,5 +190,5 @@ def advi():
 
 
 if __name__ == "__main__":
-    tables = (floor, memory, peer, cores, baselines, advi)
+    tables = (floor, calls, memory, peer, cores, baselines, advi)
     run_tables(__doc__, tables, only_by_name=("advi",))
