@@ -36,6 +36,11 @@ from bjmd.results.decomposition import Decomposition
 
 log = logging.getLogger(__name__)
 
+SAME = 1e-5
+"""Nats per entry that say nothing: fits stop at such changes, and components that vanish leave such
+differences.
+"""
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -178,7 +183,8 @@ def select(
             }
         )
     table = pd.DataFrame(rows)
-    candidates = table["k"][-table["difference"] <= table["standard_error"]].tolist()
+    reach = table["standard_error"].clip(lower=SAME)
+    candidates = table["k"][-table["difference"] <= reach].tolist()
     columns = ("seed", "objective", "converged", "seconds")
     fits_table = pd.DataFrame(
         {"k": k} | {name: getattr(fit, name) for name in columns}

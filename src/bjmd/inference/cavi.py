@@ -59,7 +59,10 @@ COLUMN_STEPS = 1
 COLUMN_TOLERANCE = 1e-4
 """Newton steps of a column in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
-"""Sweeps before extrapolation begins: early ones are no guide to later ones."""
+PLAIN_SWEEPS_OF_DATA = 5
+"""Sweeps before extrapolation begins, because early ones are no guide to later ones: with the
+paper's priors, and with those of the data.
+"""
 LEARNING_WAITS = 4
 """Sweeps before priors are learned: memberships that are still random would pull the Dirichlet
 away, and components that are still near zero would keep their scale there.
@@ -120,7 +123,7 @@ def fit(
         watch=watch,
         objective="ELBO",
         wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
-        momentum_from=PLAIN_SWEEPS,
+        momentum_from=PLAIN_SWEEPS if priors == "paper" else PLAIN_SWEEPS_OF_DATA,
         per_entry=sum(sources.n_observed) if priors == "data" else None,
         course=course,
     )
@@ -187,7 +190,7 @@ class State:
 
     def _positive(self):
         degrees = (entries.degrees for entries in self.entries)
-        return [*self.columns, self.ridge, self.rates, *degrees]
+        return [*self.columns, self.ridge, self.rates, self.dirichlet.moved, *degrees]
 
     def at(self, vector):
         """A copy with other parameters, in the form of `vector`."""
@@ -195,7 +198,7 @@ class State:
         shapes = [part.shape for part in self._positive()]
         n_positive = sum(np.prod(shape, dtype=int) for shape in shapes)
         moved = exponentials(vector[:n_positive], shapes)
-        entries = [e.with_degrees(nu) for e, nu in zip(self.entries, moved[n + 2 :], strict=True)]
+        entries = [e.with_degrees(nu) for e, nu in zip(self.entries, moved[n + 3 :], strict=True)]
         means = np.split(vector[n_positive:], n)
         offsets = [o.with_mean(mean) for o, mean in zip(self.offsets, means, strict=True)]
         return replace(
@@ -203,6 +206,7 @@ class State:
             columns=moved[:n],
             ridge=moved[n],
             rates=moved[n + 1],
+            dirichlet=self.dirichlet.at(moved[n + 2]),
             entries=entries,
             offsets=offsets,
         )

@@ -7,7 +7,7 @@ the prior at its best; a fixed prior returns itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,11 @@ class FixedDirichlet:
     """Columns of H ~ Dirichlet(alpha0) in every source."""
 
     alpha0: np.ndarray
+    moved = np.empty(0)
+    """What momentum moves."""
+
+    def at(self, moved: np.ndarray) -> FixedDirichlet:
+        return self
 
     def alpha(self, c: int) -> np.ndarray:
         return self.alpha0
@@ -77,6 +82,13 @@ class SharedDirichlet:
 
     concentration: float
     n_components: int
+
+    @property
+    def moved(self) -> np.ndarray:
+        return np.array([self.concentration])
+
+    def at(self, moved: np.ndarray) -> SharedDirichlet:
+        return replace(self, concentration=max(float(moved[0]), LEAST_CONCENTRATION))
 
     def alpha(self, c: int) -> np.ndarray:
         return np.full(self.n_components, self.concentration)
@@ -113,6 +125,13 @@ class DirichletBySource:
     """
 
     alphas: list[np.ndarray]
+
+    @property
+    def moved(self) -> np.ndarray:
+        return np.concatenate(self.alphas)
+
+    def at(self, moved: np.ndarray) -> DirichletBySource:
+        return DirichletBySource(np.split(np.maximum(moved, LEAST_ALPHA), len(self.alphas)))
 
     def alpha(self, c: int) -> np.ndarray:
         return self.alphas[c]
