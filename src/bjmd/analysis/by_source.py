@@ -21,7 +21,7 @@ def by_source(result: Decomposition, names: list[str]) -> pd.DataFrame:
 
     The share is the mean membership; low and high are the ends of a 90 % confidence interval for
     independent samples, which counts what the posterior leaves open about each of them.  strength,
-    p_value and q_value belong to the component: Kruskal and Wallis's test of whether its
+    p_value and q_value belong to the component: the Kruskal-Wallis test of whether its
     memberships differ between the sources (associations.py).  mixing belongs to the source.
     """
     every = np.hstack(result.memberships)
