@@ -83,7 +83,7 @@ class Selection:
             ],
             "ELBO": [f"{value:,.0f}" for value in self.table["elbo"]],
             "Stability": [f"{value:.2f}" for value in self.table["stability"]],
-            "Converged": [f"{value:.0%}" for value in self.table["converged"]],
+            "Converged": [f"{100 * value:.0f} %" for value in self.table["converged"]],
         }
         return pd.DataFrame(columns).replace("nan", "–")
 
@@ -253,5 +253,5 @@ def _sentences(selection: Selection) -> Iterator[str]:
     if k == table.index[0] and k > 1:
         yield f"{k} is the smallest number tried, so try smaller ones."
     if table["converged"][k] < 1:
-        share = f"{table['converged'][k]:.0%}"
+        share = f"{100 * table['converged'][k]:.0f} %"
         yield f"Only {share} of the fits with {count(k, 'component')} converged."

@@ -57,8 +57,8 @@ CELLS = {
     "check": {
         "Option": "{option}",
         "Memberships move": "{moved:.2f}",
-        "Density gain": "{density_gain:+.4f} ± {standard_error:.4f}",
-        "t": "{t:.1f}",
+        "Density gain": "{density_gain:+z.4f} ± {standard_error:.4f}",
+        "t": "{t:z.1f}",
         "R²": "{r2:.2f}",
         "Verdict": "{verdict}",
     },
