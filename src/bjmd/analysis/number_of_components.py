@@ -13,9 +13,9 @@ of their difference.  Entries of one sample share its memberships and err togeth
 entries, are taken as independent.
 
 The smallest K within one standard error of the best is recommended.  The best itself may be too
-large by chance, since components beyond the needed ones cost little; and the ELBO of the fits of
-all the data, though it finds the truth where the data follow the model, asks for ever more
-components where they do not.  docs/how-to/components.md has measured both, and stability.
+large by chance, since components beyond the needed ones cost little.  The ELBO of the fits of all
+the data misses components where there are many or much noise, and asks for ever more where the data
+do not follow the model.  docs/how-to/components.md has measured both.
 """
 
 import logging
