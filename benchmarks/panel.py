@@ -44,6 +44,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd import Sources, fit
 from bjmd.analysis import ranking
+from bjmd.analysis.by_source import mixing
 from bjmd.analysis.check import check
 from bjmd.analysis.variance import between_sources
 from bjmd.data.view import centre
@@ -433,7 +434,7 @@ def scores(memberships, contributed, labels, true):
         "auc": 100 * auc,
         "ari": ari,
         "transfer": 100 * np.nanmean(metric.transferred(scaled, labels)),
-        "mixing": np.nanmean(metric.mixing(scaled)),
+        "mixing": np.nanmean(mixing(scaled)),
         "error": 100 * shares.error(scaled, true) if mixed else np.nan,
         "between": between_sources(scaled),
     }

@@ -232,7 +232,7 @@ def test_a_new_source_is_divided_by_its_own_scale(files, run):
 MISTAKES_AFTER_A_FIT = {
     "check nowhere": "bjmd: nowhere is not a folder with the results of a fit",
     "check means": "bjmd: method 'kmeans' has no noise models to compare; use cavi-bjmd\n",
-    "check python": "bjmd: the fit in python was made in Python of data in memory; if they ",
+    "check python": "bjmd: the fit in python was made in Python from data in memory; if they ",
     "check out a.csv": "bjmd: the files hold 1 sources, but the fit has 2 (a, b); give the files",
     "transform out a.csv --source c": "bjmd: the fit has no source 'c'; its sources are a, b\n",
     "transform out nowhere.csv": "bjmd: nowhere.csv does not exist; check the path\n",

@@ -197,7 +197,7 @@ def test_the_command_and_the_function_write_the_same(adata, tmp_path, monkeypatc
     assert cli.main(["verify", "command"]) == 0
     assert cli.main(["verify", "python", "cells.h5ad"]) == 0
     assert cli.main(["verify", "python"]) == 2
-    assert "was made in Python of data in memory; if they are in a file" in capsys.readouterr().err
+    assert "was made in Python from data in memory; if they are in a" in capsys.readouterr().err
     with pytest.raises(InputError, match="holds earlier results"):
         bjmd.tl.bjmd(adata, 3, **how)
     bjmd.tl.bjmd(adata, 3, overwrite=True, **how)

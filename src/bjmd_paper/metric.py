@@ -10,8 +10,6 @@ nothing, so both of their ends count as components.
 
 import numpy as np
 
-from bjmd.analysis.by_source import mixing  # noqa: F401 (one of the scores)
-
 
 def auc_table(h, labels):
     """AUC of every class (rows of `labels`) by every component (rows of `h`); ties count one half.

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from bjmd.analysis.by_source import mixing
 from bjmd.inference import restarts
 from bjmd_paper import metric
 
@@ -79,7 +80,7 @@ def integration_scores(run, labels):
     h = metric.scaled(run.memberships, run.components)
     ari, nmi = metric.strongest(metric.both_ends(h), labels)
     transfer = 100 * metric.transferred(h, labels)
-    return {"ari": ari, "nmi": nmi, "mixing": metric.mixing(h), "transfer": transfer}
+    return {"ari": ari, "nmi": nmi, "mixing": mixing(h), "transfer": transfer}
 
 
 def traces_table(results, n_best):

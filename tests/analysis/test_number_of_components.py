@@ -194,7 +194,7 @@ def selection(k, difference, error, elbo, converged=1.0):
             selection([2, 3], [-0.3, 0], [0.4, 0], [np.nan] * 2, converged=0.75),
             "2 components, the smallest number that predicts held-out data as well as the best, 3, "
             "within one standard error. 3 is the largest number tried, so try larger ones. 2 is "
-            "the smallest number tried, so try smaller ones. Only 75% of the fits with 2 "
+            "the smallest number tried, so try smaller ones. Only 75 % of the fits with 2 "
             "components converged.",
         ),
     ],

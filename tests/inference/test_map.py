@@ -286,7 +286,7 @@ def test_a_fit_that_calls_itself_converged_hardly_moves_any_more():
             {"prior": "hierarchical", "hold": -1},
             "hold is -1; it must be a whole number of at least 0",
         ),
-        ({"hold": 5}, "hold is 5, but only prior='hierarchical' has a Z to hold; leave hold out"),
+        ({"hold": 5}, "hold is 5, but prior='laplace' has no Z to hold; leave hold out"),
         *(
             ({"alpha0": alpha0}, "MAP needs numbers of at least 1")
             for alpha0 in ("learned", "by-source", 0.5, [1.0, 1.0, 0.9])

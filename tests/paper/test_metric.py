@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from bjmd.analysis.by_source import mixing
 from bjmd_paper import metric
 from bjmd_paper.metric import auc_per_class, auc_per_source, auc_table, matched_per_class, scaled
 
@@ -80,11 +81,11 @@ def test_classes_that_are_components_are_found_and_carry_over(rng):
 
 
 def test_mixing_is_one_by_chance_and_zero_for_sources_that_lie_apart(rng):
-    np.testing.assert_allclose(metric.mixing(two_sources(rng)[0]), 1, atol=0.25)
-    np.testing.assert_allclose(metric.mixing(two_sources(rng, apart=10.0)[0]), 0)
-    assert np.isnan(metric.mixing([np.ones((2, 5))])).all()
+    np.testing.assert_allclose(mixing(two_sources(rng)[0]), 1, atol=0.25)
+    np.testing.assert_allclose(mixing(two_sources(rng, apart=10.0)[0]), 0)
+    assert np.isnan(mixing([np.ones((2, 5))])).all()
     hard = np.eye(2)[:, np.arange(200) % 2]  # all of a component are equally near
-    np.testing.assert_allclose(metric.mixing([hard, hard]), 1, atol=0.15)
+    np.testing.assert_allclose(mixing([hard, hard]), 1, atol=0.15)
 
 
 def test_classes_that_no_other_source_has_and_samples_of_two_classes_do_not_count(rng):

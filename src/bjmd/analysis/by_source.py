@@ -12,6 +12,8 @@ from bjmd.results.decomposition import Decomposition, component_names
 
 MOST_SAMPLES = 5000
 """Of more, every second, third, ... has its neighbours looked up."""
+NEIGHBOURS = 15
+"""How many neighbours of a sample count for mixing; report/text.py names the number."""
 
 
 def by_source(result: Decomposition, names: list[str]) -> pd.DataFrame:
@@ -19,7 +21,7 @@ def by_source(result: Decomposition, names: list[str]) -> pd.DataFrame:
 
     The share is the mean membership; low and high are the ends of a 90 % confidence interval for
     independent samples, which counts what the posterior leaves open about each of them.  strength,
-    p_value and q_value belong to the component: Kruskal and Wallis's test of whether its
+    p_value and q_value belong to the component: the Kruskal-Wallis test of whether its
     memberships differ between the sources (associations.py).  mixing belongs to the source.
     """
     every = np.hstack(result.memberships)
@@ -43,7 +45,7 @@ def by_source(result: Decomposition, names: list[str]) -> pd.DataFrame:
     return table.join(tests[["strength", "p_value", "q_value"]], on="component")
 
 
-def mixing(memberships: list[np.ndarray], n_neighbours: int = 15) -> np.ndarray:
+def mixing(memberships: list[np.ndarray]) -> np.ndarray:
     """For each source, the share of nearest neighbours from other sources, relative to chance.
 
     1 means that the samples are mixed with those of the other sources, 0 that they are apart.
@@ -52,7 +54,7 @@ def mixing(memberships: list[np.ndarray], n_neighbours: int = 15) -> np.ndarray:
     sizes = [h.shape[1] for h in memberships]
     order = np.random.default_rng(0).permutation(sum(sizes))
     source = np.repeat(np.arange(len(sizes)), sizes)[order]
-    near = _nearest(np.hstack(memberships).T[order], min(n_neighbours, len(order) - 1))
+    near = _nearest(np.hstack(memberships).T[order], min(NEIGHBOURS, len(order) - 1))
     scores = np.full(len(sizes), np.nan)
     for c, size in enumerate(sizes):
         if size < len(order):

@@ -32,6 +32,7 @@ import pandas as pd
 from bjmd.analysis import held_out_entries
 from bjmd.analysis.matching import match
 from bjmd.data.sources import Sources
+from bjmd.data.view import NORMAL_OVER_MEDIAN
 from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
 from bjmd.inference.noise import FACTORS, parsed
@@ -228,5 +229,5 @@ def _verdict(row: dict[str, Any]) -> str:
 def _clipped(differences: np.ndarray) -> np.ndarray:
     """Differences by sample, none of which counts for more than is usual."""
     median = np.median(differences)
-    reach = USUAL * 1.4826 * np.median(np.abs(differences - median))
+    reach = USUAL * NORMAL_OVER_MEDIAN * np.median(np.abs(differences - median))
     return np.clip(differences, median - reach, median + reach)

@@ -13,9 +13,9 @@ of their difference.  Entries of one sample share its memberships and err togeth
 entries, are taken as independent.
 
 The smallest K within one standard error of the best is recommended.  The best itself may be too
-large by chance, since components beyond the needed ones cost little; and the ELBO of the fits of
-all the data, though it finds the truth where the data follow the model, asks for ever more
-components where they do not.  docs/how-to/components.md has measured both, and stability.
+large by chance, since components beyond the needed ones cost little.  The ELBO of the fits of all
+the data misses components where there are many or much noise, and asks for ever more where the data
+do not follow the model.  docs/how-to/components.md has measured both.
 """
 
 import logging
@@ -88,7 +88,7 @@ class Selection:
             ],
             "ELBO": [f"{value:,.0f}" for value in self.table["elbo"]],
             "Stability": [f"{value:.2f}" for value in self.table["stability"]],
-            "Converged": [f"{value:.0%}" for value in self.table["converged"]],
+            "Converged": [f"{100 * value:.0f} %" for value in self.table["converged"]],
         }
         return pd.DataFrame(columns).replace("nan", "–")
 
@@ -259,5 +259,5 @@ def _sentences(selection: Selection) -> Iterator[str]:
     if k == table.index[0] and k > 1:
         yield f"{k} is the smallest number tried, so try smaller ones."
     if table["converged"][k] < 1:
-        share = f"{table['converged'][k]:.0%}"
+        share = f"{100 * table['converged'][k]:.0f} %"
         yield f"Only {share} of the fits with {count(k, 'component')} converged."

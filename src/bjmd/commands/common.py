@@ -287,8 +287,8 @@ def read_again(
         paths = files or [Path(file) for file in fit.settings.files]
         if not paths:
             raise InputError(
-                f"the fit in {folder} was made in Python of data in memory; if they are in a file "
-                f"as well, name it: bjmd {command} {folder} FILE"
+                f"the fit in {folder} was made in Python from data in memory; if they are in a "
+                f"file as well, name it: bjmd {command} {folder} FILE"
             )
         missing = next((path for path in paths if not path.exists()), None)
         if missing is not None:

@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--no-search",
         action="store_true",
-        help="run every restart to convergence, instead of continuing only the best ones",
+        help="run every restart to convergence (default: of 20 or more restarts, run only two "
+        "fifths, and continue the best of these)",
     )
     add("--plain-restarts", action="store_true", help=argparse.SUPPRESS)
     common.add_method(parser, n_restarts=20)

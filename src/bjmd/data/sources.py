@@ -160,7 +160,8 @@ class Sources:
         if n_components > most:
             have = count(most, "sample")
             raise InputError(
-                f"n_components is {n_components}, more than the data allow: they have {have}"
+                f"n_components is {n_components}, more than the data allow: they have {have}; "
+                f"give at most {most}"
             )
 
     def _require_observations(self):

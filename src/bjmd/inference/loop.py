@@ -184,8 +184,8 @@ def run(
     The change is relative to the objective, or to the number of entries `per_entry`, which does not
     depend on the unit.  Changes count after the first `wait` sweeps.
 
-    From sweep `momentum_from` on, each sweep starts beyond the end of the last (`Momentum`), and
-    at least two small changes in a row are needed.  What is `monotone` never rises: an extrapolated
+    After sweep `momentum_from`, each sweep starts beyond the end of the last (`Momentum`), and at
+    least two small changes in a row are needed.  What is `monotone` never rises: an extrapolated
     sweep that raised it is undone, and the trace repeats the value before it.  A plain sweep that
     raises it, which only rounding can do, ends the fit.
 

@@ -106,9 +106,7 @@ def fit(
         offsets = priors == "data" and len(sources) > 1
     offsets = true_or_false("offsets", offsets)
     if whole_number("hold", hold, least=0) and prior == "laplace":
-        raise InputError(
-            f"hold is {hold}, but only prior='hierarchical' has a Z to hold; leave hold out"
-        )
+        raise InputError(f"hold is {hold}, but prior='laplace' has no Z to hold; leave hold out")
     momentum = true_or_false("momentum", momentum) and prior == "laplace"
     unit, origin = centre(sources) if priors == "data" else (1.0, 0.0)
     constants = constants.in_unit(unit)

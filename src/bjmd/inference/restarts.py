@@ -4,7 +4,7 @@ A search mostly reaches a lower objective than plain restarts, in half the time.
 at different objectives are often on their way to the same optimum: they have stopped where a sweep
 gains at most `tol` nats per entry, and on data with millions of entries hundreds of such sweeps are
 left.  So there are fewer starts, and in rounds the best of them, ever fewer, continue to an ever
-smaller tolerance (ROUNDS).  docs/options.md has what that gains.
+smaller tolerance (ROUNDS).
 
 Every run is one of `bjmd.fit` with its own seed and `tol`, which its result carries, and can be
 repeated by itself.

@@ -111,7 +111,8 @@ def _gaussian_rows(
 ):
     """Fill mean and E[w^2] of the rows from `begin` to `end`.
 
-    Returns their sums of ln det S_i and of phi_i S_i.
+    With LL' = I + D phi (P - gap) D, the whitened r is L^-1 D r, mu = (L^-1 D)' times that, and
+    S = (L^-1 D)' (L^-1 D).  Returns the sums of ln det S_i and of phi_i S_i.
     """
     size, n_rows = linear.shape
     lanes = min(LANES, n_rows)

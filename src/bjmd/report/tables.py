@@ -57,8 +57,8 @@ CELLS = {
     "check": {
         "Option": "{option}",
         "Memberships move": "{moved:.2f}",
-        "Density gain": "{density_gain:+.4f} ± {standard_error:.4f}",
-        "t": "{t:.1f}",
+        "Density gain": "{density_gain:+z.4f} ± {standard_error:.4f}",
+        "t": "{t:z.1f}",
         "R²": "{r2:.2f}",
         "Verdict": "{verdict}",
     },
@@ -277,11 +277,11 @@ def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def components_as_text(data: Named, best: Decomposition, n_features: int = 6) -> pd.DataFrame:
+def components_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
     """The components, their shares and the features that set them apart, in text cells."""
     means = np.hstack([shares(h) for h in best.memberships]).mean(axis=1)
     share_of = dict(zip(component_names(best.n_components), means, strict=True))
-    top = highest_ranked(data, best, n_features)
+    top = highest_ranked(data, best, 6)
     rows = []
     for (component, direction), part in top.groupby(["component", "direction"], sort=False):
         features = ", ".join(

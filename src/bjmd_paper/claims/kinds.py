@@ -309,12 +309,12 @@ def stable_from(evidence, moment, iteration):
     yield Effect("", np.log(np.array(moments) / iteration), form=times)
 
 
-def change_at_end(evidence, records=20):
+def change_at_end(evidence):
     """The change of H in the last records of a trace over that in the middle."""
     ratios = []
     for trace in evidence.traces().values():
-        middle = _log_change(trace.iloc[: len(trace) // 2].tail(records))
-        ratios.append(_log_change(trace.tail(records)).median() - middle.median())
+        middle = _log_change(trace.iloc[: len(trace) // 2].tail(statistics.LAST_RECORDS))
+        ratios.append(_log_change(trace.tail(statistics.LAST_RECORDS)).median() - middle.median())
     yield Effect("", np.array(ratios), form=times)
 
 

@@ -8,6 +8,8 @@ import pandas as pd
 from scipy import stats
 
 LEVEL = 0.95
+LAST_RECORDS = 20
+"""How many records count as the end of a trace."""
 
 
 def points(value):
@@ -128,14 +130,14 @@ def roughness(curves):
     return pd.Series(np.sqrt(squares / (len(levels) - 2)), index=curves.index)
 
 
-def settles(iterations, values, last=20, share=None):
-    """The iteration from which the values stay near the mean of the `last` ones.
+def settles(iterations, values, share=None):
+    """The iteration from which the values stay near the mean of the last ones.
 
     Near means within three of their sds, or within a share of the distance from the first value, as
     one reads it off a plot.  A running median of five keeps single values from counting.
     """
     smooth = pd.Series(np.asarray(values)).rolling(5, center=True, min_periods=3).median()
-    final = np.asarray(values)[-last:]
+    final = np.asarray(values)[-LAST_RECORDS:]
     away = np.abs(smooth - final.mean())
     near = 3 * final.std(ddof=1) if share is None else share * away.iloc[0]
     outside = np.flatnonzero(away > near)

@@ -53,9 +53,9 @@ def files(name, *, mirror=None, cache=None, unverified=False):
     return place, pd.DataFrame(rows)
 
 
-def at_hand(name, *, mirror=None, cache=None):
+def at_hand(name):
     """Whether the mirror or the cache has the files of a data set; nothing is verified."""
-    return _find(catalogue.get(name), _roots(mirror, cache)) is not None
+    return _find(catalogue.get(name), _roots(mirror=None, cache=None)) is not None
 
 
 def refusal(name, *, mirror=None, cache=None, unverified=False):

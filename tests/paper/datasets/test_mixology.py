@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 
 def test_sources_by_amount_and_genes_that_vary(folder, monkeypatch):
-    monkeypatch.setattr(mixology.most_variable, "__defaults__", (3,))
+    monkeypatch.setattr(mixology, "N_GENES", 3)
     sources = mixology.read(folder)
     assert sources.names == ["30 pg", "15 pg", "7.5 pg", "3.75 pg"]
     assert sources.sample_names == [["a", "e"], ["b"], ["c"], ["d"]]

@@ -52,9 +52,9 @@ def log_normalised(counts):
     return np.log1p(1e4 * counts / counts.sum())
 
 
-def most_variable(expression, n_genes=N_GENES):
+def most_variable(expression):
     """The genes of the largest variance, in the order of the table."""
-    top = np.argsort(-expression.to_numpy().var(axis=1), kind="stable")[:n_genes]
+    top = np.argsort(-expression.to_numpy().var(axis=1), kind="stable")[:N_GENES]
     return expression.iloc[np.sort(top)]
 
 
