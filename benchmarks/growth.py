@@ -5,7 +5,7 @@
 
 Writes .h5ad files of 1,000 to 1,000,000 samples x 2,000 features, 5 % not zero, with 20 components
 to be found (0.8 GB for a million).  Fits them with every method's default tolerance and K = 20,
-each in a process of its own: bjmd.tl.bjmd (one start, with intervals) from disk, scikit-learn's NMF
+each in a process of its own: bjmd.tl.bjmd (one start, all cores) from disk, scikit-learn's NMF
 and MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data.
 PYTHON may be the interpreter of another environment, with the peers and anndata.  A peer that
 needs more than CAP seconds of processor time is stopped and gets no larger data.  FOLDER keeps the
@@ -83,7 +83,7 @@ def fit_bjmd(path):
 
     def fit(path=path, **options):
         adata = anndata.read_h5ad(path, backed="r")
-        bjmd.tl.bjmd(adata, N_TRUE, n_init=1, **options)
+        bjmd.tl.bjmd(adata, N_TRUE, n_init=1, n_jobs=-1, **options)
         correlation = np.corrcoef(true_components(), adata.varm["bjmd"].T)
         between = correlation[:N_TRUE, N_TRUE:]
         reason = json.loads(adata.uns["bjmd"]["fit"]["run"])["reason"]
