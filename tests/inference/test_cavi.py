@@ -15,7 +15,7 @@ from scipy.special import gammaln, psi
 from scipy.stats import gamma, invgamma, multivariate_normal, norm, t
 
 from bjmd.data.sources import Sources
-from bjmd.inference import cavi, loop, noise, registry
+from bjmd.inference import cavi, loop, noise, priors, registry
 from bjmd.inference.offsets import LEAST_TAU, _better_tau
 from bjmd.inference.priors import (
     LEAST_ALPHA,
@@ -400,3 +400,21 @@ def test_a_state_survives_its_vector(make_sources):
     again = state.at(state.vector())
     for part, same in zip(state._positive(), again._positive(), strict=True):
         np.testing.assert_allclose(part, same, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("prior", "floor"),
+    [
+        (priors.FixedDirichlet(np.array([0.2, 3.0])), None),
+        (priors.SharedDirichlet(0.7, 2), priors.LEAST_CONCENTRATION),
+        (priors.DirichletBySource([np.array([0.3, 2.0]), np.ones(2)]), priors.LEAST_ALPHA),
+    ],
+    ids=["fixed", "shared", "by source"],
+)
+def test_momentum_moves_what_is_learned_of_the_dirichlet_but_not_below_its_floor(prior, floor):
+    moved = prior.at(2 * prior.moved)
+    lowest = prior.at(1e-9 * prior.moved)
+    for c in range(2):
+        factor = 1 if floor is None else 2
+        np.testing.assert_allclose(moved.alpha(c), factor * prior.alpha(c))
+        assert floor is None or (lowest.alpha(c) == floor).all()
