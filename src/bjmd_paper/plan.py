@@ -119,7 +119,7 @@ class Plan:
         fit = self.fits[name]
         options = fit.get("options", {})
         registry.check_options(fit["method"], options)
-        for family in {*fit.get("data", [])} - {*KINDS}:
+        for family in {*fit.get("data", []), *fit.get("by_data", {})} - {*KINDS}:
             catalogue.family(family)
         for family in (None, *self._families_apart(name)):
             _check_numbers(self._numbers(name, family))
@@ -167,13 +167,16 @@ class Plan:
     def _numbers(self, fit, family):
         """The same for a family, or None for those without numbers of their own."""
         apart = self._families_apart(fit).get(family, {})
-        asked = {**self.config, **apart, **self.fits[fit]}
+        asked = {**self.config, **self.fits[fit], **apart}
         return {key: asked[key] for key in ("restarts", "best", "chunk")}
 
     def _families_apart(self, fit):
-        """The families with numbers of their own; a fit with its own numbers has none."""
-        own = {"restarts", "best"} & self.fits[fit].keys()
-        return {} if own else self.config.get("by_data", {})
+        """The families with numbers of their own; those of the whole config are for the fits that
+        set no numbers themselves.
+        """
+        settings = self.fits[fit]
+        common = {} if {"restarts", "best"} & settings.keys() else self.config.get("by_data", {})
+        return {**common, **settings.get("by_data", {})}
 
     def chunks(self, dataset, fit):
         """The files of one fit on one data set: each job runs a chunk of the restarts."""

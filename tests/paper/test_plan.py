@@ -163,6 +163,9 @@ def test_restarts_may_differ_by_fit_and_by_data(config):
     rows = {row["fit"]: (row["restarts"], row["chosen"]) for row in plan.fits_table()}
     assert rows["jmd"] == ("10", "3")
     assert rows["glad"] == ("20; 8 on large", "5; 5 on large")
+    config["fits"]["jmd"]["by_data"] = {"large": {"restarts": 4}}
+    assert planned(config).numbers("jmd", "large-4.0") == {"restarts": 4, "best": 3, "chunk": 5}
+    assert planned(config).numbers("jmd", "small-4.0")["restarts"] == 10
 
 
 def fits(name, **changes):
@@ -204,6 +207,10 @@ BAD_CONFIGS = {
     ),
     "by what data": (
         lambda c: c.update(by_data={"lagre": {"best": 1}}),
+        "there is no data 'lagre'; did you mean 'large'",
+    ),
+    "by what data of a fit": (
+        fits("jmd", by_data={"lagre": {"best": 1}}),
         "there is no data 'lagre'; did you mean 'large'",
     ),
     "draws": (
