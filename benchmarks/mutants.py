@@ -29,12 +29,11 @@ ROOT = Path(__file__).parents[1]
 CAVI = ["inference/test_cavi.py", "inference/test_fits.py"]
 TESTS = {
     "bjmd/model.py": ["test_model.py", "inference/test_map.py", *CAVI],
-    "bjmd/numerics/dirichlet.py": ["numerics/test_dirichlet.py"],
+    "bjmd/numerics/dirichlet.py": ["numerics/test_dirichlet.py", "analysis/test_intervals.py"],
     "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
     "bjmd/numerics/laplace.py": ["paper/baselines/test_laplace.py"],
     "bjmd/numerics/moments.py": [*CAVI, "inference/test_projection.py", "data/test_missing.py"],
     "bjmd/numerics/nonnegative.py": ["paper/baselines/test_bnmf.py", "paper/baselines"],
-    "bjmd/numerics/responses.py": ["analysis/test_intervals.py"],
     "bjmd/numerics/rows.py": ["numerics/test_lanes.py", *CAVI],
     "bjmd/numerics/simplex.py": ["numerics/test_simplex.py"],
     "bjmd/results/posterior.py": ["results/test_posterior.py"],

@@ -10,7 +10,7 @@ from bjmd.analysis import fitting, intervals
 from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
-from bjmd.numerics import dirichlet, responses, threads
+from bjmd.numerics import dirichlet, threads
 
 N = (40, 30)
 
@@ -183,10 +183,10 @@ def test_flat_columns_are_held_at_the_least_curvature(rng):
     half = rng.standard_normal((3, 5))
     steep = half @ half.T
     m = np.array([[0.2, 0.3, 0.5]] * 2)
-    found = responses.covariances(np.array([steep, -steep]), m)  # which have no Cholesky factors
-    np.testing.assert_allclose(found[:1], responses.covariances(steep[None], m[:1]), rtol=1e-8)
+    found = dirichlet.covariances(np.array([steep, -steep]), m)  # which have no Cholesky factors
+    np.testing.assert_allclose(found[:1], dirichlet.covariances(steep[None], m[:1]), rtol=1e-8)
     jacobian = np.diag(m[0]) - np.outer(m[0], m[0])
-    np.testing.assert_allclose(found[1], jacobian @ jacobian / responses.FLATTEST, rtol=1e-8)
+    np.testing.assert_allclose(found[1], jacobian @ jacobian / dirichlet.FLATTEST, rtol=1e-8)
 
 
 def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch):

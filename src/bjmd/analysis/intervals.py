@@ -28,7 +28,7 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import centre
-from bjmd.numerics import moments, responses, threads
+from bjmd.numerics import dirichlet, moments, threads
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 from bjmd.results.posterior import Posterior
@@ -145,10 +145,10 @@ class Columns:
     def covariance(self, columns):
         """Sigma_j = (diag m - mm') (-f'')^-1 (diag m - mm'), and <G_j, Cov[h_j]>."""
         g = self.g[:, columns]
-        curvature, explained = responses.curvatures(
+        curvature, explained = dirichlet.curvatures(
             g, self.t[columns], self.alpha, self.gram, self.gaps[:, columns]
         )
-        return responses.covariances(curvature, (g / g.sum(axis=0)).T), explained
+        return dirichlet.covariances(curvature, (g / g.sum(axis=0)).T), explained
 
     def coupling(self, spread, share):
         """The sum of b_j^2 m_j m_j' x Sigma~_j, packed x packed."""

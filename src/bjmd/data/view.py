@@ -119,30 +119,31 @@ class View:
 
     @cached_property
     def _around_origin(self):
-        """Sums of rows, and squares of rows and of columns, of x - origin, for constant data."""
+        """Sums of rows, and squares of rows and of columns, of (x - origin) / unit, for constant
+        data.
+        """
         sums = self._data.sums_of_rows() - self._data.counts_of_rows * self.origin
-        return sums, *self._data.squares(self.origin, *map(np.ones, self.shape))
+        rows, columns = self._data.squares(self.origin, *map(np.ones, self.shape))
+        return sums / self.unit, rows / self.unit**2, columns / self.unit**2
 
     def sums_of_rows(self, weights=1.0):
         """sum_j q_j z_ij."""
         if np.ndim(weights) or not self.constant:
             return self.times_memberships(np.ones((1, self.shape[1])) * weights)[0]
-        return self._around_origin[0] / self.unit - self.counts_of_rows() * self.shift
+        return self._around_origin[0] - self.counts_of_rows() * self.shift
 
     def squares_of_rows(self, weights=1.0):
         """sum_j q_j z_ij^2."""
         if np.ndim(weights) or not self.constant:
             return self._squares(1.0, weights)[0]
-        counts = self.counts_of_rows()
-        sums = self.sums_of_rows() + counts * self.shift
-        squares = self._around_origin[1] / self.unit**2
-        return squares - 2 * self.shift * sums + counts * self.shift**2
+        sums, squares, _ = self._around_origin
+        return squares - self.shift * (2 * sums - self.counts_of_rows() * self.shift)
 
     def squares_of_columns(self, weights=1.0):
         """sum_i phi_i z_ij^2."""
         if np.ndim(weights) or not self.constant:
             return self._squares(weights, 1.0)[1]
-        squares = self._around_origin[2] / self.unit**2
+        squares = self._around_origin[2]
         if not np.any(self.shift):
             return squares
         along = self.times_components(self.shift[None])[0]  # sum_i shift_i z_ij

@@ -29,6 +29,7 @@ so that a sample has the same memberships whether it was part of the fit or is a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -49,7 +50,7 @@ from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, Sh
 from bjmd.inference.registry import Method
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
-from bjmd.numerics.rows import GaussianRows
+from bjmd.numerics.rows import GaussianRows, gaussian_rows
 from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 
@@ -196,7 +197,7 @@ class State:
         """A copy with other parameters, in the form of `vector`."""
         n = len(self.columns)
         shapes = [part.shape for part in self._positive()]
-        n_positive = sum(np.prod(shape, dtype=int) for shape in shapes)
+        n_positive = sum(map(math.prod, shapes))
         moved = exponentials(vector[:n_positive], shapes)
         entries = [e.with_degrees(nu) for e, nu in zip(self.entries, moved[n + 3 :], strict=True)]
         means = np.split(vector[n_positive:], n)
@@ -269,7 +270,7 @@ class ClosedForm:
             columns=[alpha0[:, None] + START_STRENGTH * h for h in drawn],
             ridge=ridge,
             rates=np.array([priors.b0 + 0.5 * entries.squared_norm for entries in self.entries]),
-            rows=GaussianRows(np.zeros((self.n_components,) * 2), np.zeros(shape), ridge),
+            rows=gaussian_rows(np.zeros((self.n_components,) * 2), np.zeros(shape), ridge),
             feature=feature,
             sample=sample,
             entries=self.entries,
@@ -359,7 +360,7 @@ class ClosedForm:
         """q(W): S_i = (phi_i P_i + diag rho_i)^-1, mu_i = S_i phi_i sum_cj t_c u_j z_ij E[h_j]."""
         t = self.shapes / state.rates
         linear = sum(t_c * source.linear for t_c, source in zip(t, sums, strict=True))
-        rows = GaussianRows(
+        rows = gaussian_rows(
             precision=sum(t_c * source.precision for t_c, source in zip(t, sums, strict=True)),
             linear=linear * state.feature.mean,
             ridge=state.ridge,

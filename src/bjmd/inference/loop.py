@@ -11,6 +11,7 @@ the objective, the loop goes back, and the share and its ceiling become smaller.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -272,8 +273,13 @@ def exponentials(vector, shapes):
     """The arrays of such shapes whose logarithms are in the vector."""
     numbers = np.empty_like(vector)
     threads.each(lambda a, b: np.exp(vector[a:b], out=numbers[a:b]), _parts(vector))
-    pieces = np.split(numbers, np.cumsum([np.prod(shape) for shape in shapes])[:-1])
-    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    arrays = []
+    first = 0
+    for shape in shapes:
+        last = first + math.prod(shape)
+        arrays.append(numbers[first:last].reshape(shape))
+        first = last
+    return arrays
 
 
 def _parts(vector):

@@ -1,7 +1,7 @@
 """The rows of W: one K x K system each, in lanes.
 
-`GaussianRows` is q(W) of the closed form (docs/derivation.md, 4.3), `ridge_rows` the best W of MAP
-(3.1).  Both use that with D = diag(rho^-1/2)
+`gaussian_rows` gives q(W) of the closed form (docs/derivation.md, 4.3), `ridge_rows` the best W of
+MAP (3.1).  Both use that with D = diag(rho^-1/2)
 
     (P + diag rho)^-1 = D (I + D P D)^-1 D,
 
@@ -9,6 +9,9 @@ which stays well conditioned as rho grows.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,38 +29,32 @@ from bjmd.numerics.lanes import (
 )
 
 
+@dataclass(frozen=True)
 class GaussianRows:
-    """q(W): S_i = (phi_i (P - gap_i) + diag rho_i)^-1 and mu_i = S_i r_i for every row i.
+    """q(W): rows w_i ~ N(mu_i, S_i) with S_i = (phi_i (P - gap_i) + diag rho_i)^-1."""
 
-    Arrays are K x M.  `weights` are the phi_i, or 1.0; `gaps` are packed, M x K(K+1)/2, or 0.0.
-    Where either is an array, `moments` has E[w_i w_i'] of every row, packed.  `covariance_sum` is
-    sum_i phi_i S_i.
-    """
-
-    def __init__(self, precision, linear, ridge, weights=1.0, gaps=0.0):
-        size, n_rows = linear.shape
-        self.precision = precision
-        self.ridge = ridge
-        self.weights = weights
-        self.gaps = gaps
-        self.mean = np.empty_like(linear)
-        self.second_moment = np.empty_like(linear)
-        self.differ = np.ndim(weights) > 0 or np.ndim(gaps) > 0
-        n_moments = n_rows if self.differ else 0
-        phi = np.ones((1, n_moments)) * weights
-        lack = np.ascontiguousarray(np.transpose(gaps)) if np.ndim(gaps) else np.zeros((0, n_rows))
-        self.moments = np.empty((n_moments, size * (size + 1) // 2))
-        shared = precision, linear, ridge, phi, lack, self.mean, self.second_moment, self.moments
-        blocks = threads.each(
-            lambda *ends: _gaussian_rows(*ends, *shared),
-            threads.parts(n_rows, n_rows * size**3, LANES),
-        )
-        self.log_determinant = sum(logs for logs, _ in blocks)
-        self.covariance_sum = sum(covariances for _, covariances in blocks)
+    mean: np.ndarray
+    """mu, K x M."""
+    second_moment: np.ndarray
+    """E[w_ik^2], K x M."""
+    moments: np.ndarray
+    """E[w_i w_i'] of every row, packed; no rows where all S_i have the same P."""
+    log_determinant: float
+    """sum_i ln det S_i."""
+    covariance_sum: np.ndarray
+    """sum_i phi_i S_i."""
+    precision: np.ndarray
+    """P."""
+    ridge: np.ndarray
+    """rho, K x M."""
+    weights: Any
+    """phi, or 1.0."""
+    gaps: Any
+    """gap_i of every row, packed, M x K(K+1)/2, or 0.0."""
 
     def row_precision(self):
-        """P, or where it differs between rows, that of every row, M x K x K."""
-        if not self.differ:
+        """phi_i (P - gap_i) of every row, M x K x K, or P where it is the same for all."""
+        if not len(self.moments):
             return self.precision
         lack = moments.unpack(self.gaps, len(self.precision)) if np.ndim(self.gaps) else 0.0
         each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - lack
@@ -65,6 +62,34 @@ class GaussianRows:
 
     def entropy(self):
         return 0.5 * (self.log_determinant + self.mean.size * (1 + np.log(2 * np.pi)))
+
+
+def gaussian_rows(precision, linear, ridge, weights=1.0, gaps=0.0):
+    """The best q(W): S_i as above and mu_i = S_i r_i, given r (`linear`, K x M)."""
+    size, n_rows = linear.shape
+    n_moments = n_rows if np.ndim(weights) or np.ndim(gaps) else 0
+    phi = np.ones((1, n_moments)) * weights
+    lack = np.ascontiguousarray(np.transpose(gaps)) if np.ndim(gaps) else np.zeros((0, n_rows))
+    mean = np.empty_like(linear)
+    second_moment = np.empty_like(linear)
+    row_moments = np.empty((n_moments, size * (size + 1) // 2))
+    shared = precision, linear, ridge, phi, lack, mean, second_moment, row_moments
+    blocks = threads.each(
+        lambda *ends: _gaussian_rows(*ends, *shared), threads.parts(n_rows, n_rows * size**3, LANES)
+    )
+    log_determinant = sum(logs for logs, _ in blocks)
+    covariance_sum = sum(covariances for _, covariances in blocks)
+    return GaussianRows(
+        mean,
+        second_moment,
+        row_moments,
+        log_determinant,
+        covariance_sum,
+        precision,
+        ridge,
+        weights,
+        gaps,
+    )
 
 
 def ridge_rows(precision, linear, inverse_ridge):
