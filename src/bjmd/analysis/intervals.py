@@ -39,6 +39,8 @@ LARGEST = 0.9
 MOST_COMPONENTS = 40
 #: numbers in the largest temporary array over columns or rows
 BLOCK = 2**18
+#: numbers in the covariances of all columns up to which they are kept, not computed three times
+KEPT = 2**24
 
 
 def widened(sources: Sources, result: Decomposition) -> Decomposition:
@@ -137,6 +139,7 @@ class Columns:
             self.observed = x.counts_of_columns / n_features
             packed = np.ascontiguousarray(moments.pack(second_moments))
             self.gaps = moments.sums_over(moments.Places.of(x.missing.T), packed).T
+        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         parts = self._each(self._freedom, covariances.sum(axis=0))
         self.freedom = sum(freedom for freedom, _ in parts)
         self.kappa = max(0.0, 1 - self.freedom / (n_features * self.observed.sum()))
@@ -144,11 +147,16 @@ class Columns:
 
     def covariance(self, columns):
         """Sigma_j = (diag m - mm') (-f'')^-1 (diag m - mm'), and <G_j, Cov[h_j]>."""
+        if columns.start in self._kept:
+            return self._kept[columns.start]
         g = self.g[:, columns]
         curvature, explained = dirichlet.curvatures(
             g, self.t[columns], self.alpha, self.gram, self.gaps[:, columns]
         )
-        return dirichlet.covariances(curvature, (g / g.sum(axis=0)).T), explained
+        both = dirichlet.covariances(curvature, (g / g.sum(axis=0)).T), explained
+        if self.g.shape[1] * self.gram.size <= KEPT:
+            self._kept[columns.start] = both
+        return both
 
     def coupling(self, spread, share):
         """The sum of b_j^2 m_j m_j' x Sigma~_j, packed x packed."""
@@ -179,10 +187,10 @@ class Columns:
         """Sigma~_j, and b_j^2 m_j m_j' packed."""
         covariance, _ = self.covariance(columns)
         t = self.t[columns] * self.observed[columns]
-        covariance += (self.kappa * t)[:, None, None] * (covariance @ spread @ covariance)
+        more = (self.kappa * t)[:, None, None] * (covariance @ spread @ covariance)
         g = self.g[:, columns]
         square = (t / share)[:, None] ** 2 * _packed_outer((g / g.sum(axis=0)).T)
-        return covariance, square
+        return covariance + more, square
 
     def _coupling(self, *arguments):
         covariance, square = self._responding(*arguments)
