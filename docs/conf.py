@@ -2,7 +2,7 @@
 
 The repository is the source folder, so the links of the Markdown pages are the same on GitHub and
 on the site.  On the pages that NOTEBOOKS names, the ```python blocks and the `bjmd` commands of the
-```sh blocks are run, and what comes out is shown below them instead of what the page says.
+```sh blocks are run, and their real output replaces the one in the page.
 """
 
 import os
@@ -52,8 +52,7 @@ extensions = [
 ]
 highlight_language = "text"  # formulas are indented blocks
 
-# pydata's theme in the shape that scanpy and its kin have: all pages in one sidebar, so no page has
-# to exist as a shelf
+# all pages in one sidebar, so no index pages are needed
 html_theme = "sphinx_book_theme"
 html_title = f"bjmd {version}"
 html_copy_source = False
@@ -114,7 +113,7 @@ def setup(app):
 
 
 def prepare(app, page, source):
-    """What a page needs on the site and GitHub can do without."""
+    """Add what a page needs on the site but not on GitHub."""
     if page == root_doc:
         source[0] += "".join(_contents(caption, pages) for caption, pages in CONTENTS.items())
     elif page.startswith(NOTEBOOKS):
@@ -131,7 +130,7 @@ def _contents(caption, pages):
 
 
 def _cell(block):
-    """A cell in place of a block, and of the output and the picture below it that GitHub shows."""
+    """A cell that replaces a block, and the output and picture below it that GitHub shows."""
     kind = block[1]
     code = block[2]
     if kind == "sh" and not code.startswith("bjmd "):

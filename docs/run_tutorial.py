@@ -1,10 +1,10 @@
-"""Run the tutorial, and put into it what really comes out.
+"""Run the tutorial, and write its real output into the page.
 
     python docs/run_tutorial.py
 
-Its ```python blocks run in order in one namespace, and the `bjmd` commands of its ```sh blocks
-between them, all in a temporary folder.  A ```text block after a block becomes what that block
-printed; pictures that were saved, and that the page shows, go to docs/images/.
+Its ```python blocks, and the `bjmd` commands of its ```sh blocks, run in order in a temporary
+folder and one namespace.  A ```text block after a block becomes what that block printed; saved
+pictures that the page shows go to docs/images/.
 """
 
 import contextlib
@@ -60,7 +60,5 @@ def renew():
 
 
 if __name__ == "__main__":
-    os.environ["COLUMNS"] = (
-        "100"  # or the command would fold its lines to the width of this terminal
-    )
+    os.environ["COLUMNS"] = "100"  # whatever the width of this terminal
     renew()
