@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+import bjmd
 from bjmd import cli
 from bjmd.data.assembly import RawSource
 from bjmd.files.outputs import hash_of_source
@@ -76,6 +77,11 @@ def test_the_best_run_of_a_search_is_computed_again(verify):
     assert code == 0 and "components: identical" in said
     table = pd.read_csv("found/restarts.tsv", sep="\t")
     assert len(table) == 8 and "below 1e-08" in table["reason"][0]
+    searched = (
+        "In place of 20 full restarts, a search made 8 random starts and continued the best 4"
+    )
+    assert searched in Path("found/summary.md").read_text()
+    assert bjmd.load("found").n_init == 20
     assert cli.main([*line.replace("found", "plain").split(), "--no-search"]) == 0
     assert len(pd.read_csv("plain/restarts.tsv", sep="\t")) == 20
 

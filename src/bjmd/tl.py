@@ -134,6 +134,7 @@ def bjmd(
             summary,
             settings=settings,
             raw_sources=() if mod else raw_sources,  # modalities are not read one by one
+            n_restarts=model.n_init,
             overwrite=overwrite,
         )
     return data if copy else None

@@ -179,7 +179,7 @@ def add_method(parser: argparse.ArgumentParser, n_restarts: int) -> None:
         "--offsets",
         nargs="?",
         const="yes",
-        metavar="yes|no",
+        choices=("yes", "no"),
         help="whether each source has an offset for each feature, for shifted batches (default: "
         "yes with two or more sources)",
     )
@@ -226,10 +226,7 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the method that were given; the others keep their defaults."""
     given = {name: getattr(arguments, name) for name in OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
-    registry.check_options(arguments.method, options)
     if "offsets" in options:
-        if options["offsets"] not in ("yes", "no"):
-            raise InputError(f"--offsets is {options['offsets']!r}; it must be yes or no")
         options["offsets"] = options["offsets"] == "yes"
     for option in arguments.option:
         name, equals, text = option.partition("=")

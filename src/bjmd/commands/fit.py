@@ -55,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run every restart to convergence (default: of 20 or more restarts, run only two "
         "fifths, and continue the best of these)",
     )
-    add("--plain-restarts", action="store_true", help=argparse.SUPPRESS)
     common.add_method(parser, n_restarts=20)
 
 
@@ -63,11 +62,8 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import fitting
     from bjmd.analysis.summary import summarise
     from bjmd.files import outputs
-    from bjmd.report import text
+    from bjmd.report import pages
 
-    if arguments.plain_restarts:
-        common.log.warning("--plain-restarts is now called --no-search; the old name will go")
-        arguments.no_search = True
     options = common.method_options(arguments)
     infers_bjmd = registry.get(arguments.method).infers_bjmd
     if arguments.consensus and (arguments.restarts < 2 or not infers_bjmd):
@@ -105,10 +101,11 @@ def run(arguments: argparse.Namespace) -> None:
         summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus),
         settings=settings,
         raw_sources=raw_sources,
+        n_restarts=arguments.restarts,
         figures=not arguments.no_figures,
         overwrite=arguments.force,
     )
-    print(text.plain([part for part in report if part.brief], common.width()))
+    print(pages.plain([part for part in report if part.brief], common.width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")
     if "noise" in registry.get(arguments.method).options():

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import number_of_components
     from bjmd.files import outputs
-    from bjmd.report import figures, style, text
+    from bjmd.report import figures, pages
     from bjmd.results import storage
 
     options = common.method_options(arguments)
@@ -70,9 +70,9 @@ def run(arguments: argparse.Namespace) -> None:
         new.mkdir()
         table, svg, png = (new / name for name in FILES)
         selection.table.to_csv(table, sep="\t", index=False, float_format="%.8g")
-        style.save(figures.selection(selection), svg, png)
-    section = text.Section("Components", [str(selection)], selection.text_table())
-    print(text.plain([section], common.width()))
+        figures.save(figures.selection(selection), svg, png)
+    section = pages.Section("Components", [str(selection)], selection.text_table())
+    print(pages.plain([section], common.width()))
     print(f"The table and its figure are in {folder}")
 
 

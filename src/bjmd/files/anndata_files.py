@@ -178,18 +178,17 @@ def annotate(
     rows_in_data = [data.obs_names.get_indexer(raw_sources[c].sample_names) for c in numbers]
     order = np.argsort(np.concatenate(rows_in_data))  # from source after source to rows of the data
     data.obsm[in_obsm] = np.hstack([result.memberships[c] for c in numbers]).T[order]
-    row_of = {feature: i for i, feature in enumerate(sources.feature_names)}
-    rows = np.array([row_of.get(feature, -1) for feature in data.var_names])
+    rows = pd.Index(sources.feature_names).get_indexer(data.var_names)
     in_fit = rows >= 0
+    names = np.array([sources.names[c] for c in numbers])
     if len(sources) > 1:
-        names = np.repeat(sources.names, sources.n_samples)
-        of_file = np.concatenate([names[names == sources.names[c]] for c in numbers])
-        data.obs[f"{key}_source"] = pd.Categorical(of_file[order])
+        source_of_sample = np.repeat(names, [sources.n_samples[c] for c in numbers])
+        data.obs[f"{key}_source"] = pd.Categorical(source_of_sample[order])
     data.varm[key] = np.where(in_fit[:, None], result.components[rows], np.nan)
     params = {"n_components": result.n_components, **settings.reading, **result.options}
     params["source_key"] = params.pop("split_by", None)
     data.uns[key] = {
-        "sources": np.array([sources.names[c] for c in numbers]),
+        "sources": names,
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in numbers]),
         "version": __version__,
         **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},
