@@ -176,15 +176,6 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
     np.testing.assert_allclose(table("back.tsv"), table("raw/memberships_raw1.tsv"), atol=1e-4)
 
 
-def test_a_check_is_kept_with_its_fit(files, run):
-    out, _ = run(FIT)
-    assert "bjmd check out" in out
-    out = run("check out")[0]
-    assert "This was added to out/report.html" in out and "CHECK OF THE NOISE MODEL" in out
-    assert set(table("out/check.tsv").index) == {"noise=feature", "noise=sample", "noise=robust"}
-    assert out[out.index("Option") : out.index("This was")] in run("show out")[0]
-
-
 # New samples
 
 
@@ -252,12 +243,16 @@ def test_a_mistake_after_a_fit_gets_its_sentence(files, run):
     assert sorted(Path().rglob("*")) == before
 
 
-# Show and datasets
+# Check, show and datasets
 
 
-def test_show(files, run):
-    run(FIT)
+def test_check_and_show(files, run):
+    assert "bjmd check out" in run(FIT)[0]
+    checked, _ = run("check out")
+    assert "This was added to out/report.html" in checked and "CHECK OF THE NOISE MODEL" in checked
+    assert set(table("out/check.tsv").index) == {"noise=feature", "noise=sample", "noise=robust"}
     out, _ = run("show out")
+    assert checked[checked.index("Option") : checked.index("This was")] in out
     best = outputs.load(Path("out")).results[0]
     for words in (
         "50 samples from 2 sources, measured on 12 features",

@@ -38,20 +38,10 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def make_data(n_samples=(30, 25), n_features=12, n_components=3, noise=(0.2, 0.6), seed=0):
-    """Samples x features of the model's form."""
-    rng = np.random.default_rng(seed)
-    components = 2 * rng.laplace(size=(n_components, n_features))
-    return [
-        rng.dirichlet(np.full(n_components, 0.5), n) @ components
-        + sd * rng.standard_normal((n, n_features))
-        for n, sd in zip(n_samples, noise, strict=True)
-    ]
-
-
 @pytest.fixture
-def data():
-    return make_data()
+def data(make_sources):
+    """Samples x features of two sources."""
+    return [2 * x.T for x in make_sources(n_samples=(30, 25), noise=(0.1, 0.3)).matrices]
 
 
 def table(x, second="g1", name=""):
@@ -116,10 +106,8 @@ def test_what_goes_beyond_the_paper_has_attributes(data):
     options = {"noise": "feature+sample+robust", "alpha0": "by-source"}
     fitted = model(n_init=1, tol=1e-4, **options).fit(data)
     assert (fitted.offsets_.shape, fitted.feature_precision_.shape) == ((2, 12), (12,))
-    assert ([len(u) for u in fitted.sample_precision_], fitted.degrees_of_freedom_.shape) == (
-        [30, 25],
-        (2,),
-    )
+    assert [len(u) for u in fitted.sample_precision_] == [30, 25]
+    assert fitted.degrees_of_freedom_.shape == (2,)
     draws = fitted.sample_posterior(4000).offsets
     np.testing.assert_allclose(draws.mean(axis=0), fitted.offsets_, atol=0.05)
     np.testing.assert_allclose(draws.std(axis=0), fitted.decomposition_.model.offsets_sd, rtol=0.1)
@@ -371,8 +359,9 @@ def test_a_model_comes_back_from_its_file_and_from_its_report(data, options, tmp
     assert list(samples.index) == list(positive["b"].index)
 
 
-def test_score_prefers_the_right_features_and_counts_observed_entries_only():
-    train, test = make_data(n_samples=(80, 60), noise=(0.2, 0.2))
+def test_score_prefers_the_right_features_and_counts_observed_entries_only(make_sources):
+    sources = make_sources(n_samples=(80, 60), noise=(0.1, 0.1))
+    train, test = (2 * x.T for x in sources.matrices)
     fitted = model().fit(train)
     shuffled = test[:, np.random.default_rng(0).permutation(12)]
     assert fitted.score(test) > fitted.score(shuffled) + 10
@@ -487,7 +476,7 @@ def test_objects_that_are_numbers_are_numbers(frames):
 def test_what_needs_a_posterior_says_so(data):
     fitted = model(inference="map").fit(data)
     with pytest.raises(InputError, match="only a fit with inference='cavi' has a posterior"):
-        fitted.sample_posterior()
+        fitted.to_arviz()
     with pytest.raises(InputError, match="has no standard deviations"):
         fitted.impute(data[0], return_std=True)
     assert np.isfinite(fitted.score(data[0]))

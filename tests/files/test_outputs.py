@@ -290,18 +290,6 @@ def test_source_names_that_look_alike_as_files_get_numbers():
     ]
 
 
-def test_a_folder_that_holds_something_is_kept(make_sources, tmp_path):
-    fit = small(make_sources)
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis/chapter.txt").write_text("years of work")
-    for overwrite in (False, True):
-        with pytest.raises(InputError, match=r"holds 'chapter\.txt', which bjmd did not write"):
-            write(tmp_path / "thesis", *fit, overwrite=overwrite)
-    with pytest.raises(InputError, match="is a file"):
-        write(tmp_path / "thesis/chapter.txt", *fit)
-    assert (tmp_path / "thesis/chapter.txt").read_text() == "years of work"
-
-
 def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_ours(
     make_sources, tmp_path
 ):
@@ -314,8 +302,12 @@ def test_an_earlier_output_is_replaced_only_on_request_and_only_if_it_is_all_our
     write(out, *fit, figures=False, overwrite=True)
     assert not (out / "figures").exists(), "nothing of the earlier output is left"
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds 'notes\.txt', which bjmd did not write"):
-        write(out, *fit, figures=False, overwrite=True)
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match=r"holds 'notes\.txt', which bjmd did not write"):
+            write(out, *fit, figures=False, overwrite=overwrite)
+    with pytest.raises(InputError, match="is a file"):
+        write(out / "notes.txt", *fit)
+    assert (out / "notes.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "no temporary folder is left"
 
 

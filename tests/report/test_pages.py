@@ -10,9 +10,6 @@ from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd.report import pages
 
-LONG = "x" * 41
-SHORT = "y" * 40
-
 
 @pytest.fixture(scope="module")
 def learned():
@@ -55,11 +52,20 @@ def test_vanishing_is_measured_against_the_noise_not_the_unit(learned):
     assert not len(replace(result, model=None).vanished())
 
 
-def test_long_cells_keep_a_width_that_reads_well():
-    cells = pd.DataFrame([[SHORT, LONG]], columns=["a", "b"])
-    box = pages.table("label", cells)
-    assert f'<td class="long">{LONG}</td>' in box
-    assert f"<td>{SHORT}</td>" in box
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("x" * 41, f'<td class="long">{"x" * 41}</td>'),
+        ("y" * 40, f"<td>{'y' * 40}</td>"),
+        ("<b>", '<td class="short">&lt;b&gt;</td>'),
+        ("19.2 %", '<td class="short">19.2\N{NO-BREAK SPACE}%</td>'),
+        (pages.Link("a b.tsv"), '<td class="short"><a href="a%20b.tsv">a b.tsv</a></td>'),
+    ],
+)
+def test_cells_are_escaped_marked_by_length_and_linked(cell, expected):
+    box = pages.table('"label"', pd.DataFrame([[cell]], columns=["a & b"]))
+    assert expected in box and "<th>a &amp; b</th>" in box
+    assert 'aria-label="&quot;label&quot;"' in box
 
 
 def test_two_levels_of_column_names_share_cells():
@@ -69,26 +75,6 @@ def test_two_levels_of_column_names_share_cells():
     box = pages.table("label", pd.DataFrame([list("12345")], columns=columns))
     assert "<tr><th></th><th colspan=2>a</th><th colspan=2>b</th></tr>" in box
     assert "<tr><th>name</th><th>ours</th><th>paper</th><th>ours</th><th>ours</th></tr>" in box
-
-
-def test_text_is_escaped():
-    cells = pd.DataFrame([["<b>"]], columns=["a & b"])
-    box = pages.table('"label"', cells)
-    assert '<td class="short">&lt;b&gt;</td>' in box and "<th>a &amp; b</th>" in box
-    assert 'aria-label="&quot;label&quot;"' in box
-    assert pages.paragraph("1 < 2") == "<p>1 &lt; 2</p>"
-
-
-def test_names_of_files_are_links():
-    cells = pd.DataFrame([[pages.Link("a b.tsv")]], columns=["File"])
-    assert '<a href="a%20b.tsv">a b.tsv</a>' in pages.table("files", cells)
-
-
-def test_a_number_stays_on_one_line_with_its_per_cent():
-    assert pages.paragraph("19.2 % of it") == "<p>19.2\N{NO-BREAK SPACE}% of it</p>"
-    assert "19.2\N{NO-BREAK SPACE}%" in pages.table(
-        "shares", pd.DataFrame([["19.2 %"]], columns=["share"])
-    )
 
 
 def test_the_contents_list_sections_and_their_parts():
