@@ -165,13 +165,14 @@ def test_containers_agree(data, frames):
     assert_same_fit(by_name, plain)
     assert by_name.source_names_ == ["a", "b"]
     assert list(by_name.feature_names_in_) == [f"g{k}" for k in range(12)]
-    assert_same_fit(model().fit(tuple(frames.values())), plain)
-    assert_same_fit(model().fit([np.asfortranarray(x) for x in data]), plain)
-    assert_same_fit(model().fit([np.repeat(x, 2, axis=1)[:, ::2] for x in data]), plain)
-    unnamed = [pd.DataFrame(x) for x in data]
-    assert not hasattr(model().fit(unnamed), "feature_names_in_")
-    shuffled = frames["b"][frames["b"].columns[::-1]]
-    assert_same_fit(model().fit([frames["a"], shuffled]), plain)
+    for several in (
+        tuple(frames.values()),
+        [np.asfortranarray(x) for x in data],
+        [np.repeat(x, 2, axis=1)[:, ::2] for x in data],
+        [frames["a"], frames["b"][frames["b"].columns[::-1]]],
+    ):
+        assert_same_fit(model().fit(several), plain)
+    assert not hasattr(model().fit([pd.DataFrame(x) for x in data]), "feature_names_in_")
     alone = model().fit(data[0])
     for one in (data[:1], {"only": data[0]}, data[0].tolist()):
         assert_same_fit(model().fit(one), alone)
@@ -184,16 +185,13 @@ def test_containers_agree(data, frames):
     assert_same_fit(model().fit(counts), model().fit([x.astype(float) for x in counts]))
 
 
-def test_inputs_are_left_alone(data):
+def test_data_may_be_read_only(data):
     data[0][3, 4] = np.nan
-    before = [x.copy() for x in data]
     for x in data:
         x.flags.writeable = False
     fitted = model().fit(data)
     fitted.impute(data[0], source=0)
     fitted.score(data[1], source=1)
-    for x, y in zip(data, before, strict=True):
-        np.testing.assert_array_equal(x, y)
 
 
 def test_fits_are_reproducible(data):

@@ -722,8 +722,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         names = self.source_names_
         if sources is not None:
             number_of = {name: c for c, name in enumerate(names)}
-            rows = _rows_by_source(sources, n_samples)
-            return [(rows[name], number_of.get(name)) for name in rows]
+            rows_of = _rows_by_source(sources, n_samples)
+            return [(rows, number_of.get(name)) for name, rows in rows_of.items()]
         if source is not None and source not in (*names, *range(len(names))):
             raise InputError(
                 f"there is no source {source!r}; give one of {', '.join(map(repr, names))}, or its "

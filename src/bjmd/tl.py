@@ -237,19 +237,25 @@ def rank_features(
     if result.posterior is not None:
         p_values = 2 * ndtr(-np.abs(scores))
         adjusted = np.column_stack([false_discovery_rates(p) for p in p_values.T])
-    columns = {
+    values = {
         "names": np.repeat(np.array(stored["fit"]["features"])[:, None], w.shape[1], axis=1),
         "scores": scores,
         "logfoldchanges": w - ranking.mean_of_others(w),
         "pvals": p_values,
         "pvals_adj": adjusted,
     }
-    params = {"groupby": "bjmd", "reference": "the other components", "method": "bjmd"}
-    adata.uns[key_added] = {"params": {**params, "use_raw": False, "layer": None}}
-    for name, values in columns.items():
-        ranked = pd.DataFrame(
-            np.take_along_axis(values, order, axis=0), columns=component_names(result.n_components)
-        )
+    groups = component_names(result.n_components)
+    adata.uns[key_added] = {
+        "params": {
+            "groupby": "bjmd",
+            "reference": "the other components",
+            "method": "bjmd",
+            "use_raw": False,
+            "layer": None,
+        }
+    }
+    for name, array in values.items():
+        ranked = pd.DataFrame(np.take_along_axis(array, order, axis=0), columns=groups)
         adata.uns[key_added][name] = ranked.to_records(index=False)
 
 

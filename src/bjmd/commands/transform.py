@@ -75,7 +75,6 @@ def run(arguments: argparse.Namespace) -> None:
     if output is None:
         print(text, end="")
         return
-    common.require_writable(output.parent)
     with storage.atomic_path(output) as temporary:
         temporary.write_text(text, encoding="utf-8")
     common.log.info("memberships of %s are in %s", count(len(samples), "sample"), output)
