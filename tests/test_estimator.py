@@ -2,6 +2,7 @@
 sources.
 """
 
+import json
 import pickle
 import warnings
 
@@ -18,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bjmd
-from bjmd import BJMD
+from bjmd import BJMD, cli
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import restarts
@@ -355,6 +356,21 @@ def test_a_model_comes_back_from_its_file_and_from_its_report(data, options, tmp
     assert (tmp_path / "out" / "residuals.tsv").exists()
     samples = pd.read_csv(tmp_path / "out" / "memberships_b.tsv", sep="\t", index_col=0)
     assert list(samples.index) == list(positive["b"].index)
+
+
+def test_a_model_of_labelled_samples_can_be_saved_again(frames, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frames["a"].T.to_csv("a.csv")
+    labels = "".join(f"{sample},{'xy'[j % 2]}\n" for j, sample in enumerate(frames["a"].index))
+    (tmp_path / "labels.csv").write_text(labels)
+    fit = "fit a.csv -k 3 -o out --restarts 1 --no-figures --labels labels.csv"
+    assert cli.main(fit.split()) == 0
+    bjmd.load("out").save("model.npz")
+    bjmd.load("model.npz").report("again")
+    names, again = (
+        json.loads((tmp_path / folder / "names.json").read_text()) for folder in ("out", "again")
+    )
+    assert again["labels"] == names["labels"] and again["class_names"] == ["x", "y"]
 
 
 def test_score_prefers_the_right_features_and_counts_observed_entries_only(make_sources):

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
@@ -33,12 +32,11 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError, one_of, whole_number
 from bjmd.inference import projection, restarts
 from bjmd.model import Priors
+from bjmd.report.tables import Named
 from bjmd.results import storage
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
 
 INFERENCES = ("cavi", "map", "advi")
-NAMED = ("names", "feature_names", "sample_names", "n_missing", "class_names", "labels")
-"""What the model keeps of the data, for reports."""
 
 
 class AgreedComponents(NamedTuple):
@@ -277,8 +275,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        named = {name: getattr(sources, name) for name in NAMED}
-        self._set(fits.results, named, variance.explained(sources, best), fits.consensus)
+        explained = variance.explained(sources, best)
+        self._set(fits.results, Named.of(sources), explained, fits.consensus)
         share = variance.between_sources(best.memberships)
         if len(best.vanished()) == best.n_components:
             warnings.warn(ALL_VANISHED, stacklevel=3)
@@ -289,7 +287,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     def _set(
         self,
         results: list[Decomposition],
-        named: dict[str, Any],
+        named: Named,
         explained: np.ndarray,
         consensus: Any = None,
     ) -> None:
@@ -319,7 +317,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             consensus.spread,
         )
         self.restarts_ = np.array([result.objective for result in results])
-        self.source_names_ = named["names"]
+        self.source_names_ = named.names
 
     def transform(
         self,
@@ -539,8 +537,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         whole_number("n_draws", n_draws, least=1)
         coords = {
             "component": self.get_feature_names_out(),
-            "feature": self._named["feature_names"],
-            "sample": [name for names in self._named["sample_names"] for name in names],
+            "feature": self._named.feature_names,
+            "sample": [name for names in self._named.sample_names for name in names],
             "source": self.source_names_,
         }
         data = None if X is None else self._fitted_data(X, sources)
@@ -564,7 +562,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             params["random_state"] = None
         about = {
             "params": params,
-            "named": self._named,
+            "named": self._named.to_json(),
             "variance_explained": self.variance_explained_.tolist(),
         }
         storage.save_decompositions(path, self._runs, about)
@@ -592,7 +590,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             data: Any = self._fitted_data(X, sources)
             summary = summarise(data, self._runs, consensus=self._consensus)
         else:
-            data = SimpleNamespace(**self._named)
+            data = self._named
             names = self.source_names_
             summary = Summary(
                 restarts.best(self._runs, len(self._runs)),
@@ -763,17 +761,17 @@ def load(path: str | Path) -> BJMD:
     else:
         results, about = storage.load_with_about(path)
         model = BJMD(**about["params"])
-        named = about["named"]
+        named = Named.from_json(about["named"])
         explained = np.array(about["variance_explained"])
     model._set(results, named, explained)
-    features = named["feature_names"]
+    features = named.feature_names
     model.n_features_in_ = len(features)
     if features != [f"feature {i + 1}" for i in range(len(features))]:
         model.feature_names_in_ = np.array(features, dtype=object)
     return model
 
 
-def _from_folder(path: str | Path) -> tuple[BJMD, list[Decomposition], dict[str, Any], np.ndarray]:
+def _from_folder(path: str | Path) -> tuple[BJMD, list[Decomposition], Named, np.ndarray]:
     """The model, its runs, names and variance explained."""
     from bjmd.files import outputs
 
@@ -799,9 +797,8 @@ def _from_folder(path: str | Path) -> tuple[BJMD, list[Decomposition], dict[str,
         join=reading.get("join", "outer"),
         **options,
     )
-    named = {name: getattr(fit, name) for name in NAMED}
     explained = fit.answers["variance_explained"].drop(columns=["source", "total"]).to_numpy()
-    return model, sorted(fit.results, key=lambda run: run.seed or 0), named, explained
+    return model, sorted(fit.results, key=lambda run: run.seed or 0), Named.of(fit), explained
 
 
 def _is_several(X: Any) -> bool:

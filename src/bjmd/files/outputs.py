@@ -25,13 +25,12 @@ from bjmd.errors import InputError, problems_as_sentences
 from bjmd.files.readers import ANNDATA_ENDINGS, distinct
 from bjmd.inference import registry
 from bjmd.report import pages, tables
+from bjmd.report.tables import Named
 from bjmd.results import storage
 from bjmd.results.decomposition import Decomposition
 
 FORMAT_VERSION = 1
 OURS = "a complete folder of bjmd"
-NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
-"""What names.json copies from the sources."""
 FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
 """What each file holds."""
 ANSWERS = (
@@ -47,17 +46,11 @@ __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FIL
 
 
 @dataclass
-class Output:
+class Output(Named):
     """A fit in its folder: the restarts, best first, names, settings, and answers about the fit."""
 
     folder: Path
     results: list[Decomposition]
-    names: list[str]
-    feature_names: list[str]
-    sample_names: list[list[str]]
-    n_missing: list[int]
-    labels: list[np.ndarray] | None
-    class_names: list[str]
     settings: Settings
     answers: dict[str, pd.DataFrame]
     """The tables of ANSWERS, as far as they were written."""
@@ -99,17 +92,18 @@ def write(
     require_free(folder, overwrite)
     settings = settings or Settings()
     best = summary.results[0]
-    answers = tables.of_summary(sources, summary)
+    data = Named.of(sources)
+    answers = tables.of_summary(data, summary)
     n_restarts = n_restarts or len(summary.results)
     with storage.atomic_path(folder) as new:
         new.mkdir()
         storage.save_decompositions(new / "fit.npz", summary.results, {"n_restarts": n_restarts})
-        for name, table in {**tables.of_fit(sources, summary.results), **answers}.items():
+        for name, table in {**tables.of_fit(data, summary.results), **answers}.items():
             _write_table(new / f"{name}.tsv", table)
-        _write_patterns(new, sources, best)
+        _write_patterns(new, data, best)
         if summary.consensus is not None:
-            _write_patterns(new, sources, summary.consensus.result, "consensus_")
-        _write_rankings(new / "rankings", sources, best)
+            _write_patterns(new, data, summary.consensus.result, "consensus_")
+        _write_rankings(new / "rankings", data, best)
         _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
@@ -117,36 +111,31 @@ def write(
             fit = (raw_sources, sources, best, settings)
             anndata_files.write_back(new, *fit, summary.variance_explained)
         if figures:
-            _write_figures(new / "figures", sources, summary, answers)
+            _write_figures(new / "figures", data, summary, answers)
         written = Output(
+            **vars(data),
             folder=new,
             results=summary.results,
             settings=settings,
             answers=answers,
             files=[*_files(new), "names.json", "report.html", "summary.md"],
             n_restarts=n_restarts,
-            **{name: getattr(sources, name) for name in (*NAMES, "labels")},
         )
         if raw_sources:
             written.files.append("hashes.json")
         sections = _write_report(written)
         if raw_sources:
-            data = {
-                name: hash_of_source(raw)
-                for name, raw in zip(sources.names, raw_sources, strict=True)
+            hashes = {
+                name: hash_of_source(raw) for name, raw in zip(data.names, raw_sources, strict=True)
             }
-            _write_hashes(new, data=data, versions=storage.versions())
+            _write_hashes(new, data=hashes, versions=storage.versions())
     return sections
 
 
 def _write_report(fit: Output) -> list[pages.Section]:
     """names.json, and summary.md and report.html with the figures in the folder."""
-    labels = None
-    if fit.labels is not None:
-        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in fit.labels]
-    about = {"format": "bjmd", "format_version": FORMAT_VERSION, "labels": labels}
-    named = {name: getattr(fit, name) for name in (*NAMES, "files")}
-    _write_json(fit.folder / "names.json", about | named)
+    about = {"format": "bjmd", "format_version": FORMAT_VERSION, "files": fit.files}
+    _write_json(fit.folder / "names.json", about | fit.to_json())
     pngs = {png.stem: png.read_bytes() for png in sorted(fit.folder.glob("figures/*.png"))}
     title = pages.title(fit, fit.results)
     sections = fit.sections()
@@ -178,24 +167,19 @@ def load(folder: str | Path) -> Output:
         shapes = [len(names["feature_names"]), *map(len, names["sample_names"])]
         if shapes != [len(best.components), *(h.shape[1] for h in best.memberships)]:
             raise ValueError("the names do not match the result")
-        classes = range(len(names["class_names"]))
-        labels = names["labels"] and [
-            np.array([[k in sample for sample in block] for k in classes])
-            for block in names["labels"]
-        ]
         answers = {
             name: pd.read_csv(path, sep="\t")
             for name in ANSWERS
             if (path := folder / f"{name}.tsv").exists()
         }
         return Output(
+            **vars(Named.from_json(names)),
             folder=folder,
             results=results,
-            labels=labels,
+            files=names["files"],
             answers=answers,
             settings=Settings(**_read_json(folder / "settings.json")),
             n_restarts=(about or {}).get("n_restarts", len(results)),
-            **{name: names[name] for name in (*NAMES, "files")},
         )
 
 
@@ -265,13 +249,13 @@ def require_free(
 
 
 def _write_figures(
-    folder: Path, sources: Sources, summary: Summary, answers: dict[str, pd.DataFrame]
+    folder: Path, data: Named, summary: Summary, answers: dict[str, pd.DataFrame]
 ) -> None:
     """Every figure as .png and .svg."""
     from bjmd.report import figures
 
     folder.mkdir()
-    for name, figure in figures.of_summary(sources, summary, answers).items():
+    for name, figure in figures.of_summary(data, summary, answers).items():
         figures.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
 
 
@@ -283,23 +267,21 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
-def _write_rankings(folder: Path, sources: Sources, best: Decomposition) -> None:
+def _write_rankings(folder: Path, data: Named, best: Decomposition) -> None:
     """A .rnk file for each component: every feature and its score, the highest first."""
     folder.mkdir()
-    scores = tables.by_component(ranking.scores(best), sources.feature_names, "feature")
+    scores = tables.by_component(ranking.scores(best), data.feature_names, "feature")
     for component, column in scores.items():
         ranked = column.sort_values(ascending=False, kind="stable")
         ranked.to_csv(folder / f"{component}.rnk", sep="\t", header=False, float_format="%.6g")
 
 
-def _write_patterns(
-    folder: Path, sources: Sources, result: Decomposition, prefix: str = ""
-) -> None:
+def _write_patterns(folder: Path, data: Named, result: Decomposition, prefix: str = "") -> None:
     """The components, and the memberships of every source."""
-    components = tables.by_component(result.components, sources.feature_names, "feature")
+    components = tables.by_component(result.components, data.feature_names, "feature")
     _write_table(folder / f"{prefix}components.tsv", components)
-    files = _membership_files(sources.names)
-    for file, h, samples in zip(files, result.memberships, sources.sample_names, strict=True):
+    files = _membership_files(data.names)
+    for file, h, samples in zip(files, result.memberships, data.sample_names, strict=True):
         _write_table(folder / f"{prefix}{file}", tables.by_component(h.T, samples, "sample"))
 
 

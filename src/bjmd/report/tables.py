@@ -6,8 +6,9 @@ method, best first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -66,8 +67,9 @@ CELLS = {
 """The cells of the tables in the text, from the columns of those in the files."""
 
 
-class Named(Protocol):
-    """What a report needs to know about the data: `Sources` has it, and so does a loaded output."""
+@dataclass
+class Named:
+    """What a report needs to know about the data; `Sources` would do as well."""
 
     names: list[str]
     feature_names: list[str]
@@ -75,6 +77,30 @@ class Named(Protocol):
     n_missing: list[int]
     labels: list[np.ndarray] | None
     class_names: list[str]
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        return cls(**{field.name: getattr(data, field.name) for field in fields(Named)})
+
+    def to_json(self) -> dict[str, Any]:
+        """For json; the labels as lists of the classes of every sample, by number."""
+        content = {field.name: getattr(self, field.name) for field in fields(Named)}
+        if self.labels is not None:
+            content["labels"] = [
+                [np.flatnonzero(sample).tolist() for sample in block.T] for block in self.labels
+            ]
+        return content
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        named = cls(**{field.name: content[field.name] for field in fields(Named)})
+        classes = range(len(named.class_names))
+        if named.labels is not None:
+            named.labels = [
+                np.array([[k in sample for sample in block] for k in classes])
+                for block in named.labels
+            ]
+        return named
 
 
 def by_component(values: np.ndarray, rows: Sequence, what: str) -> pd.DataFrame:
