@@ -11,6 +11,7 @@ The fits are those of `bjmd.BJMD`, to the bit.
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,13 +114,10 @@ def bjmd(
         )
     model = BJMD(n_components, **options)
     fits = model._fit(sources)
-    numbers = [*range(len(raw_sources))]
     key = key_added or "bjmd"
-
-    def store(result: Any, explained: np.ndarray, key: str | None) -> None:
-        fit = (raw_sources, sources, result, settings)
-        anndata_files.annotate(adata, numbers, *fit, explained, key)
-
+    store = partial(
+        anndata_files.annotate, adata, range(len(raw_sources)), raw_sources, sources, settings
+    )
     store(fits.best, model.variance_explained_, key_added)
     if fits.consensus:
         agreed = fits.consensus.result

@@ -78,12 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _numbers(text: str) -> list[int]:
     """[2, 3, 4] from "2..4" or "2,3,4"."""
+    first, dots, last = text.partition("..")
     try:
-        first, dots, last = text.partition("..")
-        if dots:
-            numbers = list(range(int(first), int(last) + 1))
-        else:
-            numbers = [int(part) for part in text.split(",")]
+        numbers = [*range(int(first), int(last) + 1)] if dots else [*map(int, text.split(","))]
     except ValueError:
         numbers = []
     if len(set(numbers)) < 2 or min(numbers) < 1:

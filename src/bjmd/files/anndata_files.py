@@ -100,13 +100,18 @@ def split(
     if by is not None:
         values = _values(data, by, what)
         groups = {value: np.flatnonzero(values == value) for value in values.unique()}
-    sources = []
-    for value, rows in groups.items():
-        obs = data.obs.iloc[rows]
-        samples = [str(sample) for sample in obs.index]
-        how: dict[str, Any] = {"name": value or what, "part": value, "metadata": obs, "note": note}
-        sources.append(RawSource(x if value is None else x[:, rows], names, samples, **how))
-    return sources
+    return [
+        RawSource(
+            x if value is None else x[:, rows],
+            names,
+            [str(sample) for sample in data.obs_names[rows]],
+            name=value or what,
+            part=value,
+            metadata=data.obs.iloc[rows],
+            note=note,
+        )
+        for value, rows in groups.items()
+    ]
 
 
 def _values(data: Any, column: str, what: str) -> pd.Series:
@@ -144,7 +149,7 @@ def write_back(
         with problems_as_sentences(path, "the file that was fitted"):
             data, _ = _open(path, isinstance(raw_sources[numbers[0]].matrix, OnDisk))
         ending = path.suffix.lower()
-        fit = (raw_sources, sources, result, settings, variance_explained)
+        fit = (raw_sources, sources, settings, result, variance_explained)
         if ending == ".h5mu":
             for c in numbers:
                 annotate(data.mod[raw_sources[c].part], [c], *fit)
@@ -156,11 +161,11 @@ def write_back(
 
 def annotate(
     data: Any,
-    numbers: list[int],
+    numbers: Sequence[int],
     raw_sources: Sequence[RawSource],
     sources: Sources,
-    result: Decomposition,
     settings: Settings,
+    result: Decomposition,
     variance_explained: np.ndarray | None = None,
     key: str | None = None,
 ) -> None:

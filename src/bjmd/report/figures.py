@@ -72,9 +72,6 @@ def save(figure: Figure, svg: str | Path, png: str | Path) -> None:
 
     The layout, which is slow, is computed once; `Figure.savefig` would compute it for each file.
     """
-    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
-        if not axis.get_label_text():
-            axis.set_label_coords(0, 0)  # else all ticks are measured to place an empty label
     with matplotlib.rc_context(STYLE):
         figure.dpi = STYLE["savefig.dpi"]
         canvas = FigureCanvasAgg(figure)
