@@ -26,7 +26,7 @@ from scipy.stats import chisquare
 from bjmd import Sources
 from bjmd.analysis import intervals
 from bjmd.model import Priors
-from bjmd.report.style import COLOURS, styled
+from bjmd.report.figures import COLOURS, styled
 from bjmd_paper.datasets import synthetic
 
 PRIORS = {"lambda_": 1.0, "alpha0": 1.1, "a0": 3.0, "b0": 1.0}

@@ -167,7 +167,7 @@ def draw(table, path):
     """Time and memory against the number of samples."""
     import matplotlib.pyplot as plt
 
-    from bjmd.report.style import COLOURS, MARKERS, STYLE
+    from bjmd.report.figures import COLOURS, MARKERS, STYLE
 
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")

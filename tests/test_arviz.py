@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import bjmd
-from bjmd.errors import InputError
 
 with warnings.catch_warnings(action="ignore"):  # about ArviZ's own future
     arviz = pytest.importorskip("arviz")
@@ -52,9 +51,9 @@ def test_draws_have_names(model):
 def test_entries_of_the_data_are_predicted_and_left_out(data, noise, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     model = bjmd.BJMD(3, n_init=2, noise=noise).fit(data)
-    found = model.to_arviz(400, X=data, n_entries=150)
-    observed = found.observed_data["x"].values
-    predicted = found.posterior_predictive["x"].values.reshape(400, -1)
+    inference_data = model.to_arviz(400, X=data, n_entries=150)
+    observed = inference_data.observed_data["x"].values
+    predicted = inference_data.posterior_predictive["x"].values.reshape(400, -1)
     assert len(observed) == 150 and not np.isnan(observed).any()
     values = np.concatenate([table.to_numpy().ravel() for table in data.values()])
     assert np.isin(observed, values).all()
@@ -62,10 +61,10 @@ def test_entries_of_the_data_are_predicted_and_left_out(data, noise, monkeypatch
     # more than 90 %, because the model was fitted to these entries
     assert 0.88 < np.mean((low < observed) & (observed < high)) < 1
     with warnings.catch_warnings(action="ignore"):  # about influential entries, and matplotlib
-        left_out = arviz.loo(found)
-        arviz.plot_ppc(found, num_pp_samples=10)
+        left_out = arviz.loo(inference_data)
+        arviz.plot_ppc(inference_data, num_pp_samples=10)
     assert left_out.n_data_points == 150
-    assert left_out.elpd_loo < found.log_likelihood["x"].mean(("chain", "draw")).sum()
+    assert left_out.elpd_loo < inference_data.log_likelihood["x"].mean(("chain", "draw")).sum()
     plt.close("all")
 
 
@@ -73,9 +72,3 @@ def test_arviz_summarises_without_a_warning(model):
     with warnings.catch_warnings(action="error"):
         summary = arviz.summary(model.to_arviz(100), var_names=["noise", "components"])
     assert {"noise[Oslo]", "components[C1, gene7]"} <= set(summary.index) and len(summary) == 26
-
-
-def test_a_point_estimate_has_nothing_to_draw():
-    fitted = bjmd.BJMD(2, inference="map", n_init=1).fit(np.random.default_rng(0).random((9, 5)))
-    with pytest.raises(InputError, match="only a fit with inference='cavi' has a posterior"):
-        fitted.to_arviz()

@@ -156,7 +156,7 @@ def log_intensities(rng):
 
 def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = {}
+    fits = {}
     for kind, matrices in log_intensities(np.random.default_rng(1)).items():
         for c, x in enumerate(matrices):
             names = [f"s{j}" for j in range(x.shape[1])]
@@ -165,26 +165,17 @@ def test_a_raw_table_gives_what_the_cleaned_one_gives(run, tmp_path, monkeypatch
         options = "-k 3 --restarts 5 --no-figures"
         remedy = "--noise robust" if kind == "raw" else ""
         run(f"fit {files} -o {kind} {options} {remedy}")
-        found[kind] = outputs.load(Path(kind)).results[0]
-    alike = similarities([found["clean"], found["raw"]])
+        fits[kind] = outputs.load(Path(kind)).results[0]
+    alike = similarities([fits["clean"], fits["raw"]])
     assert alike.min() > 0.99
     # without robust noise the same table gives nothing of the kind, and the check says so
     run(f"fit {files} -o plain {options}")
     assert "noise=robust is worth trying" in " ".join(run("check plain")[0].split())
     plain = outputs.load(Path("plain")).results[0]
-    assert similarities([found["clean"], plain]).min() < 0.9
+    assert similarities([fits["clean"], plain]).min() < 0.9
     # a batch that is shifted gets its offsets when new samples are placed, too
     run("transform raw raw1.csv --source raw1 -o back.tsv")
     np.testing.assert_allclose(table("back.tsv"), table("raw/memberships_raw1.tsv"), atol=1e-4)
-
-
-def test_a_check_is_kept_with_its_fit(files, run):
-    out, _ = run(FIT)
-    assert "bjmd check out" in out
-    out = run("check out")[0]
-    assert "This was added to out/report.html" in out and "CHECK OF THE NOISE MODEL" in out
-    assert set(table("out/check.tsv").index) == {"noise=feature", "noise=sample", "noise=robust"}
-    assert out[out.index("Option") : out.index("This was")] in run("show out")[0]
 
 
 # New samples
@@ -254,12 +245,16 @@ def test_a_mistake_after_a_fit_gets_its_sentence(files, run):
     assert sorted(Path().rglob("*")) == before
 
 
-# Show and datasets
+# Check, show and datasets
 
 
-def test_show(files, run):
-    run(FIT)
+def test_check_and_show(files, run):
+    assert "bjmd check out" in run(FIT)[0]
+    checked, _ = run("check out")
+    assert "This was added to out/report.html" in checked and "CHECK OF THE NOISE MODEL" in checked
+    assert set(table("out/check.tsv").index) == {"noise=feature", "noise=sample", "noise=robust"}
     out, _ = run("show out")
+    assert checked[checked.index("Option") : checked.index("This was")] in out
     best = outputs.load(Path("out")).results[0]
     for words in (
         "50 samples from 2 sources, measured on 12 features",
@@ -313,9 +308,9 @@ def test_metadata_and_a_consensus_are_on_request(files, run):
     fit = "fit a.csv b.tsv -k 2 --no-figures"
     run(f"{fit} -o out --restarts 3 --consensus --metadata about.tsv")
     best = outputs.load(Path("out")).results[0]
-    found = pd.read_csv("out/associations.tsv", sep="\t")
+    written = pd.read_csv("out/associations.tsv", sep="\t")
     expected = associations(best.memberships, [about[:30], about[30:]])
-    pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
+    pd.testing.assert_frame_equal(written, expected, rtol=1e-5)
     agreed = table("out/consensus.tsv")
     assert list(agreed.index) == ["C1", "C2"] and agreed["share"].isin([1 / 3, 2 / 3, 1]).all()
     for name in ("components", "memberships_a", "memberships_b"):

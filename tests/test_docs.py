@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import bjmd
-from bjmd.report.text import FIGURES
+from bjmd.report.pages import FIGURES
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))

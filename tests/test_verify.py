@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+import bjmd
 from bjmd import cli
 from bjmd.data.assembly import RawSource
 from bjmd.files.outputs import hash_of_source
@@ -54,10 +55,6 @@ def test_a_fit_that_was_checked_is_confirmed_and_a_changed_check_is_found(verify
     path = Path("out/check.tsv")
     path.write_text(path.read_text().replace("no gain", "worth trying; compare"))
     assert "out/check.tsv has changed since it was written." in verify()[1]
-    Path("a.csv").rename("moved.csv")
-    assert "a.csv is not there; say where the data are: bjmd check" in verify(command="check")[1]
-    assert verify("moved.csv", "b.csv", command="check")[0] == 0
-    assert verify("moved.csv", "b.csv")[0] == 0
 
 
 def test_normalised_counts_are_confirmed(verify, make_sources):
@@ -76,6 +73,11 @@ def test_the_best_run_of_a_search_is_computed_again(verify):
     assert code == 0 and "components: identical" in said
     table = pd.read_csv("found/restarts.tsv", sep="\t")
     assert len(table) == 8 and "below 1e-08" in table["reason"][0]
+    searched = (
+        "In place of 20 full restarts, a search made 8 random starts and continued the best 4"
+    )
+    assert searched in Path("found/summary.md").read_text()
+    assert bjmd.load("found").n_init == 20
     assert cli.main([*line.replace("found", "plain").split(), "--no-search"]) == 0
     assert len(pd.read_csv("plain/restarts.tsv", sep="\t")) == 20
 
@@ -134,16 +136,16 @@ def test_what_has_changed_is_named(verify, change):
     assert said.count("is not what was fitted") + said.count("out/") <= 2
 
 
-def test_moved_files_are_asked_for_and_taken(verify):
-    Path("elsewhere").mkdir()
-    Path("a.csv").rename("elsewhere/other.csv")
-    code, said = verify()
-    assert code == 2 and said == (
-        "bjmd: a.csv is not there; say where the data are: bjmd verify out FILE ...\n"
-    )
-    assert verify("elsewhere/other.csv", "b.csv")[0] == 0
+def test_moved_files_are_asked_for_and_used(verify):
+    Path("a.csv").rename("moved.csv")
+    for command in ("check", "verify"):
+        sentence = (
+            f"bjmd: a.csv is not there; say where the data are: bjmd {command} out FILE ...\n"
+        )
+        assert verify(command=command) == (2, sentence)
+        assert verify("moved.csv", "b.csv", command=command)[0] == 0
     assert "the files hold 1 sources, but the fit has 2 (a, b)" in verify("b.csv")[1]
-    code, said = verify("b.csv", "elsewhere/other.csv")  # the order is that of the fit
+    code, said = verify("b.csv", "moved.csv")  # the order is that of the fit
     assert code == 1 and "memberships: different: the shapes differ" in said
 
 
@@ -162,26 +164,17 @@ def test_rounding_is_told_from_a_difference(verify, monkeypatch):
     assert "The fit was made with numpy" in said and "this is numpy 0.0" in said
 
 
-@pytest.mark.parametrize(
-    ("file", "good", "bad"),
-    [
-        ("hashes.json", '"data": {', '"data": 3, "more": {'),
+def test_damaged_or_missing_settings_and_hashes_are_refused(verify):
+    for file, good, bad in (
         ("settings.json", '"samples_in_rows"', '"samples_in_rowz"'),
-    ],
-)
-def test_damaged_settings_and_hashes_are_refused(verify, file, good, bad):
-    path = Path("out") / file
-    path.write_text(path.read_text().replace(good, bad))
-    code, said = verify()
-    assert code == 2 and said.startswith(f"bjmd: out/{file} is not a complete file of bjmd (")
-
-
-def test_a_fit_without_hashes_is_refused(verify):
-    Path("out/hashes.json").unlink()
-    code, said = verify()
-    assert code == 2 and said.startswith(
-        "bjmd: the fit in out has no hashes, so it cannot be verified"
-    )
+        ("hashes.json", '"data": {', '"data": 3, "more": {'),
+    ):
+        path = Path("out") / file
+        path.write_text(path.read_text().replace(good, bad))
+        code, said = verify()
+        assert code == 2 and said.startswith(f"bjmd: out/{file} is not a complete file of bjmd (")
+    path.unlink()
+    assert "the fit in out has no hashes, so it cannot be verified" in verify()[1]
 
 
 def test_the_hash_of_a_table_is_of_its_content(rng):

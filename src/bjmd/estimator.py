@@ -9,11 +9,11 @@ The fits are those of analysis/fitting.py, and projection.py places new samples.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self, SupportsFloat
 
 import numpy as np
@@ -32,12 +32,11 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError, one_of, whole_number
 from bjmd.inference import projection, restarts
 from bjmd.model import Priors
+from bjmd.report.tables import Named
 from bjmd.results import storage
 from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
 
 INFERENCES = ("cavi", "map", "advi")
-NAMED = ("names", "feature_names", "sample_names", "n_missing", "class_names", "labels")
-"""What the model keeps of the data, for reports."""
 
 
 class AgreedComponents(NamedTuple):
@@ -276,20 +275,19 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        model: Any = best.model
+        explained = variance.explained(sources, best)
+        self._set(fits.results, Named.of(sources), explained, fits.consensus)
         share = variance.between_sources(best.memberships)
         if len(best.vanished()) == best.n_components:
             warnings.warn(ALL_VANISHED, stacklevel=3)
-        elif model.offsets is not None and share > variance.CONFOUNDED:
+        elif self.offsets_ is not None and share > variance.CONFOUNDED:
             warnings.warn(variance.confounded(share), stacklevel=3)
-        named = {name: getattr(sources, name) for name in NAMED}
-        self._set(fits.results, named, variance.explained(sources, best), fits.consensus)
         return fits
 
     def _set(
         self,
         results: list[Decomposition],
-        named: dict[str, Any],
+        named: Named,
         explained: np.ndarray,
         consensus: Any = None,
     ) -> None:
@@ -319,7 +317,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             consensus.spread,
         )
         self.restarts_ = np.array([result.objective for result in results])
-        self.source_names_ = named["names"]
+        self.source_names_ = named.names
 
     def transform(
         self,
@@ -354,11 +352,9 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_components)
         """
-
-        def memberships(*args: Any, **place: Any) -> np.ndarray:
-            return projection.project(*args, **place).memberships.T
-
-        return self._for_each_source(memberships, X, source, sources, noise, any_scale)
+        place = (source, sources, noise, any_scale)
+        projected = self._for_each_source(projection.project, X, *place)
+        return _in_order(sources, [(rows, part.memberships.T) for rows, part in projected])
 
     def inverse_transform(
         self, X: Any, *, source: int | str | None = None, sources: Any = None
@@ -415,7 +411,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         float
         """
         place = (source, sources, noise, any_scale)
-        bounds = self._for_each_source(projection.log_evidence, X, *place)
+        bounds = _in_order(sources, self._for_each_source(projection.log_evidence, X, *place))
         return float(np.average(bounds, weights=sample_weight))
 
     def impute(
@@ -443,12 +439,13 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             Only with return_std=True: the sd of a new measurement where an entry was missing, 0
             elsewhere.
         """
-        ((_, x, place),) = self._new_samples(X, source, None, noise, any_scale)
+        check_is_fitted(self)
         if return_std and not self.decomposition_.posterior:
             raise InputError(
                 "a fit with inference='map' has no standard deviations; use inference='cavi'"
             )
-        mean, sd = projection.impute(self.decomposition_, x, **place)
+        place = (source, None, noise, any_scale)
+        ((_, (mean, sd)),) = self._for_each_source(projection.impute, X, *place)
         return (mean.T, sd.T) if return_std else mean.T
 
     def check(self, X: Any, *, sources: Any = None) -> Check:
@@ -476,9 +473,12 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         >>> checked = model.check(data)  # doctest: +SKIP
         >>> other = BJMD(5, **checked.recommended).fit(data)  # doctest: +SKIP
         """
-        seed = _seed(self.random_state)
-        jobs = effective_n_jobs(self.n_jobs)
-        return check(self._fitted_data(X, sources), self.decomposition_, seed=seed, jobs=jobs)
+        return check(
+            self._fitted_data(X, sources),
+            self.decomposition_,
+            seed=_seed(self.random_state),
+            jobs=effective_n_jobs(self.n_jobs),
+        )
 
     def sample_posterior(
         self, n_draws: int = 1, *, random_state: int | np.random.RandomState | None = 0
@@ -537,8 +537,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         whole_number("n_draws", n_draws, least=1)
         coords = {
             "component": self.get_feature_names_out(),
-            "feature": self._named["feature_names"],
-            "sample": [name for names in self._named["sample_names"] for name in names],
+            "feature": self._named.feature_names,
+            "sample": [name for names in self._named.sample_names for name in names],
             "source": self.source_names_,
         }
         data = None if X is None else self._fitted_data(X, sources)
@@ -562,7 +562,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             params["random_state"] = None
         about = {
             "params": params,
-            "named": self._named,
+            "named": self._named.to_json(),
             "variance_explained": self.variance_explained_.tolist(),
         }
         storage.save_decompositions(path, self._runs, about)
@@ -590,18 +590,21 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             data: Any = self._fitted_data(X, sources)
             summary = summarise(data, self._runs, consensus=self._consensus)
         else:
-            data = SimpleNamespace(**self._named)
-            best = self.decomposition_
+            data = self._named
             names = self.source_names_
             summary = Summary(
                 restarts.best(self._runs, len(self._runs)),
                 variance_explained=self.variance_explained_,
-                by_source=by_source(best, names) if len(names) > 1 else None,
+                by_source=by_source(self.decomposition_, names) if len(names) > 1 else None,
                 consensus=self._consensus,
             )
-        reading = {"join": self.join, "normalize": self.normalize}
         outputs.write(
-            folder, data, summary, settings=Settings(reading=reading), overwrite=overwrite
+            folder,
+            data,
+            summary,
+            settings=Settings(reading={"join": self.join, "normalize": self.normalize}),
+            n_restarts=self.n_init,
+            overwrite=overwrite,
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -682,25 +685,14 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
 
     def _for_each_source(
         self,
-        function: Callable[..., np.ndarray],
+        function: Callable[..., Any],
         X: Any,
         source: int | str | None,
         sources: Any,
         noise: float | None,
         any_scale: bool,
-    ) -> np.ndarray:
-        """function(fit, samples, source, noise) for the samples of each source, in their order."""
-        new_samples = self._new_samples(X, source, sources, noise, any_scale)
-        parts = [(rows, function(self.decomposition_, x, **how)) for rows, x, how in new_samples]
-        joined = np.concatenate([part for _, part in parts])
-        if sources is not None:
-            joined[np.concatenate([rows for rows, _ in parts])] = joined.copy()
-        return joined
-
-    def _new_samples(
-        self, X: Any, source: int | str | None, sources: Any, noise: float | None, any_scale: bool
-    ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-        """Source by source: rows of X, these as features x samples, and what is known of them."""
+    ) -> list[tuple[Any, Any]]:
+        """Rows of new samples, and function(fit, features x samples, ...) of these, by source."""
         check_is_fitted(self)
         if _is_several(X):
             raise InputError(
@@ -717,9 +709,9 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         matrix = self._validated(X, "X", reset=False).T
         if self.normalize:
             matrix = normalized(RawSource(matrix, None, name="X")).matrix
-        for rows, number in self._places(matrix.shape[1], source, sources):
-            how = {"source": number, "noise": noise, "any_scale": any_scale}
-            yield rows, matrix[:, rows], how
+        apply = partial(function, self.decomposition_, noise=noise, any_scale=any_scale)
+        places = self._places(matrix.shape[1], source, sources)
+        return [(rows, apply(matrix[:, rows], source=number)) for rows, number in places]
 
     def _places(
         self, n_samples: int, source: int | str | None, sources: Any
@@ -728,8 +720,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         names = self.source_names_
         if sources is not None:
             number_of = {name: c for c, name in enumerate(names)}
-            rows = _rows_by_source(sources, n_samples)
-            return [(rows[name], number_of.get(name)) for name in rows]
+            rows_of = _rows_by_source(sources, n_samples)
+            return [(rows, number_of.get(name)) for name, rows in rows_of.items()]
         if source is not None and source not in (*names, *range(len(names))):
             raise InputError(
                 f"there is no source {source!r}; give one of {', '.join(map(repr, names))}, or its "
@@ -769,17 +761,17 @@ def load(path: str | Path) -> BJMD:
     else:
         results, about = storage.load_with_about(path)
         model = BJMD(**about["params"])
-        named = about["named"]
+        named = Named.from_json(about["named"])
         explained = np.array(about["variance_explained"])
     model._set(results, named, explained)
-    features = named["feature_names"]
+    features = named.feature_names
     model.n_features_in_ = len(features)
     if features != [f"feature {i + 1}" for i in range(len(features))]:
         model.feature_names_in_ = np.array(features, dtype=object)
     return model
 
 
-def _from_folder(path: str | Path) -> tuple[BJMD, list[Decomposition], dict[str, Any], np.ndarray]:
+def _from_folder(path: str | Path) -> tuple[BJMD, list[Decomposition], Named, np.ndarray]:
     """The model, its runs, names and variance explained."""
     from bjmd.files import outputs
 
@@ -799,15 +791,14 @@ def _from_folder(path: str | Path) -> tuple[BJMD, list[Decomposition], dict[str,
     model = BJMD(
         best.n_components,
         inference=inference,
-        n_init=len(fit.results),
+        n_init=fit.n_restarts,
         random_state=min(run.seed or 0 for run in fit.results),
         normalize=bool(reading.get("normalize", False)),
         join=reading.get("join", "outer"),
         **options,
     )
-    named = {name: getattr(fit, name) for name in NAMED}
     explained = fit.answers["variance_explained"].drop(columns=["source", "total"]).to_numpy()
-    return model, sorted(fit.results, key=lambda run: run.seed or 0), named, explained
+    return model, sorted(fit.results, key=lambda run: run.seed or 0), Named.of(fit), explained
 
 
 def _is_several(X: Any) -> bool:
@@ -846,6 +837,14 @@ def _rows_by_source(sources: Any, n_samples: int) -> dict[str, np.ndarray]:
     return {name: np.flatnonzero(names == name) for name in names.unique()}
 
 
+def _in_order(sources: Any, parts: list[tuple[Any, np.ndarray]]) -> np.ndarray:
+    """What was computed source by source, in the order of the samples."""
+    joined = np.concatenate([part for _, part in parts])
+    if sources is not None:
+        joined[np.concatenate([rows for rows, _ in parts])] = joined.copy()
+    return joined
+
+
 def _sample_names(x: Any) -> list[str] | None:
     """The row names of a DataFrame, unless they only count."""
     index = getattr(x, "index", None)
@@ -862,12 +861,9 @@ def _seed(random_state: int | np.random.RandomState | None) -> int:
 
 def _require_numbers(x: Any, name: str) -> None:
     """Refuse a DataFrame with text in it, and say where."""
-    if not isinstance(x, pd.DataFrame):
-        return
-    for column, dtype in x.dtypes.items():
-        if getattr(dtype, "kind", "O") in "biuf":
-            continue
-        for row, cell in x[column].items():
+    others = x.select_dtypes(exclude=["number", "bool"]) if isinstance(x, pd.DataFrame) else {}
+    for column, cells in others.items():
+        for row, cell in cells.items():
             # None is an object column's way to say missing
             if isinstance(cell, str) or not (cell is None or isinstance(cell, SupportsFloat)):
                 raise InputError(

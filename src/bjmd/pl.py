@@ -8,7 +8,6 @@ the `key_added` of the fit.
 """
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from bjmd.analysis.number_of_components import Selection
 from bjmd.errors import InputError
 from bjmd.files import anndata_files
 from bjmd.report import figures, tables
+from bjmd.report.tables import Named
 
 
 def memberships(
@@ -87,8 +87,13 @@ def _fit(data: Any, mod: str | None, key: str | None) -> tuple[Any, Any, Any, An
     """Names and the fit, as the figures want them, the AnnData object, and what is in its uns."""
     adata = tl.modality(data, mod)
     stored = tl.fit_of(adata, key or "bjmd")
-    names = SimpleNamespace(
-        names=[*stored["fit"]["sources"]], feature_names=[*stored["fit"]["features"]], labels=None
+    names = Named(
+        names=[*stored["fit"]["sources"]],
+        feature_names=[*stored["fit"]["features"]],
+        sample_names=[],
+        n_missing=[],
+        labels=None,
+        class_names=[],
     )
     return names, anndata_files.stored_fit(stored)[0], adata, stored
 

@@ -11,6 +11,7 @@ The fits are those of `bjmd.BJMD`, to the bit.
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,13 +114,10 @@ def bjmd(
         )
     model = BJMD(n_components, **options)
     fits = model._fit(sources)
-    numbers = [*range(len(raw_sources))]
     key = key_added or "bjmd"
-
-    def store(result: Any, explained: np.ndarray, key: str | None) -> None:
-        fit = (raw_sources, sources, result, settings)
-        anndata_files.annotate(adata, numbers, *fit, explained, key)
-
+    store = partial(
+        anndata_files.annotate, adata, range(len(raw_sources)), raw_sources, sources, settings
+    )
     store(fits.best, model.variance_explained_, key_added)
     if fits.consensus:
         agreed = fits.consensus.result
@@ -134,6 +132,7 @@ def bjmd(
             summary,
             settings=settings,
             raw_sources=() if mod else raw_sources,  # modalities are not read one by one
+            n_restarts=model.n_init,
             overwrite=overwrite,
         )
     return data if copy else None
@@ -236,19 +235,25 @@ def rank_features(
     if result.posterior is not None:
         p_values = 2 * ndtr(-np.abs(scores))
         adjusted = np.column_stack([false_discovery_rates(p) for p in p_values.T])
-    columns = {
+    values = {
         "names": np.repeat(np.array(stored["fit"]["features"])[:, None], w.shape[1], axis=1),
         "scores": scores,
         "logfoldchanges": w - ranking.mean_of_others(w),
         "pvals": p_values,
         "pvals_adj": adjusted,
     }
-    params = {"groupby": "bjmd", "reference": "the other components", "method": "bjmd"}
-    adata.uns[key_added] = {"params": {**params, "use_raw": False, "layer": None}}
-    for name, values in columns.items():
-        ranked = pd.DataFrame(
-            np.take_along_axis(values, order, axis=0), columns=component_names(result.n_components)
-        )
+    groups = component_names(result.n_components)
+    adata.uns[key_added] = {
+        "params": {
+            "groupby": "bjmd",
+            "reference": "the other components",
+            "method": "bjmd",
+            "use_raw": False,
+            "layer": None,
+        }
+    }
+    for name, array in values.items():
+        ranked = pd.DataFrame(np.take_along_axis(array, order, axis=0), columns=groups)
         adata.uns[key_added][name] = ranked.to_records(index=False)
 
 

@@ -64,6 +64,8 @@ def _get(name: str, path: Path, unverified: bool) -> None:
     sources = dataset.read(folder)
     storage.save_sources(path, sources)
     print(f"{path} holds {', '.join(sources.names)}")
-    print(f"Fit it with: bjmd fit {path} -k {dataset.n_components} -o out")
+    are_counts = all(x.extent.is_whole and x.extent.least >= 0 for x in sources.data)
+    normalize = " --normalize" if are_counts else ""
+    print(f"Fit it with: bjmd fit {path} -k {dataset.n_components} -o out{normalize}")
     print(f"Terms: {dataset.terms}")
     print(f"Please cite: {dataset.citation}")

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from bjmd.inference import registry, restarts
-from bjmd.report.style import COLOURS, MARKERS, styled
+from bjmd.report.figures import COLOURS, MARKERS, styled
 from bjmd_paper import feature_test, scores, tables
 from bjmd_paper.metric import auc_watch
 

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
 
-from bjmd.report.style import COLOURS, styled
+from bjmd.report.figures import COLOURS, styled
 
 # name: (label, x, y, kind, parents).  A constant is small and black, an observed variable is
 # shaded.

@@ -65,17 +65,6 @@ def attribute(name, key, value):
     return damage
 
 
-def as_group(file):
-    del file["X"]
-    file.create_group("X")
-
-
-def loop(file):
-    del file["X"]
-    file["X"] = h5py.SoftLink("/Y")
-    file["Y"] = h5py.SoftLink("/X")
-
-
 def elsewhere(file):
     """X is in another file, which is there."""
     with h5py.File(f"{file.filename}.other", "w") as other:
@@ -124,8 +113,6 @@ DAMAGES = {
     "an encoding that is an array": (attribute("X", "encoding-type", [1, 2]), "is not a file"),
     "an encoding that is unknown": (attribute("X", "encoding-type", "csr"), "is not a file"),
     "a shape that is text": (attribute("X", "shape", "large"), "is not a file"),
-    "an empty group": (as_group, "is not a file"),
-    "links in a circle": (loop, "is not a file"),
     "a link elsewhere": (elsewhere, "X lies in another file"),
     "numbers elsewhere": (external, "the numbers of /X lie in another file"),
     "numbers that are lost": (virtual, "the numbers of /X lie in another file"),

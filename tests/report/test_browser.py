@@ -59,15 +59,6 @@ async function look(width) {
 </script>"""
 
 
-def look_at(folder):
-    """What Chromium finds on report.html in frames of both widths, and all that it writes to the
-    console.
-    """
-    page = folder / "look.html"
-    page.write_text(LOOK.replace("WIDTHS", json.dumps(WIDTHS)))
-    return browse(page, "--virtual-time-budget=20000", "--allow-file-access-from-files")
-
-
 def browse(page, *flags):
     """What a script leaves in the element `found` of a page, and all that Chromium writes to the
     console.
@@ -76,10 +67,10 @@ def browse(page, *flags):
     options += [f"--user-data-dir={page.parent / 'browser'}", *flags]
     line = [CHROMIUM, *options, "--dump-dom", page.as_uri()]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300)
-    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr
+    written = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert written, done.stderr
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return json.loads(html.unescape(found[1])), console
+    return json.loads(html.unescape(written[1])), console
 
 
 def answer(page, script, folder, *flags):
@@ -92,9 +83,9 @@ def answer(page, script, folder, *flags):
     file = folder / "page.html"
     body, _, end = page.rpartition("</body>")
     file.write_text(f"{body}<script>{probe}</script></body>{end}", encoding="utf-8")
-    found, console = browse(file, "--window-size=1200,900", "--virtual-time-budget=5000", *flags)
+    result, console = browse(file, "--window-size=1200,900", "--virtual-time-budget=5000", *flags)
     assert console == []
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -126,21 +117,24 @@ def folder(tmp_path_factory):
 def test_the_report_holds_on_a_desk_and_on_a_phone(folder):
     pictures = (folder / "report.html").read_text().count("<img alt=")
     assert pictures == 8
-    found, console = look_at(folder)
+    page = folder / "look.html"
+    page.write_text(LOOK.replace("WIDTHS", json.dumps(WIDTHS)))
+    flags = ("--virtual-time-budget=20000", "--allow-file-access-from-files")
+    measured, console = browse(page, *flags)
     assert console == []
     for width in map(str, WIDTHS):
-        assert (found[width]["images"], found[width]["broken"]) == (pictures, [])
-        assert found[width]["sideways"] == 0
-    assert (found["1200"]["cut"], found["1200"]["outside"]) == ([], [])
+        assert (measured[width]["images"], measured[width]["broken"]) == (pictures, [])
+        assert measured[width]["sideways"] == 0
+    assert (measured["1200"]["cut"], measured["1200"]["outside"]) == ([], [])
     # on a phone wide tables scroll in their own boxes
     wide = ("Residuals", "Check of the noise model", "Associations", "Components by source")
-    assert set(found["400"]["cut"]) <= {f"DIV {name}" for name in wide}
+    assert set(measured["400"]["cut"]) <= {f"DIV {name}" for name in wide}
 
 
 def test_tables_sort_by_number_or_name_and_filter_and_the_theme_follows_the_switch(tmp_path):
     values = ["1,200", "94.2 ± 0.3", "–", "-3", "7 %", "", "2e3", "+0.5", ".25"]
     cells = pd.DataFrame({"name": [f"x{i}" for i in range(10, 1, -1)], "value": values})
-    found = answer(
+    result = answer(
         pages.page("title", [pages.table("label", cells)]),
         """
         const rows = () => [...document.querySelectorAll("tbody tr:not([hidden])")];
@@ -164,9 +158,9 @@ def test_tables_sort_by_number_or_name_and_filter_and_the_theme_follows_the_swit
         "--blink-settings=preferredColorScheme=0",
     )
     up = ["-3", ".25", "+0.5", "7 %", "94.2 ± 0.3", "1,200", "2e3"]
-    assert found["up"] == [*up, "–", ""], "cells without a value come last"
-    assert found["down"] == [*up[::-1], "–", ""]
-    assert found["back"] == values
-    assert found["names"] == [f"x{i}" for i in range(2, 11)]
-    assert found["none"] == [] and found["some"] == ["x10"] and found["told"] == "1 of 9 rows"
-    assert found["before"] == "rgb(21, 24, 28)" and found["after"] == "rgb(255, 255, 255)"
+    assert result["up"] == [*up, "–", ""], "cells without a value come last"
+    assert result["down"] == [*up[::-1], "–", ""]
+    assert result["back"] == values
+    assert result["names"] == [f"x{i}" for i in range(2, 11)]
+    assert result["none"] == [] and result["some"] == ["x10"] and result["told"] == "1 of 9 rows"
+    assert result["before"] == "rgb(21, 24, 28)" and result["after"] == "rgb(255, 255, 255)"

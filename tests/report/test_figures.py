@@ -11,7 +11,7 @@ from bjmd.analysis.by_source import by_source
 from bjmd.data.sources import Sources
 from bjmd.inference import restarts
 from bjmd.report import figures, tables
-from bjmd.report.style import COLOURS
+from bjmd.report.figures import COLOURS
 from bjmd.results.decomposition import Decomposition
 
 

@@ -1,7 +1,6 @@
 """Numbers as people write them, and the tables of a report."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import kruskal
 
@@ -95,10 +94,3 @@ def test_shares_by_source_are_compared(fitted):
         assert row["p_value"] == pytest.approx(kruskal(a, b).pvalue)
     q = tables.answer_as_text("components_by_source", table)["q"]
     assert len(q) == 3 and (table["q_value"] >= table["p_value"]).all()
-
-
-def test_what_a_spreadsheet_would_run_is_quoted():
-    table = pd.DataFrame({"name": ["=1+1", "gene"], "x": [-1, 2]}, index=["+a", "b"])
-    quoted = tables.without_formulas(table)
-    assert list(quoted["name"]) == ["'=1+1", "gene"] and list(quoted["x"]) == [-1, 2]
-    assert list(quoted.index) == ["'+a", "b"]

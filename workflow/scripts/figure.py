@@ -5,7 +5,7 @@ import textwrap
 from matplotlib.figure import Figure
 
 from bjmd.errors import FitError
-from bjmd.report.style import save
+from bjmd.report.figures import save
 from bjmd_paper import exhibits
 from bjmd_paper.frame import script
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis.check import check, require_checkable
     from bjmd.files import outputs
-    from bjmd.report import text
+    from bjmd.report import pages
 
     folder = arguments.folder
     fit = outputs.load(folder)
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
     with common.ctrl_c_ends_at_once():
         checked = check(sources, best, seed=arguments.seed, jobs=arguments.jobs)
     outputs.add_check(folder, checked.table)
-    print(text.plain([text.about_answer("check", checked.table)], common.width()))
+    print(pages.plain([pages.about_answer("check", checked.table)], common.width()))
     print(f"This was added to {folder / 'report.html'}")
     for name, value in checked.recommended.items():
         print(f"To try it, repeat `bjmd fit` with --{name} {value} and another folder")

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import fitting
     from bjmd.analysis.summary import summarise
     from bjmd.files import outputs
-    from bjmd.report import text
+    from bjmd.report import pages
 
     if arguments.plain_restarts:
         common.log.warning("--plain-restarts is now called --no-search; the old name will go")
@@ -105,10 +105,11 @@ def run(arguments: argparse.Namespace) -> None:
         summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus),
         settings=settings,
         raw_sources=raw_sources,
+        n_restarts=arguments.restarts,
         figures=not arguments.no_figures,
         overwrite=arguments.force,
     )
-    print(text.plain([part for part in report if part.brief], common.width()))
+    print(pages.plain([part for part in report if part.brief], common.width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")
     if "noise" in registry.get(arguments.method).options():

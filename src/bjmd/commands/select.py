@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import number_of_components
     from bjmd.files import outputs
-    from bjmd.report import figures, style, text
+    from bjmd.report import figures, pages
     from bjmd.results import storage
 
     options = common.method_options(arguments)
@@ -70,20 +70,17 @@ def run(arguments: argparse.Namespace) -> None:
         new.mkdir()
         table, svg, png = (new / name for name in FILES)
         selection.table.to_csv(table, sep="\t", index=False, float_format="%.8g")
-        style.save(figures.selection(selection), svg, png)
-    section = text.Section("Components", [str(selection)], selection.text_table())
-    print(text.plain([section], common.width()))
+        figures.save(figures.selection(selection), svg, png)
+    section = pages.Section("Components", [str(selection)], selection.text_table())
+    print(pages.plain([section], common.width()))
     print(f"The table and its figure are in {folder}")
 
 
 def _numbers(text: str) -> list[int]:
     """[2, 3, 4] from "2..4" or "2,3,4"."""
+    first, dots, last = text.partition("..")
     try:
-        first, dots, last = text.partition("..")
-        if dots:
-            numbers = list(range(int(first), int(last) + 1))
-        else:
-            numbers = [int(part) for part in text.split(",")]
+        numbers = [*range(int(first), int(last) + 1)] if dots else [*map(int, text.split(","))]
     except ValueError:
         numbers = []
     if len(set(numbers)) < 2 or min(numbers) < 1:

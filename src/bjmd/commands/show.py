@@ -11,7 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.files import outputs
-    from bjmd.report import text
+    from bjmd.report import pages
 
-    print(text.plain(outputs.load(arguments.folder).sections(), common.width()))
+    print(pages.plain(outputs.load(arguments.folder).sections(), common.width()))
     print(f"All tables are in {arguments.folder}")

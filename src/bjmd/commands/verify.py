@@ -52,8 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     best = fit.results[0]
     with common.ctrl_c_ends_at_once():
-        seed = best.seed or 0
-        again = registry.fit(best.method, sources, best.n_components, seed, **best.options)
+        again = registry.fit(
+            best.method, sources, best.n_components, best.seed or 0, **best.options
+        )
         again = intervals.widened(sources, again)
     print(f"The best run (seed {best.seed}) was recomputed:")
     recomputed = _numbers(again)

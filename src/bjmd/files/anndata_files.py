@@ -100,13 +100,18 @@ def split(
     if by is not None:
         values = _values(data, by, what)
         groups = {value: np.flatnonzero(values == value) for value in values.unique()}
-    sources = []
-    for value, rows in groups.items():
-        obs = data.obs.iloc[rows]
-        samples = [str(sample) for sample in obs.index]
-        how: dict[str, Any] = {"name": value or what, "part": value, "metadata": obs, "note": note}
-        sources.append(RawSource(x if value is None else x[:, rows], names, samples, **how))
-    return sources
+    return [
+        RawSource(
+            x if value is None else x[:, rows],
+            names,
+            [str(sample) for sample in data.obs_names[rows]],
+            name=value or what,
+            part=value,
+            metadata=data.obs.iloc[rows],
+            note=note,
+        )
+        for value, rows in groups.items()
+    ]
 
 
 def _values(data: Any, column: str, what: str) -> pd.Series:
@@ -144,7 +149,7 @@ def write_back(
         with problems_as_sentences(path, "the file that was fitted"):
             data, _ = _open(path, isinstance(raw_sources[numbers[0]].matrix, OnDisk))
         ending = path.suffix.lower()
-        fit = (raw_sources, sources, result, settings, variance_explained)
+        fit = (raw_sources, sources, settings, result, variance_explained)
         if ending == ".h5mu":
             for c in numbers:
                 annotate(data.mod[raw_sources[c].part], [c], *fit)
@@ -156,11 +161,11 @@ def write_back(
 
 def annotate(
     data: Any,
-    numbers: list[int],
+    numbers: Sequence[int],
     raw_sources: Sequence[RawSource],
     sources: Sources,
-    result: Decomposition,
     settings: Settings,
+    result: Decomposition,
     variance_explained: np.ndarray | None = None,
     key: str | None = None,
 ) -> None:
@@ -178,18 +183,17 @@ def annotate(
     rows_in_data = [data.obs_names.get_indexer(raw_sources[c].sample_names) for c in numbers]
     order = np.argsort(np.concatenate(rows_in_data))  # from source after source to rows of the data
     data.obsm[in_obsm] = np.hstack([result.memberships[c] for c in numbers]).T[order]
-    row_of = {feature: i for i, feature in enumerate(sources.feature_names)}
-    rows = np.array([row_of.get(feature, -1) for feature in data.var_names])
+    rows = pd.Index(sources.feature_names).get_indexer(data.var_names)
     in_fit = rows >= 0
+    names = np.array([sources.names[c] for c in numbers])
     if len(sources) > 1:
-        names = np.repeat(sources.names, sources.n_samples)
-        of_file = np.concatenate([names[names == sources.names[c]] for c in numbers])
-        data.obs[f"{key}_source"] = pd.Categorical(of_file[order])
+        source_of_sample = np.repeat(names, [sources.n_samples[c] for c in numbers])
+        data.obs[f"{key}_source"] = pd.Categorical(source_of_sample[order])
     data.varm[key] = np.where(in_fit[:, None], result.components[rows], np.nan)
     params = {"n_components": result.n_components, **settings.reading, **result.options}
     params["source_key"] = params.pop("split_by", None)
     data.uns[key] = {
-        "sources": np.array([sources.names[c] for c in numbers]),
+        "sources": names,
         "noise": np.array([np.nan if result.noise is None else result.noise[c] for c in numbers]),
         "version": __version__,
         **{name: getattr(result, name) for name in ("method", "seed", "objective", "converged")},

@@ -3,6 +3,7 @@
 It appears when it is complete, so a reader never sees half of one.  It has these files:
 """
 
+import fnmatch
 import hashlib
 import json
 import re
@@ -10,9 +11,7 @@ import shutil
 import tomllib
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,14 +24,13 @@ from bjmd.data.sources import Sources
 from bjmd.errors import InputError, problems_as_sentences
 from bjmd.files.readers import ANNDATA_ENDINGS, distinct
 from bjmd.inference import registry
-from bjmd.report import pages, tables, text
+from bjmd.report import pages, tables
+from bjmd.report.tables import Named
 from bjmd.results import storage
 from bjmd.results.decomposition import Decomposition
 
 FORMAT_VERSION = 1
 OURS = "a complete folder of bjmd"
-NAMES = ("names", "feature_names", "sample_names", "n_missing", "class_names")
-"""What names.json copies from the sources."""
 FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
 """What each file holds."""
 ANSWERS = (
@@ -48,27 +46,29 @@ __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FIL
 
 
 @dataclass
-class Output:
+class Output(Named):
     """A fit in its folder: the restarts, best first, names, settings, and answers about the fit."""
 
     folder: Path
     results: list[Decomposition]
-    names: list[str]
-    feature_names: list[str]
-    sample_names: list[list[str]]
-    n_missing: list[int]
-    labels: list[np.ndarray] | None
-    class_names: list[str]
     settings: Settings
     answers: dict[str, pd.DataFrame]
     """The tables of ANSWERS, as far as they were written."""
     files: list[str]
+    n_restarts: int
+    """How many were asked for; a search makes fewer."""
 
-    def sections(self) -> list[text.Section]:
+    def sections(self) -> list[pages.Section]:
         """The report, without figures."""
         with problems_as_sentences(self.folder, OURS):  # its tables may be damaged
-            files = described(self.files)
-            return text.sections(self, self.results, self.settings.notes, files, self.answers)
+            return pages.sections(
+                self,
+                self.results,
+                self.answers,
+                n_restarts=self.n_restarts,
+                notes=self.settings.notes,
+                files=described(self.files),
+            )
 
 
 def write(
@@ -78,28 +78,32 @@ def write(
     *,
     settings: Settings | None = None,
     raw_sources: Sequence[RawSource] = (),
+    n_restarts: int | None = None,
     figures: bool = True,
     overwrite: bool = False,
-) -> list[text.Section]:
+) -> list[pages.Section]:
     """Write everything about the restarts of one fit into a new folder; returns the report's text.
 
     `settings` says how the sources were prepared and `raw_sources` what they were made of, so that
-    the fit can be verified, and AnnData and MuData files can be copied with the fit in them.  A
-    folder that is not empty is refused, unless it is an earlier output and `overwrite` is true.
+    the fit can be verified, and AnnData and MuData files can be copied with the fit in them.
+    `n_restarts` were asked for; a search makes fewer.  A folder that is not empty is refused,
+    unless it is an earlier output and `overwrite` is true.
     """
     require_free(folder, overwrite)
     settings = settings or Settings()
     best = summary.results[0]
-    answers = tables.of_summary(sources, summary)
+    data = Named.of(sources)
+    answers = tables.of_summary(data, summary)
+    n_restarts = n_restarts or len(summary.results)
     with storage.atomic_path(folder) as new:
         new.mkdir()
-        storage.save_decompositions(new / "fit.npz", summary.results)
-        for name, table in {**tables.of_fit(sources, summary.results), **answers}.items():
+        storage.save_decompositions(new / "fit.npz", summary.results, {"n_restarts": n_restarts})
+        for name, table in {**tables.of_fit(data, summary.results), **answers}.items():
             _write_table(new / f"{name}.tsv", table)
-        _write_patterns(new, sources, best)
+        _write_patterns(new, data, best)
         if summary.consensus is not None:
-            _write_patterns(new, sources, summary.consensus.result, "consensus_")
-        _write_rankings(new / "rankings", sources, best)
+            _write_patterns(new, data, summary.consensus.result, "consensus_")
+        _write_rankings(new / "rankings", data, best)
         _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
@@ -107,38 +111,37 @@ def write(
             fit = (raw_sources, sources, best, settings)
             anndata_files.write_back(new, *fit, summary.variance_explained)
         if figures:
-            _write_figures(new / "figures", sources, summary, answers)
-        named: dict[str, Any] = {name: getattr(sources, name) for name in (*NAMES, "labels")}
-        files = [*_files(new), "names.json", "report.html", "summary.md"]
-        if raw_sources:
-            files.append("hashes.json")
-        parts = _write_report(
-            Output(new, summary.results, settings=settings, answers=answers, files=files, **named)
+            _write_figures(new / "figures", data, summary, answers)
+        written = Output(
+            **vars(data),
+            folder=new,
+            results=summary.results,
+            settings=settings,
+            answers=answers,
+            files=[*_files(new), "names.json", "report.html", "summary.md"],
+            n_restarts=n_restarts,
         )
         if raw_sources:
-            hashes = map(hash_of_source, raw_sources)
-            _write_hashes(
-                new, data=dict(zip(sources.names, hashes, strict=True)), versions=storage.versions()
-            )
-    return parts
+            written.files.append("hashes.json")
+        sections = _write_report(written)
+        if raw_sources:
+            hashes = {
+                name: hash_of_source(raw) for name, raw in zip(data.names, raw_sources, strict=True)
+            }
+            _write_hashes(new, data=hashes, versions=storage.versions())
+    return sections
 
 
-def _write_report(fit: Output) -> list[text.Section]:
+def _write_report(fit: Output) -> list[pages.Section]:
     """names.json, and summary.md and report.html with the figures in the folder."""
-    labels = None
-    if fit.labels is not None:
-        labels = [[np.flatnonzero(sample).tolist() for sample in block.T] for block in fit.labels]
-    about = {"format": "bjmd", "format_version": FORMAT_VERSION, "labels": labels}
-    named = {name: getattr(fit, name) for name in (*NAMES, "files")}
-    _write_json(fit.folder / "names.json", about | named)
+    about = {"format": "bjmd", "format_version": FORMAT_VERSION, "files": fit.files}
+    _write_json(fit.folder / "names.json", about | fit.to_json())
     pngs = {png.stem: png.read_bytes() for png in sorted(fit.folder.glob("figures/*.png"))}
-    heading = text.title(fit, fit.results)
-    parts = fit.sections()
-    markdown = text.markdown(heading, parts, pngs)
-    (fit.folder / "summary.md").write_text(markdown, encoding="utf-8")
-    page = text.page(heading, parts, pngs)
-    (fit.folder / "report.html").write_text(page, encoding="utf-8")
-    return parts
+    title = pages.title(fit, fit.results)
+    sections = fit.sections()
+    for name, show in (("summary.md", pages.markdown), ("report.html", pages.report)):
+        (fit.folder / name).write_text(show(title, sections, pngs), encoding="utf-8")
+    return sections
 
 
 def _write_hashes(folder: Path, **hashes: dict) -> None:
@@ -152,35 +155,31 @@ def load(folder: str | Path) -> Output:
     """The fit and its names, from a folder that `write` made."""
     folder = Path(folder)
     names = _read_names(folder)
-    if names is None:
+    if not names:
         raise InputError(
             f"{folder} is not a folder with the results of a fit (it has no names.json of bjmd); "
             "give one that `bjmd fit` wrote"
         )
     with problems_as_sentences(folder, OURS):
-        results = storage.load_decompositions(folder / "fit.npz")
+        results, about = storage.load_with_about(folder / "fit.npz")
         best = results[0]
         registry.get(best.method)
         shapes = [len(names["feature_names"]), *map(len, names["sample_names"])]
         if shapes != [len(best.components), *(h.shape[1] for h in best.memberships)]:
             raise ValueError("the names do not match the result")
-        classes = range(len(names["class_names"]))
-        labels = names["labels"] and [
-            np.array([[k in sample for sample in block] for k in classes])
-            for block in names["labels"]
-        ]
         answers = {
             name: pd.read_csv(path, sep="\t")
             for name in ANSWERS
             if (path := folder / f"{name}.tsv").exists()
         }
         return Output(
+            **vars(Named.from_json(names)),
             folder=folder,
             results=results,
-            labels=labels,
+            files=names["files"],
             answers=answers,
             settings=Settings(**_read_json(folder / "settings.json")),
-            **{name: names[name] for name in (*NAMES, "files")},
+            n_restarts=(about or {}).get("n_restarts", len(results)),
         )
 
 
@@ -234,7 +233,7 @@ def require_free(
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give another name for the output folder")
     if ours is None:
-        ours = (_read_names(folder) or {"files": ()})["files"]
+        ours = _read_names(folder).get("files", ())
     present = _files(folder)
     foreign = next((name for name in present if name not in ours), None)
     if foreign is not None:
@@ -250,14 +249,14 @@ def require_free(
 
 
 def _write_figures(
-    folder: Path, sources: Sources, summary: Summary, answers: dict[str, pd.DataFrame]
+    folder: Path, data: Named, summary: Summary, answers: dict[str, pd.DataFrame]
 ) -> None:
     """Every figure as .png and .svg."""
-    from bjmd.report import figures, style
+    from bjmd.report import figures
 
     folder.mkdir()
-    for name, figure in figures.of_summary(sources, summary, answers).items():
-        style.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
+    for name, figure in figures.of_summary(data, summary, answers).items():
+        figures.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
 
 
 def _write_table(path: Path, table: pd.DataFrame) -> None:
@@ -268,26 +267,22 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
-def _write_rankings(folder: Path, sources: Sources, best: Decomposition) -> None:
+def _write_rankings(folder: Path, data: Named, best: Decomposition) -> None:
     """A .rnk file for each component: every feature and its score, the highest first."""
     folder.mkdir()
-    scores = tables.by_component(ranking.scores(best), sources.feature_names, "feature")
+    scores = tables.by_component(ranking.scores(best), data.feature_names, "feature")
     for component, column in scores.items():
         ranked = column.sort_values(ascending=False, kind="stable")
         ranked.to_csv(folder / f"{component}.rnk", sep="\t", header=False, float_format="%.6g")
 
 
-def _write_patterns(
-    folder: Path, sources: Sources, result: Decomposition, prefix: str = ""
-) -> None:
+def _write_patterns(folder: Path, data: Named, result: Decomposition, prefix: str = "") -> None:
     """The components, and the memberships of every source."""
-    components = tables.by_component(result.components, sources.feature_names, "feature")
+    components = tables.by_component(result.components, data.feature_names, "feature")
     _write_table(folder / f"{prefix}components.tsv", components)
-    file_names = _membership_files(sources.names)
-    blocks = zip(file_names, result.memberships, sources.sample_names, strict=True)
-    for name, h, samples in blocks:
-        memberships = tables.by_component(h.T, samples, "sample")
-        _write_table(folder / f"{prefix}{name}", memberships)
+    files = _membership_files(data.names)
+    for file, h, samples in zip(files, result.memberships, data.sample_names, strict=True):
+        _write_table(folder / f"{prefix}{file}", tables.by_component(h.T, samples, "sample"))
 
 
 def _membership_files(names: list[str]) -> list[str]:
@@ -304,14 +299,14 @@ def _read_json(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _read_names(folder: Path) -> dict | None:
-    """The contents of names.json, or None if there is none of ours."""
+def _read_names(folder: Path) -> dict:
+    """The contents of names.json, or nothing if there is none of ours."""
     try:
         names = _read_json(folder / "names.json")
-        if names["format"] != "bjmd":
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    except (OSError, ValueError):
+        names = {}
+    if not isinstance(names, dict) or names.get("format") != "bjmd":
+        return {}
     version = names.get("format_version")
     if version != FORMAT_VERSION:
         raise InputError(
@@ -323,11 +318,10 @@ def _read_names(folder: Path) -> dict | None:
 def described(files: list[str]) -> dict[str, str]:
     """What each of these files and folders holds, in the order of FILES."""
     names = dict.fromkeys(re.sub("/.*", "/", name) for name in files)
-    found: dict[str, str] = {}
-    for patterns, what in FILES.items():
-        for pattern in re.sub("<[a-z]+>", "*", patterns).split(", "):
-            found |= {name: what for name in names if fnmatch(name, pattern) and name not in found}
-    return found
+    patterns = {re.sub("<[a-z]+>", "*", name): what for name, what in FILES.items()}
+    return {
+        name: what for pattern, what in patterns.items() for name in fnmatch.filter(names, pattern)
+    }
 
 
 def _files(folder: Path) -> list[str]:

@@ -90,9 +90,13 @@ def read_files(
             )
     if use_highly_variable is None and len(files) > 1:  # each of which may mark others
         use_highly_variable = False
-    of_anndata = {"split_by": split_by, "on_disk": on_disk, "layer": layer}
-    of_anndata["use_highly_variable"] = use_highly_variable
-    content = {path: _read_file(path, samples_in_rows, of_anndata) for path in files}
+    anndata_options = {
+        "split_by": split_by,
+        "on_disk": on_disk,
+        "layer": layer,
+        "use_highly_variable": use_highly_variable,
+    }
+    content = {path: _read_file(path, samples_in_rows, anndata_options) for path in files}
     for path, stem in unique_stems(files).items():
         for raw in content[path]:
             raw.name = stem
@@ -139,7 +143,9 @@ def _split_ending(path: Path) -> tuple[str, str]:
     return unzipped.stem, unzipped.suffix.lower()
 
 
-def _read_file(path: Path, samples_in_rows: bool, of_anndata: dict[str, Any]) -> list[RawSource]:
+def _read_file(
+    path: Path, samples_in_rows: bool, anndata_options: dict[str, Any]
+) -> list[RawSource]:
     ending = _split_ending(path)[1]
     zipped = path.suffix.lower() == ".gz"
     if ending not in _FORMATS or (zipped and ending not in _MAY_BE_ZIPPED):
@@ -149,7 +155,7 @@ def _read_file(path: Path, samples_in_rows: bool, of_anndata: dict[str, Any]) ->
             f"{path} {what}; give a file in one of these formats: {known} (in a 10x Genomics "
             "folder matrix.mtx.gz; save the sheet of a spreadsheet as .csv)"
         )
-    for option, value in of_anndata.items():
+    for option, value in anndata_options.items():
         if value and (ending not in ANNDATA_ENDINGS or (option, ending) == ("split_by", ".h5mu")):
             raise InputError(
                 f"{path} cannot be read with {option}={value!r}; only AnnData files can (for "
@@ -159,7 +165,7 @@ def _read_file(path: Path, samples_in_rows: bool, of_anndata: dict[str, Any]) ->
         if ending in ANNDATA_ENDINGS:
             from bjmd.files import anndata_files
 
-            return anndata_files.read(path, **of_anndata)
+            return anndata_files.read(path, **anndata_options)
         if ending == ".npz":
             return _read_npz(path, samples_in_rows)
         read = _read_matrix_market if ending == ".mtx" else _read_text
@@ -354,9 +360,9 @@ def _listed(beside: Path, *files: str, field: int = 0) -> list[str] | None:
 def _symbols(beside: Path, *files: str) -> list[str] | None:
     """The genes of 10x Genomics: symbols, the repeated with -1, -2, ... as scanpy does it."""
     symbols = _listed(beside, *files, field=1)
-    n_seen: Counter[str] = Counter()
+    n_before: Counter[str] = Counter()
     names = []
     for symbol in symbols or ():
-        names.append(f"{symbol}-{n_seen[symbol]}" if n_seen[symbol] else symbol)
-        n_seen[symbol] += 1
+        names.append(f"{symbol}-{n_before[symbol]}" if n_before[symbol] else symbol)
+        n_before[symbol] += 1
     return names or None

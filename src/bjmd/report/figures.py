@@ -1,5 +1,8 @@
 """The figures of one fit, and of a choice of the number of components; `tables` has their numbers.
 
+All figures, those of the paper too, have one style: colour-blind safe, readable in grey and in
+print.
+
 `data` may be `Sources` or a fit loaded from its folder: only names and labels are used.
 `results` are the restarts of one method, best first.
 
@@ -12,18 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bjmd.analysis import ranking
 from bjmd.errors import InputError, count
 from bjmd.report import tables
-from bjmd.report.style import COLOURS, DOWN, GREY, OTHER, UP, styled
 from bjmd.report.tables import INTERVAL, Named, number, shares
 from bjmd.results.decomposition import Decomposition, component_names
 
@@ -31,11 +37,50 @@ if TYPE_CHECKING:
     from bjmd.analysis.number_of_components import Selection
     from bjmd.analysis.summary import Summary
 
+# Okabe and Ito's palette without its yellow, which vanishes on white, and ten more
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+COLOURS += ["#8A2BE2", "#8B4513", "#9ACD32", "#DC143C", "#808080"]
+COLOURS += ["#20B2AA", "#FF8FA3", "#4B5320", "#B8860B", "#6A5ACD"]
+UP = "#D55E00"
+DOWN = "#0072B2"
+MARKERS = "osD^vPX"
+
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titley": 1.0,  # no ticks above a panel: matplotlib need not look for them
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "svg.hashsalt": "bjmd",
+    "savefig.dpi": 200,
+}
+_DEFAULTS = {name: x for name, x in matplotlib.rcParamsDefault.items() if name != "backend"}
+styled = matplotlib.rc_context(_DEFAULTS | STYLE)
+"""Lets a function draw with the common style, whatever the user's matplotlib settings are; without
+a backend, which would import pyplot.
+"""
 WIDTH = 6.4  # inches, of every figure: text stays readable on a phone
 MAX_SAMPLES = 1500  # of one source in a heat map or bars; more would have less than a pixel each
-NO_CLASS = "no class"
-SEVERAL = "several classes"
 IMAGE: dict[str, Any] = {"cmap": "Blues", "aspect": "auto", "interpolation": "nearest"}
+
+
+def save(figure: Figure, svg: str | Path, png: str | Path) -> None:
+    """Write both formats, without a date, so that equal figures are equal files.
+
+    The layout, which is slow, is computed once; `Figure.savefig` would compute it for each file.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure.dpi = STYLE["savefig.dpi"]
+        canvas = FigureCanvasAgg(figure)
+        layout = figure.get_layout_engine()
+        if layout is not None:
+            layout.execute(figure)
+            figure.set_layout_engine("none")
+        canvas.print_png(png)
+        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
 
 
 def of_summary(
@@ -46,8 +91,8 @@ def of_summary(
     drawn = {
         "memberships": memberships(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
+        "membership_bars": membership_bars(data, best),
     }
-    drawn["membership_bars"] = membership_bars(data, best)
     if best.noise is not None:
         drawn["noise"] = noise(data, best)
     shifts = tables.shifts(data, best)
@@ -158,10 +203,12 @@ def components(data: Named, result: Decomposition, n_features: int = 6) -> Figur
 @styled
 def offsets(shifts: pd.DataFrame, n_features: int = 6) -> Figure:
     """The features in which each source is shifted most, so many up and so many down."""
-    half = 1.645 * shifts["sd"]
-    bars = shifts.assign(value=shifts["offset"])
-    bars = bars.assign(low=bars["value"] - half, high=bars["value"] + half)
-    bars["direction"] = np.where(bars["value"] > 0, "up", "down")
+    bars = shifts.assign(
+        value=shifts["offset"],
+        low=shifts["offset"] - 1.645 * shifts["sd"],
+        high=shifts["offset"] + 1.645 * shifts["sd"],
+        direction=np.where(shifts["offset"] > 0, "up", "down"),
+    )
     top = bars.groupby(["source", "direction"], sort=False).head(n_features)
     top = top.sort_values("direction", ascending=False, kind="stable")
     sources = list(shifts["source"].unique())
@@ -271,7 +318,7 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     return figure
 
 
-def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, str]) -> None:
+def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, colours: dict[str, str]) -> None:
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(h)) / len(h)  # clockwise from the top
     corners = np.column_stack([np.cos(angles), np.sin(angles)])
     ax.fill(*corners.T, facecolor="none", edgecolor="0.6", linewidth=0.8)
@@ -281,12 +328,12 @@ def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, looks: dict[str, st
     ax.scatter(
         *(h.T[order] @ corners).T,
         s=12 if n < 500 else 4,
-        c=np.array(list(looks.values()))[code[order]],
+        c=np.array(list(colours.values()))[code[order]],
         alpha=0.7 if n < 500 else 0.5,
         linewidths=0,
         rasterized=n > 500,
     )
-    for i, (label, colour) in enumerate(looks.items()):
+    for i, (label, colour) in enumerate(colours.items()):
         if label and (code == i).any():
             ax.plot([], [], "o", color=colour, label=label)
     for k in range(0, len(h), ceil(len(h) / 24)):
@@ -307,11 +354,11 @@ def _classes(data: Named, c: int) -> tuple[np.ndarray, dict[str, str]]:
         return np.zeros(len(data.sample_names[c]), dtype=int), {"": COLOURS[0]}
     labels = data.labels[c]
     names = short(data.class_names, 22)
-    looks = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
-    looks |= {SEVERAL: GREY, NO_CLASS: OTHER}
+    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
+    colours |= {"several classes": "#777777", "no class": "#cccccc"}
     n_classes = labels.sum(axis=0)
-    code = np.where(n_classes == 1, labels.argmax(axis=0), len(looks) - 1 - (n_classes > 1))
-    return code, looks
+    code = np.where(n_classes == 1, labels.argmax(axis=0), len(colours) - 1 - (n_classes > 1))
+    return code, colours
 
 
 @styled
@@ -322,10 +369,8 @@ def selection(selection: Selection) -> Figure:
     and logarithmic far from it: too few components cost thousands of times what one too many does.
     """
     table = selection.table
-    lost = -table["difference"]
-    shown = [
-        ("Held-out log density\nbelow the best (nats per entry)", lost, table["standard_error"])
-    ]
+    density = "Held-out log density\nbelow the best (nats per entry)"
+    shown = [(density, -table["difference"], table["standard_error"])]
     if table["elbo"].notna().all():
         shown.append(("ELBO below the best (nats)", table["elbo"].max() - table["elbo"], None))
     if table["stability"].notna().all():
@@ -360,18 +405,17 @@ def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
 
 def panels(titles: list[str], heights: list, most: int = 3) -> tuple[Figure, list[list[Axes]]]:
     """A figure with a panel for each title, `most` in a row; a panel is a column of axes."""
-    count = len(titles)
-    n_columns = min(most, count)
-    n_rows = ceil(count / n_columns)
+    n_columns = min(most, len(titles))
+    n_rows = ceil(len(titles) / n_columns)
     height = n_rows * (sum(heights) + 0.55) + 0.5
     shape = (n_rows * len(heights), n_columns)
     figure, grid = sheet(height, *shape, squeeze=False, height_ratios=list(heights) * n_rows)
-    made = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
-    for ax in made[count:].ravel():
+    panels = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
+    for ax in panels[len(titles) :].ravel():
         ax.remove()
-    for panel, title in zip(made, short(titles, 66 // n_columns), strict=False):
+    for panel, title in zip(panels, short(titles, 66 // n_columns), strict=False):
         panel[0].set_title(title, loc="left")
-    return figure, made[:count].tolist()
+    return figure, panels[: len(titles)].tolist()
 
 
 def _order(contributions: np.ndarray) -> np.ndarray:

@@ -6,8 +6,9 @@ method, best first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -66,8 +67,9 @@ CELLS = {
 """The cells of the tables in the text, from the columns of those in the files."""
 
 
-class Named(Protocol):
-    """What a report needs to know about the data: `Sources` has it, and so does a loaded output."""
+@dataclass
+class Named:
+    """What a report needs to know about the data; `Sources` would do as well."""
 
     names: list[str]
     feature_names: list[str]
@@ -75,6 +77,30 @@ class Named(Protocol):
     n_missing: list[int]
     labels: list[np.ndarray] | None
     class_names: list[str]
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        return cls(**{field.name: getattr(data, field.name) for field in fields(Named)})
+
+    def to_json(self) -> dict[str, Any]:
+        """For json; the labels as lists of the classes of every sample, by number."""
+        content = {field.name: getattr(self, field.name) for field in fields(Named)}
+        if self.labels is not None:
+            content["labels"] = [
+                [np.flatnonzero(sample).tolist() for sample in block.T] for block in self.labels
+            ]
+        return content
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        named = cls(**{field.name: content[field.name] for field in fields(Named)})
+        classes = range(len(named.class_names))
+        if named.labels is not None:
+            named.labels = [
+                np.array([[k in sample for sample in block] for k in classes])
+                for block in named.labels
+            ]
+        return named
 
 
 def by_component(values: np.ndarray, rows: Sequence, what: str) -> pd.DataFrame:
@@ -105,36 +131,41 @@ def shifts(data: Named, best: Decomposition) -> pd.DataFrame:
     if best.model is None or best.model.offsets is None:
         return pd.DataFrame()
     sizes = np.sqrt((best.model.offsets**2).mean(axis=1))
-    sources = np.array(data.names)[sizes >= NO_SHIFT * np.asarray(best.noise)]
+    shifted = np.array(data.names)[sizes >= NO_SHIFT * np.asarray(best.noise)]
     table = extensions(data, best)["offsets"]
-    return table[table["source"].isin(sources)]
+    return table[table["source"].isin(shifted)]
 
 
 def of_fit(data: Named, results: list[Decomposition]) -> dict[str, pd.DataFrame]:
     """The tables of a fit other than its components and memberships, by name."""
     best = results[0]
     ranked = ranking(data, best)
-    found = {"ranking": ranked, "top_features": top_features(ranked), "restarts": restarts(results)}
+    frames = {
+        "ranking": ranked,
+        "top_features": top_features(ranked),
+        "restarts": restarts(results),
+        **extensions(data, best),
+    }
     if best.posterior:
         sd = best.posterior.components.sd
-        found["components_sd"] = by_component(sd, data.feature_names, "feature")
+        frames["components_sd"] = by_component(sd, data.feature_names, "feature")
     if best.noise is not None:
-        found["noise"] = noise(data, best)
-    return found | extensions(data, best)
+        frames["noise"] = noise(data, best)
+    return frames
 
 
 def of_summary(data: Named, summary: Summary) -> dict[str, pd.DataFrame]:
     """What was asked about a fit, as tables by name."""
     explained = summary.variance_explained
     agreed = summary.consensus
-    found = {
+    frames = {
         "components_by_source": summary.by_source,
         "variance_explained": None if explained is None else variance_explained(data, explained),
         "associations": summary.associations,
         "residuals": summary.residuals,
         "consensus": None if agreed is None else consensus(summary.results[0], agreed),
     }
-    return {name: table for name, table in found.items() if table is not None}
+    return {name: table for name, table in frames.items() if table is not None}
 
 
 def ranking(data: Named, best: Decomposition) -> pd.DataFrame:
@@ -157,14 +188,18 @@ def ranking(data: Named, best: Decomposition) -> pd.DataFrame:
         "high": high,
         "mean_of_others": others,
     }
-    n_features, size = w.shape
-    component = np.repeat(np.arange(size), n_features)
+    n_features, n_components = w.shape
     scores = scores.T.ravel()
+    table = pd.DataFrame(
+        {
+            "component": np.repeat(component_names(n_components), n_features),
+            "direction": np.where(scores > 0, "up", "down"),
+            "feature": np.tile(np.array(data.feature_names, dtype=object), n_components),
+            **{name: values.T.ravel() for name, values in columns.items()},
+        }
+    )
+    component = np.repeat(np.arange(n_components), n_features)
     order = np.lexsort((-np.abs(scores), scores <= 0, component))
-    table = pd.DataFrame({name: values.T.ravel() for name, values in columns.items()})
-    table.insert(0, "component", np.repeat(component_names(size), n_features))
-    table.insert(1, "direction", np.where(scores > 0, "up", "down"))
-    table.insert(2, "feature", np.tile(np.array(data.feature_names, dtype=object), size))
     table = table.iloc[order].reset_index(drop=True)
     table.insert(2, "rank", table.groupby(["component", "direction"]).cumcount() + 1)
     return table
@@ -201,26 +236,26 @@ def noise(data: Named, best: Decomposition) -> pd.DataFrame:
 def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
     """What a fit with another noise model, offsets or a learned Dirichlet estimates besides."""
     model = best.model
-    found: dict[str, pd.DataFrame] = {}
+    frames: dict[str, pd.DataFrame] = {}
     if model is None:
-        return found
+        return frames
     if model.feature_precision is not None:
-        relative_sd = model.feature_precision**-0.5
-        found["feature_noise"] = pd.DataFrame(
-            {"feature": data.feature_names, "relative_sd": relative_sd}
+        frames["feature_noise"] = pd.DataFrame(
+            {"feature": data.feature_names, "relative_sd": model.feature_precision**-0.5}
         )
     if model.sample_precision is not None:
-        source = np.repeat(data.names, [len(names) for names in data.sample_names])
-        sample = [name for names in data.sample_names for name in names]
-        relative_sd = np.concatenate(model.sample_precision) ** -0.5
-        found["sample_noise"] = pd.DataFrame(
-            {"source": source, "sample": sample, "relative_sd": relative_sd}
+        frames["sample_noise"] = pd.DataFrame(
+            {
+                "source": np.repeat(data.names, [len(names) for names in data.sample_names]),
+                "sample": [name for names in data.sample_names for name in names],
+                "relative_sd": np.concatenate(model.sample_precision) ** -0.5,
+            }
         )
     if model.offsets is not None and model.offsets_sd is not None:
-        found["offsets"] = offsets(data, model.offsets, model.offsets_sd)
+        frames["offsets"] = offsets(data, model.offsets, model.offsets_sd)
     if best.options.get("alpha0") == BY_SOURCE:
-        found["dirichlet"] = by_component(model.alpha0, data.names, "source").reset_index()
-    return found
+        frames["dirichlet"] = by_component(model.alpha0, data.names, "source").reset_index()
+    return frames
 
 
 def offsets(data: Named, means: np.ndarray, sds: np.ndarray) -> pd.DataFrame:

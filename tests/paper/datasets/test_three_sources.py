@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from bjmd import cli
+from bjmd_paper.datasets import fetch
 from bjmd_paper.datasets.real import three_sources
 
 
@@ -41,3 +43,10 @@ def test_union_of_terms_and_overlapping_topics(folder):
         sources.labels, [[[1, 1], [0, 1]], [[1, 0], [1, 1]], [[1], [1]]], strict=True
     ):
         np.testing.assert_array_equal(labels, expected)
+
+
+def test_the_command_suggests_to_normalise_the_counts(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(fetch, "files", lambda name, unverified: (folder, None))
+    assert cli.main(["datasets", "3sources"]) == 0
+    assert "bjmd fit 3sources.npz -k 6 -o out --normalize\n" in capsys.readouterr().out
