@@ -1,6 +1,5 @@
 """The tables and figures of a run: the list in exhibits.toml, applied to one config."""
 
-import importlib
 import re
 import tomllib
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ class Exhibit:
     title: str
     caption: str
     function: str
+    """Its key in workflow/scripts/table.py or figure.py."""
     inputs: dict
     """Argument -> file, or list of files."""
     settings: dict
@@ -89,7 +89,7 @@ def _exhibit(entry, values):
         section=entry["section"],
         title=entry["title"].format(**values),
         caption=" ".join(entry["caption"].format(**values).split()),
-        function=entry["function"],
+        function=entry["name"].removesuffix("-{family}"),
         inputs={
             argument: _files(path, values) for argument, path in entry.get("inputs", {}).items()
         },
@@ -177,20 +177,18 @@ def _told_in(path):
 
 
 def make(function, inputs, settings, optional=()):
-    """Call a function of bjmd_paper with its inputs, {argument: file or files}, and settings.
+    """Call the function of an exhibit with its inputs, {argument: file or files}, and settings.
 
     Files of fits that failed are left out.  An argument that loses all its files stops the exhibit,
     unless it is optional.
     """
-    module, _, name = function.rpartition(".")
-    called = getattr(importlib.import_module(f"bjmd_paper.{module}"), name)
     arguments = {}
     for argument, files in inputs.items():
         left = failures.succeeded(_listed(files))
         if files and not left and argument not in optional:
             raise FitError(f"nothing to show: {'; '.join(failures.sentences(_listed(files)))}")
         arguments[argument] = _read(files) if isinstance(files, str) else [*map(_read, left)]
-    return called(**arguments, **settings)
+    return function(**arguments, **settings)
 
 
 def _read(path):

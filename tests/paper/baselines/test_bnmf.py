@@ -90,7 +90,7 @@ def test_the_gibbs_sampler_recovers_a_known_posterior(n_components, n_nodes):
     """
     x = 3.0
     priors = Priors(a0=4.0, b0=3.0)
-    state = bnmf.Chain(Sources([[[x]]]), n_components, np.random.default_rng(3), priors, 1.0, 1.0)
+    state = bnmf.Chain(Sources([[[x]]]), n_components, np.random.default_rng(3), priors)
     draws = {"w": [], "h": [], "product": [], "s2": []}
     for _ in range(40_000):
         state.sweep()
@@ -172,9 +172,7 @@ def test_split_r_hat_by_hand():
 
 def test_a_chain_whose_noise_still_drifts_is_not_converged(nonnegative):
     sources = nonnegative.concatenated()
-    chain = bnmf.Chain(
-        sources, 3, np.random.default_rng(0), Priors(), 1.0, 1.0
-    )  # far from any solution
+    chain = bnmf.Chain(sources, 3, np.random.default_rng(0), Priors())  # far from any solution
     drifting = bnmf.gibbs(chain, 0, 10)
     assert not drifting.converged
     assert drifting.reason.startswith("took 0 + 10 sweeps; split R-hat of the noise")
@@ -183,7 +181,7 @@ def test_a_chain_whose_noise_still_drifts_is_not_converged(nonnegative):
     assert "of the log joint" in settled.reason
 
 
-@pytest.mark.parametrize("options", [{"rate_w": 0.0}, {"burn_in": -1}, {"n_draws": 2.5}])
+@pytest.mark.parametrize("options", [{"a0": 0.0}, {"burn_in": -1}, {"n_draws": 2.5}])
 def test_refusals(nonnegative, options):
     ((name, value),) = options.items()
     with pytest.raises(InputError, match=f"{name} is {value}; it must be a"):
