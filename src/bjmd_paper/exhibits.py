@@ -48,7 +48,7 @@ class Exhibit:
 
     def files(self):
         """What is written; the last is what the report includes."""
-        endings = {"table": ("csv", "md", "tex", "html", "fragment.html"), "figure": ("svg", "png")}
+        endings = {"table": ("csv", "md", "html", "fragment.html"), "figure": ("svg", "png")}
         return [f"results/{self.kind}s/{self.name}.{ending}" for ending in endings[self.kind]]
 
     def failures(self):

@@ -8,7 +8,6 @@ rule table:
     output:
         csv="results/tables/{table}.csv",
         markdown="results/tables/{table}.md",
-        latex="results/tables/{table}.tex",
         fragment="results/tables/{table}.fragment.html",
         html=report(
             "results/tables/{table}.html",
