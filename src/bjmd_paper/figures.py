@@ -25,7 +25,7 @@ def _panels(n, width, height, most_columns=4, **shared):
     return figure, axes
 
 
-def _look(i):
+def _line(i):
     """The colour and the dashes of line i."""
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": ("-", "--", ":")[i % 3]}
 
@@ -106,9 +106,9 @@ def advi_traces(advi):
     for ax, (title, columns) in zip(axes, panels.items(), strict=True):
         for c, column in enumerate(columns):
             wide = traces.pivot(index="iteration", columns="draw", values=column)
-            ax.plot(wide.index, wide, alpha=0.35, linewidth=0.6, **_look(c))
+            ax.plot(wide.index, wide, alpha=0.35, linewidth=0.6, **_line(c))
             mean = wide.mean(axis=1)
-            ax.plot(wide.index, mean, linewidth=1.8, label=f"source {c + 1}", **_look(c))
+            ax.plot(wide.index, mean, linewidth=1.8, label=f"source {c + 1}", **_line(c))
         for place in STABLE:
             if place < traces["iteration"].max():
                 ax.axvline(place, color="0.6", linestyle=":", linewidth=1)
@@ -156,11 +156,11 @@ def noise(sources, truth, runs, fits):
         (x - truth.components @ h).ravel()
         for x, h in zip(sources.matrices, truth.memberships, strict=True)
     ]
-    found = runs[runs["chosen"]].pivot_table(index="fit", columns="source", values="noise")
+    estimates = runs[runs["chosen"]].pivot_table(index="fit", columns="source", values="noise")
     rows = [
         name
         for name, fit in fits.items()
-        if name in found.index and not registry.get(fit["method"]).concatenate
+        if name in estimates.index and not registry.get(fit["method"]).concatenate
     ]
     widest = 3.5 * max(truth.noise)
     grid = np.linspace(-widest, widest, 601)
@@ -168,11 +168,11 @@ def noise(sources, truth, runs, fits):
     figure, axes = _panels(len(rows), 7.6, 2.1, most_columns=1, sharex=True)
     for ax, name in zip(axes[:, 0], rows, strict=True):
         for c, source in enumerate(sources.names):
-            sigma = found.loc[name, c + 1]
+            sigma = estimates.loc[name, c + 1]
             ax.hist(noise[c], bins, density=True, color=COLOURS[c], alpha=0.3)
             label = f"{source}: true sd {truth.noise[c]:g},\nestimate {sigma:.3f}"
             density = np.exp(-((grid / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
-            ax.plot(grid, density, label=label, **_look(c))
+            ax.plot(grid, density, label=label, **_line(c))
         ax.set_title(fits[name]["label"], loc="left")
         ax.set_ylabel("Density")
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)
@@ -204,7 +204,7 @@ def convergence(sources, advi, n_components, seed):
         settling.set_title(f"{name}: change of the {of_what}", loc="left")
         settling.set(ylabel="Change (%)", yscale="log")
         for c, source in enumerate(sources.names):
-            auc.plot(x, 100 * run.history["auc"][:, c], label=source, **_look(c))
+            auc.plot(x, 100 * run.history["auc"][:, c], label=source, **_line(c))
         auc.set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
         auc.set_ylabel("AUC (%)")
         auc.legend(loc="lower right", handlelength=2.5)
@@ -244,7 +244,7 @@ def noise_by_amount(runs, fits):
     figure, ((ax,),) = _panels(1, 4.6, 3.4)
     for i, (fit, line) in enumerate(chosen.groupby("fit", sort=False)):
         noise_sd = line["noise"].groupby(amount).mean()
-        ax.plot(noise_sd, label=fits[fit]["label"], **_look(i) | _points(i))
+        ax.plot(noise_sd, label=fits[fit]["label"], **_line(i) | _points(i))
     amounts = sorted(amount.unique())
     ax.set(xscale="log", xlabel="RNA in a sample (pg)", ylabel="Noise sd", ylim=(0, None))
     ax.set_xticks(amounts, [f"{amount:g}" for amount in amounts])

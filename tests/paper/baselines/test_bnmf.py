@@ -155,15 +155,6 @@ def test_gibbs_returns_posterior_means():
     assert result.trace[-1] == result.objective
 
 
-def test_noise_and_product_of_larger_data_are_recovered(rng):
-    w = rng.exponential(size=(40, 2))
-    h = rng.exponential(size=(2, 60))
-    x = np.abs(w @ h + 0.3 * rng.standard_normal((40, 60)))
-    result = registry.fit("bnmf", Sources([x]), 2, burn_in=200, n_draws=200)
-    np.testing.assert_allclose(result.noise, 0.3, rtol=0.05)
-    assert np.sqrt(((result.components @ result.memberships[0] - w @ h) ** 2).mean()) < 0.1
-
-
 def test_split_r_hat_by_hand():
     """Halves 0, 2 and 4, 6: within 2, means 1 and 5 with variance 8, so sqrt(1/2 + 8/2)."""
     np.testing.assert_allclose(bnmf.split_r_hat(np.array([0.0, 2.0, 4.0, 6.0])), np.sqrt(4.5))

@@ -92,32 +92,16 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         server.n_requests += 1
         play = server.plays.pop(0) if len(server.plays) > 1 else server.plays[0]
-        getattr(self, f"play_{play}")(server.files[self.path.partition("?")[0]])
-
-    def play_ok(self, content):
-        self.answer(200, content)
-
-    def play_cut(self, content):
-        self.begin(200, len(content))
-        self.wfile.write(content[: len(content) // 2])
-
-    def play_wrong(self, content):
-        self.answer(200, b"<html>Please accept our terms</html>")
-
-    def play_404(self, content):
-        self.answer(404, b"<html>no</html>")
-
-    def play_nothing(self, content):
-        self.server.closing.wait(10)
-
-    def answer(self, status, content):
-        self.begin(status, len(content))
-        self.wfile.write(content)
-
-    def begin(self, status, length):
-        self.send_response(status)
-        self.send_header("Content-Length", str(length))
+        if play == "nothing":
+            server.closing.wait(10)
+            return
+        content = server.files[self.path.partition("?")[0]]
+        if play in ("404", "wrong"):
+            content = b"<html>Please accept our terms</html>"
+        self.send_response(404 if play == "404" else 200)
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if play == "cut" else content)
 
     def log_message(self, *_):
         pass
