@@ -195,14 +195,11 @@ class _Approximation:
     def memberships(self, rng):
         """Mean and sd of q(H) by source from N_DRAWS draws; there is no closed form for them."""
         mean, sd = self.moments("H")
-        total = squares = 0.0
-        for _ in range(N_DRAWS):
-            draw = self._on_simplex(mean + sd * rng.standard_normal(mean.shape))
-            total = total + draw
-            squares = squares + draw**2
-        expected = total / N_DRAWS
-        spread = np.sqrt(np.maximum(squares / N_DRAWS - expected**2, 0) * N_DRAWS / (N_DRAWS - 1))
-        return self._by_source(expected), self._by_source(spread)
+        draws = [
+            self._on_simplex(mean + sd * rng.standard_normal(mean.shape)) for _ in range(N_DRAWS)
+        ]
+        moments = np.mean(draws, axis=0), np.std(draws, axis=0, ddof=1)
+        return [self._by_source(moment) for moment in moments]
 
     def _on_simplex(self, unconstrained):
         kind = self._group.params_dict["mu"].dtype
