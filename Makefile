@@ -96,7 +96,7 @@ lock:
 	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' envs/requirements.txt | sort -u)
 
 # without those that take hours or need other packages; QUICK=1 takes tiny sizes, to see that they run
-SLOW := growth harness mutants optimum panel
+SLOW := growth harness mutants panel
 benchmark: $(READY)
 	for script in $(filter-out $(SLOW:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
