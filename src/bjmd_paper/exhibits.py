@@ -18,7 +18,6 @@ EACH = {
     "real": lambda plan: plan.real,
     "filtered": lambda plan: plan.filtered(),
     "mixtures": lambda plan: [real for real in plan.real if catalogue.get(real).shares],
-    "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
     "real data": lambda plan: [None] if plan.real else [],
     "conjecture": lambda plan: [None] if plan.draw_chunks("conjecture") else [],
     "ADVI draws": lambda plan: [None] if plan.draw_chunks("advi_traces") else [],
@@ -129,13 +128,7 @@ def _values(plan, family):
         **plan.config["feature_test"],
     }
     if family is not None:
-        values |= {
-            "shown": plan.shown(family),
-            "data": catalogue.family(family).title,
-            "drawn": "",
-            "advi": _advi(plan, family),
-            "n_components": catalogue.family(family).n_components,
-        }
+        values |= {"shown": plan.shown(family), "data": catalogue.family(family).title, "drawn": ""}
     if family in plan.scales:
         values["drawn"] = (
             f" (noise sd {plan.table_sigma3:g} in source 3). This is one draw, as in the paper, "
@@ -146,14 +139,6 @@ def _values(plan, family):
 
 def _feature_draws(plan, fits):
     return [f"{fit}/{chunk}" for fit in fits for chunk in plan.draw_chunks("feature_draws")]
-
-
-def _advi(plan, family):
-    """The restarts of the first fit by ADVI with a noise level per source, as files of results/."""
-    dataset = plan.shown(family)
-    fits = [fit for fit in plan.fits_on(dataset) if plan.fits[fit]["method"] == "advi-bjmd"]
-    paths = [path for fit in fits[:1] for path in plan.chunks(dataset, fit)]
-    return [path.removeprefix("results/") for path in paths]
 
 
 def _files(path, values):
@@ -173,7 +158,7 @@ def _told_in(path):
     folder = Path(path).parts[1]
     if folder == "scores":
         return path.removesuffix(".csv").removesuffix(".traces") + ".failures.txt"
-    return path if folder in ("fits", "draws", "feature-draws", "advi-traces") else None
+    return path if folder in ("draws", "feature-draws", "advi-traces") else None
 
 
 def make(function, inputs, settings, optional=()):

@@ -5,10 +5,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from bjmd.inference import registry, restarts
+from bjmd.inference import registry
 from bjmd.report.style import COLOURS, MARKERS, styled
 from bjmd_paper import feature_test, scores, tables
-from bjmd_paper.metric import auc_watch
 
 STABLE = (20_000, 80_000)
 """Iterations of ADVI after which the paper calls the ELBO and the memberships stable."""
@@ -177,39 +176,6 @@ def noise(sources, truth, runs, fits):
         ax.set_ylabel("Density")
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)
     axes[-1, 0].set_xlabel("Noise")
-    return figure
-
-
-@styled
-def convergence(sources, advi, n_components, seed):
-    """ELBO, change and AUC of the best run by ADVI (above) and a run of the closed form (below)."""
-    (by_advi,) = restarts.best([run for chunk in advi for run in chunk], 1)
-    watch = auc_watch(sources.labels)
-    closed = registry.fit(
-        "cavi-bjmd", sources, n_components, seed=seed, priors="paper", watch=watch
-    )
-    # the closed form stops by its ELBO, so its panel shows the relative gain of a sweep
-    gains = -np.diff(closed.trace, prepend=np.nan) / np.abs(closed.trace)
-    gains[gains <= 0] = np.nan
-    figure, axes = _panels(6, 3.1, 2.4, most_columns=3)
-    for (elbo, settling, auc), run, name, unit, change, of_what in (
-        (axes[0], by_advi, "ADVI", "Iteration", by_advi.history["relative_change"], "memberships"),
-        (axes[1], closed, "Closed form", "Sweep", gains, "ELBO"),
-    ):
-        x = run.trace_step * np.arange(1, len(run.trace) + 1)
-        elbo.plot(x, run.trace, color=COLOURS[0])
-        elbo.set_title(f"{name}: down to {run.trace[-1]:,.0f}", loc="left")
-        elbo.set_ylabel("Minus ELBO")
-        settling.plot(x, 100 * change, color=COLOURS[0])
-        settling.set_title(f"{name}: change of the {of_what}", loc="left")
-        settling.set(ylabel="Change (%)", yscale="log")
-        for c, source in enumerate(sources.names):
-            auc.plot(x, 100 * run.history["auc"][:, c], label=source, **_line(c))
-        auc.set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
-        auc.set_ylabel("AUC (%)")
-        auc.legend(loc="lower right", handlelength=2.5)
-        for ax in (elbo, settling, auc):
-            _count_on_x(ax, unit)
     return figure
 
 

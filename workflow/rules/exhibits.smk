@@ -53,7 +53,7 @@ rule figure:
         function=lambda wildcards: FIGURES[wildcards.figure].function,
         settings=lambda wildcards: FIGURES[wildcards.figure].settings,
         caption=lambda wildcards: FIGURES[wildcards.figure].caption,
-        code=lambda wildcards: code_of("figure", "bjmd.inference.cavi"),  # which one figure runs
+        code=lambda wildcards: code_of("figure"),
     message:
         "Figure: {wildcards.figure}."
     script:

@@ -17,7 +17,6 @@ FIGURES = {
     "noise": figures.noise,
     "feature-test": figures.features,
     "objective": figures.objective,
-    "convergence": figures.convergence,
     "advi-traces": figures.advi_traces,
     "graphical-models": graphical_models,
 }
