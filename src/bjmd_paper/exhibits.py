@@ -53,8 +53,7 @@ class Exhibit:
     def failures(self):
         """The files that say which of the fits that it shows have failed."""
         paths = [path for files in self.inputs.values() for path in _listed(files)]
-        told = [_told_in(path) for path in paths]
-        return sorted({path for path in told if path is not None})
+        return sorted({_told_in(path) for path in paths} - {None})
 
     def reference_files(self):
         """The files that the reference run keeps; for a figure also the table behind it."""

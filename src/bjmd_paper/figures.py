@@ -34,12 +34,6 @@ def _points(i):
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
 
 
-def _count_on_x(ax, what):
-    """Whole numbers with commas below a panel."""
-    ax.set_xlabel(what)
-    ax.xaxis.set(major_locator=MaxNLocator(4, integer=True), major_formatter="{x:,.0f}")
-
-
 def _legend_below(figure, ax, n_columns):
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, handlelength=3.5)
@@ -113,7 +107,8 @@ def advi_traces(advi):
                 ax.axvline(place, color="0.6", linestyle=":", linewidth=1)
         ax.set_yscale("linear" if title.startswith("AUC") else "log")
         ax.set_title(title, loc="left")
-        _count_on_x(ax, "Iteration")
+        ax.set_xlabel("Iteration")
+        ax.xaxis.set(major_locator=MaxNLocator(4, integer=True), major_formatter="{x:,.0f}")
     axes[2].legend(loc="lower right", handlelength=2.5)
     return figure
 

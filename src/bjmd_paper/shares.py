@@ -99,15 +99,11 @@ def _cells(measured):
             heads[column] = ({"error": "Error of the shares", "noise": "Noise sd"}[what], source)
     heads["coverage"] = ("", f"{100 * LEVEL:.0f} % intervals that hold the truth (%)")
     percent = measured.assign(coverage=100 * measured["coverage"])
+    forms = {"label": "{}", "coverage": "{:.0f}"}
     cells = pd.DataFrame(
         {
-            head: percent[column].map(_text(column), na_action="ignore")
+            head: percent[column].map(forms.get(column, "{:.3f}").format, na_action="ignore")
             for column, head in heads.items()
         }
     )
     return cells.fillna("–")
-
-
-def _text(column):
-    """How a cell of a column is written."""
-    return {"label": "{}", "coverage": "{:.0f}"}.get(column, "{:.3f}").format

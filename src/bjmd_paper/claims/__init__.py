@@ -5,7 +5,7 @@ that an entry may ask for, and `verdicts` judges what they find in the `Evidence
 """
 
 import tomllib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
@@ -31,57 +31,22 @@ HEADS = {
 COLOURS = {verdicts.HOLDS: "good", verdicts.SMALLER: "weak", verdicts.REVERSE: "bad"}
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper or a question of our own, and the comparisons that test it."""
-
-    section: str
-    own: bool
-    """Whether it is a question of our own."""
-    id: str
-    where: str
-    """Where it stands in the paper."""
-    sentence: str
-    caveat: str
-    reason: str
-    """Why it cannot be tested."""
-    readings: dict[str, dict]
-    """Label of a reading -> keys of its comparison; the first, without a label, decides."""
-
-    def outcomes(self, evidence):
-        """The outcome of every reading, by its label."""
-        if self.reason:
-            return {"": Outcome(UNTESTABLE, numbers=self.reason)}
-        outcomes = {label: compare(evidence, **keys) for label, keys in self.readings.items()}
-        if self.caveat and outcomes[""].verdict != UNTESTABLE:
-            outcomes[""] = replace(outcomes[""], ours=f"{outcomes[''].ours}. {self.caveat}")
-        return outcomes
-
-
-def compare(evidence, kind, test="above", margin=0.0, note="", **options):
-    """The outcome of one comparison, given the keys of an entry of claims.toml."""
-    try:
-        measured, lacking = measure(evidence, kind, **options)
-    except Missing as error:
-        return Outcome(UNTESTABLE, numbers=f"this run did not make {error}")
-    if isinstance(measured[0], Outcome):
-        return measured[0].noting(note, lacking)
-    outcome = verdicts.judge(measured, test, TEXT["margins"].get(margin, margin))
-    return outcome.noting(note, *dict.fromkeys(effect.note for effect in measured), lacking)
-
-
 def claim(entry, section):
-    """The claim that an entry of a section of claims.toml describes."""
-    about = {"where": section.get("where", ""), "caveat": "", "reason": "", **entry}
-    fields = {key: about.pop(key) for key in ("id", "where", "sentence", "caveat", "reason")}
-    also = about.pop("also", [])
-    as_it_is = about.pop("as_it_is", False)
-    readings = {"": about} | {keys["label"]: {**about, **keys} for keys in also}
+    """An entry of claims.toml with all its keys, and its `readings`.
+
+    These are label -> keys of a comparison; the first, without a label, decides.
+    """
+    entry = {"where": section.get("where", ""), "caveat": "", "reason": "", **entry}
+    about = {key: entry.pop(key) for key in ("id", "where", "sentence", "caveat", "reason")}
+    also = entry.pop("also", [])
+    as_it_is = entry.pop("as_it_is", False)
+    readings = {"": entry} | {keys["label"]: {**entry, **keys} for keys in also}
     readings = {label: _expanded(keys) for label, keys in readings.items()}
     for label, instead in () if as_it_is else TEXT["readings"].items():
         if _replaced(readings[""], instead) != readings[""]:
             readings[label] = _with_other_fits(readings[""], instead)
-    return Claim(section["title"], section.get("own", False), readings=readings, **fields)
+    own = section.get("own", False)  # a question of our own, not a sentence of the paper
+    return {"section": section["title"], "own": own, **about, "readings": readings}
 
 
 def _expanded(keys):
@@ -116,21 +81,40 @@ CLAIMS = [claim(entry, section) for section in TEXT["section"] for entry in sect
 """All claims: those of the paper in its order, then our own."""
 
 
+def outcomes(claim, evidence):
+    """The outcome of every reading of a claim, by its label."""
+    if claim["reason"]:
+        return {"": Outcome(UNTESTABLE, numbers=claim["reason"])}
+    outcomes = {label: compare(evidence, **keys) for label, keys in claim["readings"].items()}
+    if claim["caveat"] and outcomes[""].verdict != UNTESTABLE:
+        outcomes[""] = replace(outcomes[""], ours=f"{outcomes[''].ours}. {claim['caveat']}")
+    return outcomes
+
+
+def compare(evidence, kind, test="above", margin=0.0, note="", **options):
+    """The outcome of one comparison, given the keys of an entry of claims.toml."""
+    try:
+        measured, lacking = measure(evidence, kind, **options)
+    except Missing as error:
+        return Outcome(UNTESTABLE, numbers=f"this run did not make {error}")
+    if isinstance(measured[0], Outcome):
+        return measured[0].noting(note, lacking)
+    outcome = verdicts.judge(measured, test, TEXT["margins"].get(margin, margin))
+    return outcome.noting(note, *dict.fromkeys(effect.note for effect in measured), lacking)
+
+
 def verdicts_on(evidence):
     """The verdict table: a row for every reading of every claim, the decisive one first."""
     return pd.DataFrame(
         [
             {
-                "section": claim.section,
-                "own": claim.own,
-                "id": claim.id,
-                "where": claim.where,
-                "claim": claim.sentence,
+                **{key: claim[key] for key in ("section", "own", "id", "where")},
+                "claim": claim["sentence"],
                 "reading": label,
                 **asdict(outcome),
             }
             for claim in CLAIMS
-            for label, outcome in claim.outcomes(evidence).items()
+            for label, outcome in outcomes(claim, evidence).items()
         ]
     )
 
