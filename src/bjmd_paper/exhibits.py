@@ -53,7 +53,7 @@ class Exhibit:
     def failures(self):
         """The files that say which of the fits that it shows have failed."""
         paths = [path for files in self.inputs.values() for path in _listed(files)]
-        return sorted({_told_in(path) for path in paths} - {None})
+        return sorted({_failure_file(path) for path in paths} - {None})
 
     def reference_files(self):
         """The files that the reference run keeps; for a figure also the table behind it."""
@@ -152,7 +152,7 @@ def _listed(files):
     return [files] if isinstance(files, str) else files
 
 
-def _told_in(path):
+def _failure_file(path):
     """Where the failure of a fit is told whose results, or scores, should be in a file, or None."""
     folder = Path(path).parts[1]
     if folder == "scores":
