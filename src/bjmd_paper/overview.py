@@ -98,11 +98,12 @@ def _grid(results, families):
     rows["control"] = rows["kind"] == CONTROL
     rows = rows.sort_values(["control", "incomplete", "behind"], kind="stable")
     cells, marks = (
-        results.assign(text=text).pivot(index="fit", columns="data", values="text")
-        for text in (_texts(results), _colours(results))
+        results.assign(text=text)
+        .pivot(index="fit", columns="data", values="text")
+        .reindex(index=rows.index, columns=families)
+        .fillna(absent)
+        for text, absent in ((_texts(results), "–"), (_colours(results), ""))
     )
-    cells = cells.reindex(rows.index)[families].fillna("–")
-    marks = marks.reindex(rows.index)[families].fillna("")
     cells.insert(0, "Method", rows["label"])
     marks.insert(0, "Method", np.where(rows["kind"] == BJMD, "ours", ""))
     heads = {"rank": "Mean rank", "behind": "Behind the best", "worst": "At worst"}

@@ -211,7 +211,11 @@ class _Approximation:
 
 def _follow(inference, approximation, tol, check_every, max_iterations, watch):
     """Iterate until the memberships settle; returns the trace, the history, and how it ended."""
-    step = _compiled_step(inference)
+    import pytensor
+
+    # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
+    mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
+    step = inference.objective.step_function(score=True, compile_kwargs={"mode": mode})
     trace: list[float] = []
     history: list[Mapping[str, Any]] = []
     centre = approximation.centre()
@@ -236,15 +240,6 @@ def _follow(inference, approximation, tol, check_every, max_iterations, watch):
             return trace, history, {"converged": True, "reason": reason}
     reason = f"stopped at max_iterations = {max_iterations}"
     return trace, history, {"converged": False, "reason": reason}
-
-
-def _compiled_step(inference):
-    """A function that makes one step and returns the loss."""
-    import pytensor
-
-    # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
-    mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
-    return inference.objective.step_function(score=True, compile_kwargs={"mode": mode})
 
 
 def _relative_change(previous, current):

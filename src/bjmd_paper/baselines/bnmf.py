@@ -75,8 +75,6 @@ def gibbs(chain, burn_in, n_draws):
     of_joint = split_r_hat(np.array(trace[burn_in:]))
     rss = residual_sum_of_squares(chain.squared_norm, wt @ wt.T, chain.x.times_components(wt), h)
     trace.append(chain.objective(wt, h, s2, rss))
-    mixing = f"split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; "
-    mixing += f"of the log joint {of_joint:.3f}"
     return Decomposition(
         components=np.ascontiguousarray(wt.T),
         memberships=[h],
@@ -84,7 +82,10 @@ def gibbs(chain, burn_in, n_draws):
         objective=trace[-1],
         trace=np.array(trace),
         converged=bool(r_hat < MIXED),
-        reason=f"took {burn_in} + {n_draws} sweeps; {mixing}",
+        reason=(
+            f"took {burn_in} + {n_draws} sweeps; split R-hat of the noise {r_hat:.3f}, mixed below "
+            f"{MIXED}; of the log joint {of_joint:.3f}"
+        ),
     )
 
 
