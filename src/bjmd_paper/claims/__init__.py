@@ -85,10 +85,11 @@ def outcomes(claim, evidence):
     """The outcome of every reading of a claim, by its label."""
     if claim["reason"]:
         return {"": Outcome(UNTESTABLE, numbers=claim["reason"])}
-    outcomes = {label: compare(evidence, **keys) for label, keys in claim["readings"].items()}
-    if claim["caveat"] and outcomes[""].verdict != UNTESTABLE:
-        outcomes[""] = replace(outcomes[""], ours=f"{outcomes[''].ours}. {claim['caveat']}")
-    return outcomes
+    by_label = {label: compare(evidence, **keys) for label, keys in claim["readings"].items()}
+    first = by_label[""]
+    if claim["caveat"] and first.verdict != UNTESTABLE:
+        by_label[""] = replace(first, ours=f"{first.ours}. {claim['caveat']}")
+    return by_label
 
 
 def compare(evidence, kind, test="above", margin=0.0, note="", **options):
