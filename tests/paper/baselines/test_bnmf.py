@@ -126,18 +126,6 @@ def test_the_draw_of_the_scales_leaves_their_conditional_as_it_is(power, a, b):
         assert stats.kstest(s, truth.cdf).pvalue > 1e-3
 
 
-def test_gibbs_starts_at_joint_nmf(nonnegative, monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        bnmf.Chain, "sweep", lambda chain: seen.append((chain.wt.T, chain.h, chain.s2)) or 0.0
-    )
-    registry.fit("bnmf", nonnegative, 3, seed=2, burn_in=0, n_draws=4)
-    start = registry.fit("jnmf", nonnegative, 3, seed=2, tol=bnmf.START_TOLERANCE)
-    np.testing.assert_array_equal(seen[0][0], start.components)
-    np.testing.assert_array_equal(seen[0][1], np.hstack(start.memberships))
-    np.testing.assert_allclose(seen[0][2], start.objective / (12 * 35), rtol=0.01)
-
-
 def test_gibbs_returns_posterior_means():
     """The whole fit on one entry, whose posterior means are known."""
     truth = posterior_by_quadrature(3.0, 1, 4.0, 3.0, 120)
