@@ -115,7 +115,7 @@ def test_five_class_column_is_preferred(folder):
     ("variant", "words"),
     [
         (lambda text: text.replace("CELLULARITY", "CELLS"), "no column CELLULARITY"),
-        (lambda text: text.replace("Moderate", "Low"), "no patient of group 'moderate'"),
+        (lambda text: text.replace("Moderate", "Low"), "source 'moderate' is empty"),
     ],
 )
 def test_clinical_file_that_cannot_be_used(folder, variant, words):

@@ -85,9 +85,6 @@ def by_group(expression, patients):
         [name for name in expression.columns if patients["group"].get(name) == group]
         for group in GROUPS
     ]
-    for group, names in zip(GROUPS, chosen, strict=True):
-        if not names:
-            raise InputError(f"no patient of group {group!r} has expression values")
     return Sources(
         [np.ascontiguousarray(expression[names]) for names in chosen],
         names=GROUPS,
