@@ -104,13 +104,11 @@ def feature_tables(draw, extra, jobs, noise_from, n_restarts, n_best, seed, *, s
     drawn = synthetic.generate("small", sigma3, seed_of(seed, draw), extra_features=extra)
     signal = drawn.components.any(axis=1)
     before = _best_runs(drawn.sources, jobs, n_restarts, n_best, seed)
-    noise = {name: scores.mean_noise(before, name) for name in {*noise_from, fit}} | {
-        "truth": drawn.noise
-    }
+    noise = {name: scores.mean_noise(before, name) for name in (*noise_from, fit)}
     rows = []
     passes = {}
-    for name in dict.fromkeys([*noise_from, fit, "truth"]):
-        tested = feature_test.feature_table(drawn.sources, noise[name], level=level)
+    for name, noise_sd in {**noise, "truth": drawn.noise}.items():
+        tested = feature_test.feature_table(drawn.sources, noise_sd, level=level)
         by_source = tested[[f"passes {source}" for source in drawn.sources.names]].to_numpy().T
         passes[name] = {ALL: by_source.all(axis=0), ANY: by_source.any(axis=0)}
         places = dict(enumerate(by_source, start=1)) | passes[name]

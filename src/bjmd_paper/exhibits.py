@@ -1,6 +1,5 @@
 """The tables and figures of a run: the list in exhibits.toml, applied to one config."""
 
-import importlib
 import re
 import tomllib
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ EACH = {
     "real": lambda plan: plan.real,
     "filtered": lambda plan: plan.filtered(),
     "mixtures": lambda plan: [real for real in plan.real if catalogue.get(real).shares],
-    "with ADVI": lambda plan: [family for family in plan.families() if _advi(plan, family)],
     "real data": lambda plan: [None] if plan.real else [],
     "conjecture": lambda plan: [None] if plan.draw_chunks("conjecture") else [],
     "ADVI draws": lambda plan: [None] if plan.draw_chunks("advi_traces") else [],
@@ -39,6 +37,7 @@ class Exhibit:
     title: str
     caption: str
     function: str
+    """Its key in workflow/scripts/table.py or figure.py."""
     inputs: dict
     """Argument -> file, or list of files."""
     settings: dict
@@ -48,14 +47,13 @@ class Exhibit:
 
     def files(self):
         """What is written; the last is what the report includes."""
-        endings = {"table": ("csv", "md", "tex", "html", "fragment.html"), "figure": ("svg", "png")}
+        endings = {"table": ("csv", "md", "html", "fragment.html"), "figure": ("svg", "png")}
         return [f"results/{self.kind}s/{self.name}.{ending}" for ending in endings[self.kind]]
 
     def failures(self):
         """The files that say which of the fits that it shows have failed."""
         paths = [path for files in self.inputs.values() for path in _listed(files)]
-        told = [_told_in(path) for path in paths]
-        return sorted({path for path in told if path is not None})
+        return sorted({_failure_file(path) for path in paths} - {None})
 
     def reference_files(self):
         """The files that the reference run keeps; for a figure also the table behind it."""
@@ -89,7 +87,7 @@ def _exhibit(entry, values):
         section=entry["section"],
         title=entry["title"].format(**values),
         caption=" ".join(entry["caption"].format(**values).split()),
-        function=entry["function"],
+        function=entry["name"].removesuffix("-{family}"),
         inputs={
             argument: _files(path, values) for argument, path in entry.get("inputs", {}).items()
         },
@@ -129,13 +127,7 @@ def _values(plan, family):
         **plan.config["feature_test"],
     }
     if family is not None:
-        values |= {
-            "shown": plan.shown(family),
-            "data": catalogue.family(family).title,
-            "drawn": "",
-            "advi": _advi(plan, family),
-            "n_components": catalogue.family(family).n_components,
-        }
+        values |= {"shown": plan.shown(family), "data": catalogue.family(family).title, "drawn": ""}
     if family in plan.scales:
         values["drawn"] = (
             f" (noise sd {plan.table_sigma3:g} in source 3). This is one draw, as in the paper, "
@@ -146,14 +138,6 @@ def _values(plan, family):
 
 def _feature_draws(plan, fits):
     return [f"{fit}/{chunk}" for fit in fits for chunk in plan.draw_chunks("feature_draws")]
-
-
-def _advi(plan, family):
-    """The restarts of the first fit by ADVI with a noise level per source, as files of results/."""
-    dataset = plan.shown(family)
-    fits = [fit for fit in plan.fits_on(dataset) if plan.fits[fit]["method"] == "advi-bjmd"]
-    paths = [path for fit in fits[:1] for path in plan.chunks(dataset, fit)]
-    return [path.removeprefix("results/") for path in paths]
 
 
 def _files(path, values):
@@ -168,29 +152,27 @@ def _listed(files):
     return [files] if isinstance(files, str) else files
 
 
-def _told_in(path):
+def _failure_file(path):
     """Where the failure of a fit is told whose results, or scores, should be in a file, or None."""
     folder = Path(path).parts[1]
     if folder == "scores":
         return path.removesuffix(".csv").removesuffix(".traces") + ".failures.txt"
-    return path if folder in ("fits", "draws", "feature-draws", "advi-traces") else None
+    return path if folder in ("draws", "feature-draws", "advi-traces") else None
 
 
 def make(function, inputs, settings, optional=()):
-    """Call a function of bjmd_paper with its inputs, {argument: file or files}, and settings.
+    """Call the function of an exhibit with its inputs, {argument: file or files}, and settings.
 
     Files of fits that failed are left out.  An argument that loses all its files stops the exhibit,
     unless it is optional.
     """
-    module, _, name = function.rpartition(".")
-    called = getattr(importlib.import_module(f"bjmd_paper.{module}"), name)
     arguments = {}
     for argument, files in inputs.items():
         left = failures.succeeded(_listed(files))
         if files and not left and argument not in optional:
             raise FitError(f"nothing to show: {'; '.join(failures.sentences(_listed(files)))}")
         arguments[argument] = _read(files) if isinstance(files, str) else [*map(_read, left)]
-    return called(**arguments, **settings)
+    return function(**arguments, **settings)
 
 
 def _read(path):

@@ -44,18 +44,18 @@ def succeeded(paths):
 
 def results(paths):
     """The restarts of every fit that succeeded, by its name, from files <fit>/<chunk>.npz."""
-    found: dict[str, list] = {}
+    restarts: dict[str, list] = {}
     for path in succeeded(paths):
-        found.setdefault(Path(path).parent.name, []).extend(storage.load_decompositions(path))
-    return found
+        restarts.setdefault(Path(path).parent.name, []).extend(storage.load_decompositions(path))
+    return restarts
 
 
 def sentences(paths):
     """The reasons that some files tell, which are such notes, or have a list of them."""
-    told = []
+    reasons = []
     for path in map(Path, paths):
         if path.name.endswith(".failures.txt"):
-            told += path.read_text(encoding="utf-8").splitlines()
+            reasons += path.read_text(encoding="utf-8").splitlines()
         else:
-            told.append(reason(path))
-    return list(dict.fromkeys(filter(None, told)))
+            reasons.append(reason(path))
+    return list(dict.fromkeys(filter(None, reasons)))

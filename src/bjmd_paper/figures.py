@@ -5,10 +5,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from bjmd.inference import registry, restarts
+from bjmd.inference import registry
 from bjmd.report.figures import COLOURS, MARKERS, styled
 from bjmd_paper import feature_test, scores, tables
-from bjmd_paper.metric import auc_watch
 
 STABLE = (20_000, 80_000)
 """Iterations of ADVI after which the paper calls the ELBO and the memberships stable."""
@@ -25,7 +24,7 @@ def _panels(n, width, height, most_columns=4, **shared):
     return figure, axes
 
 
-def _look(i):
+def _line(i):
     """The colour and the dashes of line i."""
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": ("-", "--", ":")[i % 3]}
 
@@ -33,12 +32,6 @@ def _look(i):
 def _points(i):
     """The colour and the marker of group i."""
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-
-
-def _count_on_x(ax, what):
-    """Whole numbers with commas below a panel."""
-    ax.set_xlabel(what)
-    ax.xaxis.set(major_locator=MaxNLocator(4, integer=True), major_formatter="{x:,.0f}")
 
 
 def _legend_below(figure, ax, n_columns):
@@ -106,15 +99,16 @@ def advi_traces(advi):
     for ax, (title, columns) in zip(axes, panels.items(), strict=True):
         for c, column in enumerate(columns):
             wide = traces.pivot(index="iteration", columns="draw", values=column)
-            ax.plot(wide.index, wide, alpha=0.35, linewidth=0.6, **_look(c))
+            ax.plot(wide.index, wide, alpha=0.35, linewidth=0.6, **_line(c))
             mean = wide.mean(axis=1)
-            ax.plot(wide.index, mean, linewidth=1.8, label=f"source {c + 1}", **_look(c))
+            ax.plot(wide.index, mean, linewidth=1.8, label=f"source {c + 1}", **_line(c))
         for place in STABLE:
             if place < traces["iteration"].max():
                 ax.axvline(place, color="0.6", linestyle=":", linewidth=1)
         ax.set_yscale("linear" if title.startswith("AUC") else "log")
         ax.set_title(title, loc="left")
-        _count_on_x(ax, "Iteration")
+        ax.set_xlabel("Iteration")
+        ax.xaxis.set(major_locator=MaxNLocator(4, integer=True), major_formatter="{x:,.0f}")
     axes[2].legend(loc="lower right", handlelength=2.5)
     return figure
 
@@ -156,11 +150,11 @@ def noise(sources, truth, runs, fits):
         (x - truth.components @ h).ravel()
         for x, h in zip(sources.matrices, truth.memberships, strict=True)
     ]
-    found = runs[runs["chosen"]].pivot_table(index="fit", columns="source", values="noise")
+    estimates = runs[runs["chosen"]].pivot_table(index="fit", columns="source", values="noise")
     rows = [
         name
         for name, fit in fits.items()
-        if name in found.index and not registry.get(fit["method"]).concatenate
+        if name in estimates.index and not registry.get(fit["method"]).concatenate
     ]
     widest = 3.5 * max(truth.noise)
     grid = np.linspace(-widest, widest, 601)
@@ -168,48 +162,15 @@ def noise(sources, truth, runs, fits):
     figure, axes = _panels(len(rows), 7.6, 2.1, most_columns=1, sharex=True)
     for ax, name in zip(axes[:, 0], rows, strict=True):
         for c, source in enumerate(sources.names):
-            sigma = found.loc[name, c + 1]
+            sigma = estimates.loc[name, c + 1]
             ax.hist(noise[c], bins, density=True, color=COLOURS[c], alpha=0.3)
             label = f"{source}: true sd {truth.noise[c]:g},\nestimate {sigma:.3f}"
             density = np.exp(-((grid / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
-            ax.plot(grid, density, label=label, **_look(c))
+            ax.plot(grid, density, label=label, **_line(c))
         ax.set_title(fits[name]["label"], loc="left")
         ax.set_ylabel("Density")
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=2.5)
     axes[-1, 0].set_xlabel("Noise")
-    return figure
-
-
-@styled
-def convergence(sources, advi, n_components, seed):
-    """ELBO, change and AUC of the best run by ADVI (above) and a run of the closed form (below)."""
-    (by_advi,) = restarts.best([run for chunk in advi for run in chunk], 1)
-    watch = auc_watch(sources.labels)
-    closed = registry.fit(
-        "cavi-bjmd", sources, n_components, seed=seed, priors="paper", watch=watch
-    )
-    # the closed form stops by its ELBO, so its panel shows the relative gain of a sweep
-    gains = -np.diff(closed.trace, prepend=np.nan) / np.abs(closed.trace)
-    gains[gains <= 0] = np.nan
-    figure, axes = _panels(6, 3.1, 2.4, most_columns=3)
-    for (elbo, settling, auc), run, name, unit, change, of_what in (
-        (axes[0], by_advi, "ADVI", "Iteration", by_advi.history["relative_change"], "memberships"),
-        (axes[1], closed, "Closed form", "Sweep", gains, "ELBO"),
-    ):
-        x = run.trace_step * np.arange(1, len(run.trace) + 1)
-        elbo.plot(x, run.trace, color=COLOURS[0])
-        elbo.set_title(f"{name}: down to {run.trace[-1]:,.0f}", loc="left")
-        elbo.set_ylabel("Minus ELBO")
-        settling.plot(x, 100 * change, color=COLOURS[0])
-        settling.set_title(f"{name}: change of the {of_what}", loc="left")
-        settling.set(ylabel="Change (%)", yscale="log")
-        for c, source in enumerate(sources.names):
-            auc.plot(x, 100 * run.history["auc"][:, c], label=source, **_look(c))
-        auc.set_title(f"{name}: AUC after {run.seconds:,.2f} s", loc="left")
-        auc.set_ylabel("AUC (%)")
-        auc.legend(loc="lower right", handlelength=2.5)
-        for ax in (elbo, settling, auc):
-            _count_on_x(ax, unit)
     return figure
 
 
@@ -244,7 +205,7 @@ def noise_by_amount(runs, fits):
     figure, ((ax,),) = _panels(1, 4.6, 3.4)
     for i, (fit, line) in enumerate(chosen.groupby("fit", sort=False)):
         noise_sd = line["noise"].groupby(amount).mean()
-        ax.plot(noise_sd, label=fits[fit]["label"], **_look(i) | _points(i))
+        ax.plot(noise_sd, label=fits[fit]["label"], **_line(i) | _points(i))
     amounts = sorted(amount.unique())
     ax.set(xscale="log", xlabel="RNA in a sample (pg)", ylabel="Noise sd", ylim=(0, None))
     ax.set_xticks(amounts, [f"{amount:g}" for amount in amounts])

@@ -113,9 +113,7 @@ def auc_per_source(memberships, labels, per_class=auc_per_class):
 
 
 def auc_watch(labels):
-    """A `watch` for `bjmd.fit` that records the AUC of every source, or None without labels."""
-    if labels is None:
-        return None
+    """A `watch` for `bjmd.fit` that records the AUC of every source."""
     return lambda memberships: {"auc": auc_per_source(memberships, labels)}
 
 

@@ -26,18 +26,18 @@ def table(runs, families, fits):
     scored = [
         _scored(one, fits).assign(data=family) for one, family in zip(runs, families, strict=True)
     ]
-    found = pd.concat(scored, ignore_index=True)
-    found["kind"] = [_kind(fits[fit]["method"]) for fit in found["fit"]]
-    ranked = found[found["kind"] != CONTROL].groupby("data")["auc"]
+    results = pd.concat(scored, ignore_index=True)
+    results["kind"] = [_kind(fits[fit]["method"]) for fit in results["fit"]]
+    ranked = results[results["kind"] != CONTROL].groupby("data")["auc"]
     # methods that agree to a tenth share a rank
-    found["rank"] = ranked.transform(lambda auc: auc.round(1).rank(ascending=False, method="min"))
-    found["behind"] = found["data"].map(ranked.max()) - found["auc"]
-    found.insert(1, "label", [fits[fit]["label"] for fit in found["fit"]])
-    against = _against(found)
-    shown = [_sentence(against), _grid(found, families), " ".join(HOW_TO_READ.split())]
+    results["rank"] = ranked.transform(lambda auc: auc.round(1).rank(ascending=False, method="min"))
+    results["behind"] = results["data"].map(ranked.max()) - results["auc"]
+    results.insert(1, "label", [fits[fit]["label"] for fit in results["fit"]])
+    against = _against(results)
+    shown = [_sentence(against), _grid(results, families), " ".join(HOW_TO_READ.split())]
     if len(against):
         shown += ["Where BJMD wins, and where it loses:", _marked_against(against)]
-    return Table(found, shown)
+    return Table(results, shown)
 
 
 def _scored(runs, fits):
@@ -56,11 +56,11 @@ def _kind(name):
     return POOLED if method.concatenate else BJMD
 
 
-def _against(found):
+def _against(results):
     """The best fit of BJMD and the best of all others on each data set that has both."""
 
     def best(kinds):
-        rows = found[found["kind"].isin(kinds)]
+        rows = results[results["kind"].isin(kinds)]
         rows = rows.loc[rows.groupby("data", sort=False)["auc"].idxmax()]
         return rows[["data", "label", "auc"]]
 
@@ -84,9 +84,9 @@ def _sentence(against):
     return f"BJMD is best on {best}. It loses on {lost_on}."
 
 
-def _grid(found, families):
+def _grid(results, families):
     """A row for each fit, by its distance to the best; the control and incomplete fits are last."""
-    rows = found.groupby("fit", sort=False).agg(
+    rows = results.groupby("fit", sort=False).agg(
         label=("label", "first"),
         kind=("kind", "first"),
         n=("data", "size"),
@@ -98,11 +98,12 @@ def _grid(found, families):
     rows["control"] = rows["kind"] == CONTROL
     rows = rows.sort_values(["control", "incomplete", "behind"], kind="stable")
     cells, marks = (
-        found.assign(text=text).pivot(index="fit", columns="data", values="text")
-        for text in (_texts(found), _colours(found))
+        results.assign(text=text)
+        .pivot(index="fit", columns="data", values="text")
+        .reindex(index=rows.index, columns=families)
+        .fillna(absent)
+        for text, absent in ((_texts(results), "–"), (_colours(results), ""))
     )
-    cells = cells.reindex(rows.index)[families].fillna("–")
-    marks = marks.reindex(rows.index)[families].fillna("")
     cells.insert(0, "Method", rows["label"])
     marks.insert(0, "Method", np.where(rows["kind"] == BJMD, "ours", ""))
     heads = {"rank": "Mean rank", "behind": "Behind the best", "worst": "At worst"}
@@ -113,20 +114,20 @@ def _grid(found, families):
     return Marked(cells.reset_index(drop=True), marks.reset_index(drop=True))
 
 
-def _texts(found):
+def _texts(results):
     """AUC and rank of every fit on every data set; the control has no rank."""
-    ranks = found["rank"].map(" ({:.0f})".format, na_action="ignore").fillna("")
-    return found["auc"].map("{:.1f}".format) + ranks
+    ranks = results["rank"].map(" ({:.0f})".format, na_action="ignore").fillna("")
+    return results["auc"].map("{:.1f}".format) + ranks
 
 
-def _colours(found):
+def _colours(results):
     """How strong the colour of each of them is, from the worst tenth of a data set to the best."""
-    ranked = found[found["kind"] != CONTROL].groupby("data")["auc"]
+    ranked = results[results["kind"] != CONTROL].groupby("data")["auc"]
     # one bad method must not make all others look alike
-    low = found["data"].map(ranked.quantile(0.1))
-    width = found["data"].map(ranked.max()) - low
-    heat = (9 * (found["auc"] - low) / np.maximum(width, 1e-9)).round().clip(0, 9)
-    return heat.map("heat heat-{:.0f}".format) + np.where(found["rank"] == 1, " best", "")
+    low = results["data"].map(ranked.quantile(0.1))
+    width = results["data"].map(ranked.max()) - low
+    heat = (9 * (results["auc"] - low) / np.maximum(width, 1e-9)).round().clip(0, 9)
+    return heat.map("heat heat-{:.0f}".format) + np.where(results["rank"] == 1, " best", "")
 
 
 def _marked_against(against):

@@ -121,8 +121,8 @@ class Plan:
         registry.check_options(fit["method"], options)
         for family in {*fit.get("data", []), *fit.get("by_data", {})} - {*KINDS}:
             catalogue.family(family)
-        for family in (None, *self._families_apart(name)):
-            _check_numbers(self._numbers(name, family))
+        for family in ("", *self._families_apart(name)):
+            _check_numbers(self.numbers(name, family))
 
     # data
 
@@ -158,15 +158,12 @@ class Plan:
         """Whether a fit takes tens of thousands of gradient steps, as ADVI does."""
         return self.fits[fit]["method"].startswith("advi")
 
-    def numbers(self, fit, dataset):
+    def numbers(self, fit, dataset=""):
         """How often a fit runs on a data set (`restarts`), how many of the runs are averaged
-        (`best`), and how many of them one job makes (`chunk`).
+        (`best`), and how many of them one job makes (`chunk`); without a data set, on all that have
+        no numbers of their own.
         """
-        return self._numbers(fit, self.family(dataset))
-
-    def _numbers(self, fit, family):
-        """The same for a family, or None for those without numbers of their own."""
-        apart = self._families_apart(fit).get(family, {})
+        apart = self._families_apart(fit).get(self.family(dataset), {})
         asked = {**self.config, **self.fits[fit], **apart}
         return {key: asked[key] for key in ("restarts", "best", "chunk")}
 
@@ -202,8 +199,8 @@ class Plan:
             on = [family for family in self.families() if name in self.fits_on(self.shown(family))]
             restarts, chosen = (
                 "; ".join(
-                    f"{self._numbers(name, family)[key]}{f' on {family}' if family else ''}"
-                    for family in (None, *self._families_apart(name))
+                    f"{self.numbers(name, family)[key]}{f' on {family}' if family else ''}"
+                    for family in ("", *self._families_apart(name))
                 )
                 for key in ("restarts", "best")
             )

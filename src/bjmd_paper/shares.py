@@ -68,46 +68,35 @@ def table(shares, runs, rows):
         error=(shares["estimate"] - shares["true"]).abs(),
         covered=(shares["low"] <= shares["true"]) & (shares["true"] <= shares["high"]),
     )
-    noise = runs[runs["chosen"]].groupby(["fit", "source_name"])["noise"].mean()
-    measured = []
-    for fit, one in shares.groupby("fit", sort=False):
-        best = one[(one["rank"] == 1) & one["low"].notna()]
-        by_source = one.groupby("source", sort=False)["error"].mean()
-        measured.append(
-            {
-                "fit": fit,
-                "label": rows[fit]["label"],
-                "error": one["error"].mean(),
-                "coverage": best["covered"].mean() if len(best) else np.nan,
-                **{f"error {source}": value for source, value in by_source.items()},
-                **{
-                    f"noise {source}": noise.get((fit, source), np.nan)
-                    for source in by_source.index
-                },
-            }
-        )
-    measured = pd.DataFrame(measured).sort_values("error", ignore_index=True)
+    with_interval = shares[(shares["rank"] == 1) & shares["low"].notna()]
+    errors = shares.groupby("fit", sort=False)["error"].mean()
+    by_source = {
+        "error": shares.groupby(["fit", "source"])["error"].mean().unstack(),
+        "noise": runs[runs["chosen"]].groupby(["fit", "source_name"])["noise"].mean().unstack(),
+    }
+    measured = pd.DataFrame(
+        {
+            "label": {fit: rows[fit]["label"] for fit in errors.index},
+            "error": errors,
+            "coverage": with_interval.groupby("fit")["covered"].mean(),
+            **{
+                f"{what} {source}": values[source]
+                for what, values in by_source.items()
+                for source in shares["source"].unique()
+            },
+        },
+        index=errors.sort_values().index,
+    ).reset_index()
     return Table(measured, [_cells(measured)])
 
 
 def _cells(measured):
     """The same as text, with two heads."""
-    heads = {"label": ("", "Method"), "error": ("Error of the shares", "all samples")}
-    for column in measured:
+    heads = {"error": "Error of the shares", "noise": "Noise sd"}
+    cells = {("", "Method"): measured["label"]}
+    for column in measured.columns.drop(["fit", "label", "coverage"]):
         what, _, source = column.partition(" ")
-        if source:
-            heads[column] = ({"error": "Error of the shares", "noise": "Noise sd"}[what], source)
-    heads["coverage"] = ("", f"{100 * LEVEL:.0f} % intervals that hold the truth (%)")
-    percent = measured.assign(coverage=100 * measured["coverage"])
-    cells = pd.DataFrame(
-        {
-            head: percent[column].map(_text(column), na_action="ignore")
-            for column, head in heads.items()
-        }
-    )
-    return cells.fillna("–")
-
-
-def _text(column):
-    """How a cell of a column is written."""
-    return {"label": "{}", "coverage": "{:.0f}"}.get(column, "{:.3f}").format
+        cells[heads[what], source or "all samples"] = measured[column].map("{:.3f}".format)
+    coverage = (100 * measured["coverage"]).map("{:.0f}".format)
+    cells["", f"{100 * LEVEL:.0f} % intervals that hold the truth (%)"] = coverage
+    return pd.DataFrame(cells).replace("nan", "–")

@@ -46,27 +46,22 @@ def text_cells(table):
 
 
 def write(table, title, caption, output):
-    """Write a table as CSV, Markdown, LaTeX, an HTML fragment for the report, and an HTML page."""
+    """Write a table as CSV, Markdown, an HTML fragment for the report, and an HTML page."""
     table.data.to_csv(output.csv, index=False, float_format="%.7g")
     formats = zip(*(_in_formats(title, part) for part in table.shown), strict=True)
-    text, latex, fragment = map("\n".join, formats)
+    text, fragment = map("\n".join, formats)
     Path(output.markdown).write_text(text)
-    Path(output.latex).write_text(latex)
     Path(output.fragment).write_text(fragment)
     Path(output.html).write_text(pages.page(title, [pages.paragraph(caption), fragment]))
 
 
 def _in_formats(title, part):
-    """A sentence or a table of text cells in Markdown, LaTeX and HTML."""
+    """A sentence or a table of text cells in Markdown and HTML."""
     if isinstance(part, str):
-        return f"{part}\n", f"{part}\n", pages.paragraph(part)
+        return f"{part}\n", pages.paragraph(part)
     cells, marks = (part.cells, part.marks) if isinstance(part, Marked) else (part, None)
     heads = [" ".join(filter(None, [head] if isinstance(head, str) else head)) for head in cells]
-    return (
-        markdown(cells.set_axis(heads, axis=1)),
-        cells.to_latex(index=False, escape=True, multicolumn_format="c"),
-        pages.table(title, cells, marks),
-    )
+    return markdown(cells.set_axis(heads, axis=1)), pages.table(title, cells, marks)
 
 
 def printed():

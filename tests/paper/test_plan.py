@@ -71,6 +71,13 @@ def test_the_config_of_mixtures_has_both_kinds_of_priors_and_the_exhibits_of_sha
     assert "shares-mixology" not in [exhibit.name for exhibit in exhibits.of(planned(config))]
 
 
+@pytest.mark.parametrize("name", ["paper", "mixology"])
+def test_every_exhibit_has_a_function_in_its_script(name):
+    for exhibit in exhibits.of(planned(read(f"config/{name}"))):
+        script = (ROOT / f"workflow/scripts/{exhibit.kind}.py").read_text()
+        assert f'"{exhibit.function}": ' in script, exhibit.name
+
+
 def test_kinds_stand_for_all_data_of_a_kind_and_null_leaves_a_fit_out(config):
     config["fits"] |= {"jmd": None, "semi-nmf": config["fits"]["semi-nmf"] | {"data": ["filtered"]}}
     plan = planned(config | {"real": ["3sources", "metabric-489"]})

@@ -96,7 +96,7 @@ def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, m
     table = tables.performance(runs, "toy", FITS)
     assert table.data.set_index("fit").loc["a", "difference"] == -5
     output = SimpleNamespace(
-        **{kind: tmp_path / kind for kind in ("csv", "markdown", "latex", "fragment", "html")}
+        **{kind: tmp_path / kind for kind in ("csv", "markdown", "fragment", "html")}
     )
     tables.write(table, "Toy", "About toys.", output)
     markdown = output.markdown.read_text().splitlines()
@@ -110,7 +110,6 @@ def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, m
     assert markdown[-3:-1] == ["| B | 75.00 |", "| B, columns scaled | 100.00 |"], (
         "matched one to one"
     )
-    assert r"A \& co" in output.latex.read_text()
     fragment = output.fragment.read_text()
     assert "<th colspan=3>only</th>" in fragment and "A &amp; co</td>" in fragment
     assert fragment in output.html.read_text()

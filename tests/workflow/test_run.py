@@ -56,10 +56,6 @@ def test_the_table_has_the_printed_numbers_beside_ours(finished):
     assert np.isnan(table.loc[("map-catbjmd", 1), "paper_auc"])
     ours = table.loc[("map-bjmd", 3)]
     assert ours["difference"] == pytest.approx(ours["auc"] - 77.85)
-    latex = (finished.folder / "results/tables/performance-small.tex").read_text()
-    assert latex.count(r"\\") == 8 + 7, (
-        "two lines of header, four fits, one of them twice, and the truth; and matched"
-    )
 
 
 @pytest.fixture
@@ -158,7 +154,7 @@ def test_the_report_is_one_file_that_begins_with_what_was_found(finished):
         "The model",
         "How it was run",
     ]
-    assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png"))) == 6
+    assert html.count("<img ") == len(list(finished.folder.glob("results/figures/*.png"))) == 5
     fragments = [
         path.read_text() for path in finished.folder.glob("results/tables/*.fragment.html")
     ]
@@ -265,7 +261,6 @@ def test_a_fit_that_fails_leaves_the_other_rows_and_is_named_everywhere(fresh):
     page = (results / "report.html").read_text()
     assert page.count("Failed, and left out of tables and figures: ") == 6
     assert "Left out: metabric-489, because its files were not found." in page
-    assert (results / "figures/convergence-small.png").exists(), "there is nothing to draw"
     assert not (results / "complete.txt").exists()
 
     fresh.configure({**fresh.config, "fits": {"map-bjmd": good}})

@@ -78,14 +78,8 @@ def code_of(script, *modules):
 def code_of_fit(script, *fits):
     """The same with the methods of some fits."""
     methods = {PLAN.fits[fit]["method"] for fit in fits}
-    found = [entry for entry in entry_points(group="bjmd.methods") if entry.name in methods]
-    return code_of(script, *(entry.module for entry in found))
-
-
-def code_of_exhibit(script, exhibit):
-    """The same with the function of an exhibit, and the method that one figure runs."""
-    modules = [f"bjmd_paper.{exhibit.function.rpartition('.')[0]}", "bjmd.inference.cavi"]
-    return code_of(script, *modules)
+    entries = [entry for entry in entry_points(group="bjmd.methods") if entry.name in methods]
+    return code_of(script, *(entry.module for entry in entries))
 
 
 def own_files(wildcards):

@@ -41,22 +41,6 @@ rule prepare:
         "../scripts/prepare.py"
 
 
-rule known_shares:
-    output:
-        "results/truth/{real}.csv",
-    log:
-        "results/logs/known-shares/{real}.log",
-    retries: 0
-    localrule: True
-    conda:
-        ENVIRONMENT
-    params:
-        where=lambda wildcards: PLAN.where(wildcards.real),
-        code=lambda wildcards: code_of("known_shares", catalogue.get(wildcards.real).module),
-    script:
-        "../scripts/known_shares.py"
-
-
 rule feature_test:
     input:
         data="results/data/{real}.npz",

@@ -8,7 +8,6 @@ rule table:
     output:
         csv="results/tables/{table}.csv",
         markdown="results/tables/{table}.md",
-        latex="results/tables/{table}.tex",
         fragment="results/tables/{table}.fragment.html",
         html=report(
             "results/tables/{table}.html",
@@ -27,7 +26,7 @@ rule table:
         optional=lambda wildcards: TABLES[wildcards.table].optional,
         title=lambda wildcards: TABLES[wildcards.table].title,
         caption=lambda wildcards: TABLES[wildcards.table].caption,
-        code=lambda wildcards: code_of_exhibit("table", TABLES[wildcards.table]),
+        code=lambda wildcards: code_of("table"),
     message:
         "Table: {wildcards.table}."
     script:
@@ -54,7 +53,7 @@ rule figure:
         function=lambda wildcards: FIGURES[wildcards.figure].function,
         settings=lambda wildcards: FIGURES[wildcards.figure].settings,
         caption=lambda wildcards: FIGURES[wildcards.figure].caption,
-        code=lambda wildcards: code_of_exhibit("figure", FIGURES[wildcards.figure]),
+        code=lambda wildcards: code_of("figure"),
     message:
         "Figure: {wildcards.figure}."
     script:

@@ -50,7 +50,6 @@ rule score:
 rule shares:
     input:
         data="results/data/{dataset}.npz",
-        truth="results/truth/{dataset}.csv",
         fits=fits_of,
     output:
         "results/shares/{dataset}.csv",
@@ -61,6 +60,7 @@ rule shares:
         ENVIRONMENT
     params:
         best=n_best_of,
-        code=lambda wildcards: code_of("shares"),
+        where=lambda wildcards: PLAN.where(wildcards.dataset),
+        code=lambda wildcards: code_of("shares", catalogue.get(wildcards.dataset).module),
     script:
         "../scripts/shares.py"

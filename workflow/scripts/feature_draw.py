@@ -16,10 +16,10 @@ numbers = numbers_of(snakemake.wildcards)
 what = f"{fit} on draws {numbers[0]} to {numbers[-1]} for the feature test"
 with script(snakemake), noted(what, snakemake.output):
     draws.warm_up(job["jobs"], seed)
-    found = [
+    tables = [
         draws.feature_tables(draw, extra, seed=seed, **job) for draw in numbers for extra in extras
     ]
-    passed, auc = map(pd.concat, zip(*found, strict=True))
+    passed, auc = map(pd.concat, zip(*tables, strict=True))
     # the job of the test's own fit also has the test with the true noise
     ours = [fit, "truth"] if fit == job["fit"] else [fit]
     passed[passed["noise_from"].isin(ours)].to_csv(snakemake.output.passed, index=False)

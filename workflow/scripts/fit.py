@@ -4,7 +4,6 @@ from bjmd.analysis import fitting
 from bjmd.results import storage
 from bjmd_paper.failures import noted
 from bjmd_paper.frame import numbers_of, script
-from bjmd_paper.metric import auc_watch
 from bjmd_paper.nonnegative import nonnegative
 
 job = snakemake.params.job
@@ -15,7 +14,6 @@ with script(snakemake):
     sources = storage.load_sources(snakemake.input.data)
     with noted(what, snakemake.output):
         sources = nonnegative(sources, job["nonnegative"])
-        watch = auc_watch(sources.labels) if job["method"].startswith("advi") else None
         fits = fitting.fit(
             job["method"],
             sources,
@@ -24,7 +22,6 @@ with script(snakemake):
             seed=snakemake.params.seed + numbers[0],
             jobs=snakemake.threads,
             search=False,
-            watch=watch,
             **job["options"],
         )
         storage.save_decompositions(snakemake.output[0], fits.results)

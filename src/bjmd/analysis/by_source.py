@@ -13,7 +13,7 @@ from bjmd.results.decomposition import Decomposition, component_names
 MOST_SAMPLES = 5000
 """Of more, every second, third, ... has its neighbours looked up."""
 NEIGHBOURS = 15
-"""How many neighbours of a sample count for mixing; report/text.py names the number."""
+"""How many neighbours of a sample count for mixing; report/pages.py names the number."""
 
 
 def by_source(result: Decomposition, names: list[str]) -> pd.DataFrame:

@@ -195,14 +195,11 @@ class _Approximation:
     def memberships(self, rng):
         """Mean and sd of q(H) by source from N_DRAWS draws; there is no closed form for them."""
         mean, sd = self.moments("H")
-        total = squares = 0.0
-        for _ in range(N_DRAWS):
-            draw = self._on_simplex(mean + sd * rng.standard_normal(mean.shape))
-            total = total + draw
-            squares = squares + draw**2
-        expected = total / N_DRAWS
-        spread = np.sqrt(np.maximum(squares / N_DRAWS - expected**2, 0) * N_DRAWS / (N_DRAWS - 1))
-        return self._by_source(expected), self._by_source(spread)
+        draws = [
+            self._on_simplex(mean + sd * rng.standard_normal(mean.shape)) for _ in range(N_DRAWS)
+        ]
+        moments = np.mean(draws, axis=0), np.std(draws, axis=0, ddof=1)
+        return [self._by_source(moment) for moment in moments]
 
     def _on_simplex(self, unconstrained):
         kind = self._group.params_dict["mu"].dtype
@@ -214,7 +211,11 @@ class _Approximation:
 
 def _follow(inference, approximation, tol, check_every, max_iterations, watch):
     """Iterate until the memberships settle; returns the trace, the history, and how it ended."""
-    step = _compiled_step(inference)
+    import pytensor
+
+    # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
+    mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
+    step = inference.objective.step_function(score=True, compile_kwargs={"mode": mode})
     trace: list[float] = []
     history: list[Mapping[str, Any]] = []
     centre = approximation.centre()
@@ -239,15 +240,6 @@ def _follow(inference, approximation, tol, check_every, max_iterations, watch):
             return trace, history, {"converged": True, "reason": reason}
     reason = f"stopped at max_iterations = {max_iterations}"
     return trace, history, {"converged": False, "reason": reason}
-
-
-def _compiled_step(inference):
-    """A function that makes one step and returns the loss."""
-    import pytensor
-
-    # the excluded rewrite folds a scalar into X(VH) and so computes the product twice
-    mode = pytensor.compile.get_default_mode().excluding("local_dot22_to_dot22scalar")
-    return inference.objective.step_function(score=True, compile_kwargs={"mode": mode})
 
 
 def _relative_change(previous, current):

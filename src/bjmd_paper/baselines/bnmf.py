@@ -1,7 +1,7 @@
 """Bayesian NMF (Schmidt, Winther and Hansen 2009) on all sources side by side.
 
     X = WH + noise,     noise ~ N(0, s2),     s2 ~ IG(a0, b0)
-    w_ik ~ Exponential(rate_w),     h_kj ~ Exponential(rate_h)
+    w_ik ~ Exponential(1),     h_kj ~ Exponential(1)
 
 Given everything else, one entry of a factor has the density of a rectified Gaussian
 (bjmd/numerics/nonnegative.py).  Rows of W are independent given H, and columns of H given W, so a
@@ -15,7 +15,7 @@ entries hardly move it.  The result has the means after the burn-in.
 
 The objective is the negative log joint up to constants,
 
-    RSS / (2 s2) + (MN/2 + a0 + 1) ln s2 + b0 / s2 + rate_w sum w + rate_h sum h.
+    RSS / (2 s2) + (MN/2 + a0 + 1) ln s2 + b0 / s2 + sum w + sum h.
 
 The trace has its value at every draw, and last its value at the posterior means.
 """
@@ -24,7 +24,7 @@ import numpy as np
 
 from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
-from bjmd.errors import FitError, positive_number, whole_number
+from bjmd.errors import FitError, whole_number
 from bjmd.inference.registry import Method
 from bjmd.model import Priors, noise_terms
 from bjmd.numerics.nonnegative import draw_factor
@@ -42,8 +42,6 @@ def fit(
     n_components: int,
     *,
     seed: int,
-    rate_w: float = 1.0,
-    rate_h: float = 1.0,
     a0: float = Priors.a0,
     b0: float = Priors.b0,
     burn_in: int = 200,
@@ -51,13 +49,9 @@ def fit(
 ) -> Decomposition:
     """Sample from near the solution of joint NMF; the mean of `n_draws` after `burn_in` sweeps."""
     priors = Priors(a0=a0, b0=b0)
-    for name, value in {"rate_w": rate_w, "rate_h": rate_h}.items():
-        positive_number(name, value)
-    for name, number, least in (("burn_in", burn_in, 0), ("n_draws", n_draws, 4)):
-        whole_number(name, number, least)
-    chain = Chain(
-        sources, n_components, np.random.default_rng(seed), priors, float(rate_w), float(rate_h)
-    )
+    whole_number("burn_in", burn_in, least=0)
+    whole_number("n_draws", n_draws, least=4)
+    chain = Chain(sources, n_components, np.random.default_rng(seed), priors)
     chain.begin(joint_nmf.fit(sources, n_components, seed=seed, tol=START_TOLERANCE))
     return gibbs(chain, burn_in, n_draws)
 
@@ -81,8 +75,6 @@ def gibbs(chain, burn_in, n_draws):
     of_joint = split_r_hat(np.array(trace[burn_in:]))
     rss = residual_sum_of_squares(chain.squared_norm, wt @ wt.T, chain.x.times_components(wt), h)
     trace.append(chain.objective(wt, h, s2, rss))
-    mixing = f"split R-hat of the noise {r_hat:.3f}, mixed below {MIXED}; "
-    mixing += f"of the log joint {of_joint:.3f}"
     return Decomposition(
         components=np.ascontiguousarray(wt.T),
         memberships=[h],
@@ -90,20 +82,21 @@ def gibbs(chain, burn_in, n_draws):
         objective=trace[-1],
         trace=np.array(trace),
         converged=bool(r_hat < MIXED),
-        reason=f"took {burn_in} + {n_draws} sweeps; {mixing}",
+        reason=(
+            f"took {burn_in} + {n_draws} sweeps; split R-hat of the noise {r_hat:.3f}, mixed below "
+            f"{MIXED}; of the log joint {of_joint:.3f}"
+        ),
     )
 
 
 class Chain:
     """W', H and s2, and the sweep that updates them."""
 
-    def __init__(self, sources, n_components, rng, priors, rate_w, rate_h):
+    def __init__(self, sources, n_components, rng, priors):
         (self.x,) = sources.data
         self.squared_norm = self.x.squared_norm
         self.rng = rng
         self.priors = priors
-        self.rate_w = rate_w
-        self.rate_h = rate_h
         n_features, n_samples = self.x.shape
         self.n_entries = n_features * n_samples
         # W and H share the mean of the data evenly
@@ -122,14 +115,14 @@ class Chain:
         """Draw W, H, s2 and the scales in turn; returns the objective."""
         products = self.x.times_memberships(self.h)
         precision = self.h @ self.h.T / self.s2
-        draw_factor(precision, products / self.s2, self.rate_w, self.wt, self.rng)
+        draw_factor(precision, products / self.s2, 1.0, self.wt, self.rng)
         gram = self.wt @ self.wt.T
         projection = self.x.times_components(self.wt)
-        draw_factor(gram / self.s2, projection / self.s2, self.rate_h, self.h, self.rng)
+        draw_factor(gram / self.s2, projection / self.s2, 1.0, self.h, self.rng)
         rss = residual_sum_of_squares(self.squared_norm, gram, projection, self.h)
         shape = self.priors.a0 + 0.5 * self.n_entries
         self.s2 = (self.priors.b0 + 0.5 * rss) / self.rng.standard_gamma(shape)
-        sums = self.rate_w * self.wt.sum(axis=1), self.rate_h * self.h.sum(axis=1)
+        sums = self.wt.sum(axis=1), self.h.sum(axis=1)
         scale = draw_scales(*sums, self.x.shape[0] - self.x.shape[1], self.rng)[:, None]
         self.wt = scale * self.wt
         self.h = self.h / scale
@@ -139,17 +132,13 @@ class Chain:
         return objective
 
     def objective(self, wt, h, s2, rss):
-        return (
-            noise_terms(rss, s2, self.n_entries, self.priors)
-            + self.rate_w * wt.sum()
-            + self.rate_h * h.sum()
-        )
+        return noise_terms(rss, s2, self.n_entries, self.priors) + wt.sum() + h.sum()
 
 
 def draw_scales(a, b, power, rng):
     """A scale s of every component, by one Metropolis step for (s w_k, h_k / s) from s = 1.
 
-    With a = rate_w sum w_k and b = rate_h sum h_k, the density of u = ln s is
+    With a = sum w_k and b = sum h_k, the density of u = ln s is
 
         exp(power u - a e^u - b e^-u)
 

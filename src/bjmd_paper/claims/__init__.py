@@ -5,8 +5,7 @@ that an entry may ask for, and `verdicts` judges what they find in the `Evidence
 """
 
 import tomllib
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,10 +13,11 @@ import pandas as pd
 from bjmd_paper import tables
 from bjmd_paper.claims import verdicts
 from bjmd_paper.claims.evidence import Evidence, Missing
-from bjmd_paper.claims.kinds import found_by
+from bjmd_paper.claims.kinds import measure
 from bjmd_paper.claims.statistics import LEVEL
 from bjmd_paper.claims.verdicts import UNTESTABLE, Outcome
 
+TEXT = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 HEADS = {
     "id": "No.",
     "where": "Where",
@@ -28,87 +28,33 @@ HEADS = {
     "paper_tables_agree": "Paper's tables agree",
     "numbers": "Numbers",
 }
-LOOKS = {verdicts.HOLDS: "good", verdicts.SMALLER: "weak", verdicts.REVERSE: "bad"}
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper or a question of our own, and the comparisons that test it."""
-
-    section: str
-    own: bool
-    """Whether it is a question of our own."""
-    id: str
-    where: str
-    """Where it stands in the paper."""
-    sentence: str
-    caveat: str
-    reason: str
-    """Why it cannot be tested."""
-    readings: dict[str, dict]
-    """Label of a reading -> keys of its comparison; the first, without a label, decides."""
-
-    def outcomes(self, evidence):
-        """The outcome of every reading, by its label."""
-        if self.reason:
-            return {"": Outcome(UNTESTABLE, numbers=self.reason)}
-        found = {label: compare(keys, evidence) for label, keys in self.readings.items()}
-        if self.caveat and found[""].verdict != UNTESTABLE:
-            found[""] = replace(found[""], ours=f"{found[''].ours}. {self.caveat}")
-        return found
-
-
-def compare(keys, evidence):
-    """The outcome of one comparison, whose `keys` are those of an entry of claims.toml."""
-    options = dict(keys)
-    test = options.pop("test", "above")
-    margin = options.pop("margin", 0.0)
-    note = options.pop("note", "")
-    try:
-        found, lacking = found_by(evidence, **options)
-    except Missing as error:
-        return Outcome(UNTESTABLE, numbers=f"this run did not make {error}")
-    notes = dict.fromkeys(one for one in found if isinstance(one, str))
-    found = [one for one in found if not isinstance(one, str)]
-    outcome = found[0]
-    if not isinstance(outcome, Outcome):
-        outcome = verdicts.judge(found, test, evidence.margins.get(margin, margin))
-    return outcome.noting(note, *notes, *lacking)
-
-
-@cache
-def _text():
-    return tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
-
-
-@cache
-def claims():
-    """All claims: those of the paper in its order, then our own."""
-    return tuple(
-        claim(entry, section) for section in _text()["section"] for entry in section["claim"]
-    )
+COLOURS = {verdicts.HOLDS: "good", verdicts.SMALLER: "weak", verdicts.REVERSE: "bad"}
 
 
 def claim(entry, section):
-    """The claim that an entry of a section of claims.toml describes."""
-    about = {"where": section.get("where", ""), "caveat": "", "reason": "", **entry}
-    fields = {key: about.pop(key) for key in ("id", "where", "sentence", "caveat", "reason")}
-    also = about.pop("also", [])
-    as_it_is = about.pop("as_it_is", False)
-    readings = {"": about} | {keys["label"]: {**about, **keys} for keys in also}
+    """An entry of claims.toml with all its keys, and its `readings`.
+
+    These are label -> keys of a comparison; the first, without a label, decides.
+    """
+    entry = {"where": section.get("where", ""), "caveat": "", "reason": "", **entry}
+    about = {key: entry.pop(key) for key in ("id", "where", "sentence", "caveat", "reason")}
+    also = entry.pop("also", [])
+    as_it_is = entry.pop("as_it_is", False)
+    readings = {"": entry} | {keys["label"]: {**entry, **keys} for keys in also}
     readings = {label: _expanded(keys) for label, keys in readings.items()}
-    for label, instead in () if as_it_is else _text()["readings"].items():
+    for label, instead in () if as_it_is else TEXT["readings"].items():
         if _replaced(readings[""], instead) != readings[""]:
             readings[label] = _with_other_fits(readings[""], instead)
-    return Claim(section["title"], section.get("own", False), readings=readings, **fields)
+    own = section.get("own", False)  # a question of our own, not a sentence of the paper
+    return {"section": section["title"], "own": own, **about, "readings": readings}
 
 
 def _expanded(keys):
     """The keys of a comparison, with groups and pairs in place of their names."""
     keys = {key: value for key, value in keys.items() if key != "label"}
     if isinstance(keys.get("pairs"), list):
-        keys["pairs"] = {name: _text()["pairs"][name] for name in keys["pairs"]}
-    return _replaced(keys, _text()["groups"])
+        keys["pairs"] = {name: TEXT["pairs"][name] for name in keys["pairs"]}
+    return _replaced(keys, TEXT["groups"])
 
 
 def _with_other_fits(keys, instead):
@@ -131,21 +77,45 @@ def _replaced(value, instead):
     return instead.get(value, value) if isinstance(value, str) else value
 
 
+CLAIMS = [claim(entry, section) for section in TEXT["section"] for entry in section["claim"]]
+"""All claims: those of the paper in its order, then our own."""
+
+
+def outcomes(claim, evidence):
+    """The outcome of every reading of a claim, by its label."""
+    if claim["reason"]:
+        return {"": Outcome(UNTESTABLE, numbers=claim["reason"])}
+    by_label = {label: compare(evidence, **keys) for label, keys in claim["readings"].items()}
+    first = by_label[""]
+    if claim["caveat"] and first.verdict != UNTESTABLE:
+        by_label[""] = replace(first, ours=f"{first.ours}. {claim['caveat']}")
+    return by_label
+
+
+def compare(evidence, kind, test="above", margin=0.0, note="", **options):
+    """The outcome of one comparison, given the keys of an entry of claims.toml."""
+    try:
+        measured, lacking = measure(evidence, kind, **options)
+    except Missing as error:
+        return Outcome(UNTESTABLE, numbers=f"this run did not make {error}")
+    if isinstance(measured[0], Outcome):
+        return measured[0].noting(note, lacking)
+    outcome = verdicts.judge(measured, test, TEXT["margins"].get(margin, margin))
+    return outcome.noting(note, *dict.fromkeys(effect.note for effect in measured), lacking)
+
+
 def verdicts_on(evidence):
     """The verdict table: a row for every reading of every claim, the decisive one first."""
     return pd.DataFrame(
         [
             {
-                "section": claim.section,
-                "own": claim.own,
-                "id": claim.id,
-                "where": claim.where,
-                "claim": claim.sentence,
+                **{key: claim[key] for key in ("section", "own", "id", "where")},
+                "claim": claim["sentence"],
                 "reading": label,
                 **asdict(outcome),
             }
-            for claim in claims()
-            for label, outcome in claim.outcomes(evidence).items()
+            for claim in CLAIMS
+            for label, outcome in outcomes(claim, evidence).items()
         ]
     )
 
@@ -170,16 +140,16 @@ def shown(table):
     """What people read: the main claims, all claims by section, and the numbers behind them."""
     decisive = table[table["reading"] == ""]
     of_paper = decisive[~decisive["own"]]
-    main = decisive.set_index("id", drop=False).loc[_text()["main"]]
+    main = decisive.set_index("id", drop=False).loc[TEXT["main"]]
     parts = [
         _counts(of_paper),
         _marked(main, ["claim", "paper", "ours", "verdict"]),
-        " ".join(_text()["how_to_read"].split()),
+        " ".join(TEXT["how_to_read"].split()),
         _by_chance(decisive),
     ]
     full = decisive.assign(ours=[_all_readings(table, id) for id in decisive["id"]])
     columns = ["id", "where", "claim", "paper", "ours", "verdict", "paper_tables_agree"]
-    for section in _text()["section"]:
+    for section in TEXT["section"]:
         rows = full[full["section"] == section["title"]]
         heading = f"{section['title']}. {section.get('note', '')}"
         parts += [heading.strip(), _marked(rows, columns)]
@@ -224,5 +194,5 @@ def _all_readings(table, id):
 def _marked(table, columns):
     """Some columns as they are shown, with the verdicts in colour."""
     cells = table[columns].rename(columns=HEADS)
-    marks = cells.map(lambda _: "").assign(Verdict=cells["Verdict"].map(LOOKS).fillna(""))
+    marks = cells.map(lambda _: "").assign(Verdict=cells["Verdict"].map(COLOURS).fillna(""))
     return tables.Marked(cells, marks)

@@ -1,7 +1,7 @@
 """The measurements of a run, as every claim reads them."""
 
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -71,28 +71,6 @@ class Evidence:
         if None in one + other or rows(ours) == rows(theirs):
             return None  # not printed, or one row of the paper against itself
         return float(combine(min(one), max(other)))
-
-    @cached_property
-    def margins(self):
-        """What the paper calls the same, from its own tables, and what we call about."""
-        auc = self.printed.pivot(index=["data", "source"], columns="row", values="auc")
-        noise = self.printed.pivot(index=["data", "source"], columns="row", values="noise")
-        seconds = self.printed[self.printed["data"] == "yale-b"].groupby("row")["seconds"].first()
-        not_bayesian = ["K-means", "Joint-NMF", "Semi-NMF"]
-        real = auc.drop(index=["small", "large"], level="data")
-        best = real[[*not_bayesian, "BNMF"]].max(axis=1)
-        return {
-            # MAP and VI on the small data: their largest gap
-            "about the same": (auc["VI-BJMD"] - auc["MAP-BJMD"])["small"].abs().max(),
-            # the largest deficit of MAP or VI to a competitor in a source of real data
-            "similar": max((best - real[row]).max() for row in ("MAP-BJMD", "VI-BJMD")),
-            # the largest gap in per cent between the noise levels of VI and MAP
-            "noise": 100 * (noise["VI-BJMD"] / noise["MAP-BJMD"] - 1).abs().max(),
-            # the log of the ratio of times of MAP and the slowest method that is not Bayesian
-            "comparable time": np.log(seconds["MAP-BJMD"] / seconds[not_bayesian].max()),
-            # where the paper reads a number off a curve
-            "a factor of two": np.log(2),
-        }
 
     # draws of the synthetic data
 

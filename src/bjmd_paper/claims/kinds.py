@@ -1,7 +1,7 @@
 """The kinds of comparison that a claim may ask for.
 
 Each is a function of the evidence and of the options of an entry in claims.toml.  Most yield
-effects, which the test of the entry judges, and notes; facts of yes or no yield an `Outcome`.
+effects, which the test of the entry judges; facts of yes or no yield an `Outcome`.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,8 @@ SINGULAR = 1 / np.sqrt(np.finfo(float).eps)
 """The condition number from which an inverse loses half of its digits."""
 
 
-def found_by(evidence, kind, **options):
-    """All that a kind of comparison finds in what a run has, and a note on what it lacks."""
+def measure(evidence, kind, **options):
+    """The effects by a kind of comparison in what a run has, and a note on what it lacks."""
     function = KINDS[kind]
     cells: list[tuple] = [()]
     if function in OF_PAIRS:
@@ -62,15 +62,16 @@ def found_by(evidence, kind, **options):
 def collect(measure, cells):
     """What all cells give that the run has, and a note on what it lacks."""
     measured: list = []
-    lacking: dict[str, None] = {}
+    missing: dict[str, None] = {}
     for cell in cells:
         try:
             measured += [*measure(*cell)]
         except Missing as error:
-            lacking[str(error)] = None
+            missing[str(error)] = None
+    lacking = ", ".join(missing)
     if not measured:
-        raise Missing(", ".join(lacking))
-    return measured, [f"not made in this run: {', '.join(lacking)}"] if lacking else []
+        raise Missing(lacking)
+    return measured, lacking and f"not made in this run: {lacking}"
 
 
 def listed(value):
@@ -154,14 +155,13 @@ def restarts(evidence, family, label, ours, theirs, column="auc", unit="points",
     combine, form = UNITS[unit]
 
     def starts(family, fit):
-        found = evidence.starts(family, fit, column)
-        return found.mean() if sources == "mean" else found
+        by_source = evidence.starts(family, fit, column)
+        return by_source.mean() if sources == "mean" else by_source
 
     our = [starts(family, fit) for fit in listed(ours)]
     their, lacking = collect(
         lambda fit: [(fit, starts(before or family, fit))], [(fit,) for fit in listed(theirs)]
     )
-    yield from lacking
     for place, source in enumerate(our[0].values, start=1):
         worst = min(our, key=lambda starts: starts.estimate[source])
         name, best = max(their, key=lambda one: one[1].estimate[source])
@@ -180,6 +180,7 @@ def restarts(evidence, family, label, ours, theirs, column="auc", unit="points",
             combine(worst.estimate[source], best.estimate[source]),
             printed=printed,
             form=form,
+            note=lacking,
         )
 
 
@@ -222,11 +223,11 @@ def slower(evidence, family, label, slow, fast):
 
 def iterations(evidence, data, fits, least=0, most=np.inf):
     """All chosen runs take more iterations than `least` and fewer than `most`."""
-    taken = {fit: _chosen(evidence, data, fit)["iterations"] for fit in fits}
+    numbers = {fit: _chosen(evidence, data, fit)["iterations"] for fit in fits}
     yield fact(
-        all(((least < n) & (n < most)).all() for n in taken.values()),
+        all(((least < n) & (n < most)).all() for n in numbers.values()),
         f"more than {least:,}" if least else f"less than {most:,}",
-        ", ".join(f"{fit} {n.min():,.0f} to {n.max():,.0f}" for fit, n in taken.items()),
+        ", ".join(f"{fit} {n.min():,.0f} to {n.max():,.0f}" for fit, n in numbers.items()),
     )
 
 
@@ -247,7 +248,7 @@ def stops_at_maximum(evidence, data, fit, share, maximum):
         HOLDS if reached >= share else verdict,
         f"at {maximum:,}",
         f"{100 * reached:.0f} % of starts at {maximum:,}, {100 * cut_off.mean():.0f} % cut off",
-        "; ".join(lacking),
+        lacking,
     )
 
 
@@ -305,8 +306,8 @@ def auc_rises(evidence, start, end="end", sources="each"):
 def stable_from(evidence, moment, iteration):
     """The iteration of a moment over the printed one."""
     moments = [MOMENTS[moment](trace) for trace in evidence.traces().values()]
-    yield f"{min(moments):,.0f} to {max(moments):,.0f} in {len(moments)} draws"
-    yield Effect("", np.log(np.array(moments) / iteration), form=times)
+    note = f"{min(moments):,.0f} to {max(moments):,.0f} in {len(moments)} draws"
+    yield Effect("", np.log(np.array(moments) / iteration), form=times, note=note)
 
 
 def change_at_end(evidence):
@@ -339,12 +340,18 @@ OF_PAIRS = (draws, restarts, slower)
 OF_FITS = (against_print, source_over_source)
 """Kinds that are asked of every fit on all data."""
 KINDS: dict[str, Callable] = {
-    function.__name__.replace("_", " "): function
-    for function in (
-        *OF_PAIRS, *OF_FITS, larger_on,
-        iterations, stops_at_maximum, singular,
-        auc_rises, stable_from, change_at_end,
-        selected,
-    )
-}  # fmt: skip
+    "draws": draws,
+    "restarts": restarts,
+    "slower": slower,
+    "against print": against_print,
+    "source over source": source_over_source,
+    "larger on": larger_on,
+    "iterations": iterations,
+    "stops at maximum": stops_at_maximum,
+    "singular": singular,
+    "auc rises": auc_rises,
+    "stable from": stable_from,
+    "change at end": change_at_end,
+    "selected": selected,
+}
 """What `kind` of a claim may say."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 LEVEL = 0.95
 LAST_RECORDS = 20
@@ -27,15 +27,11 @@ def times(log_ratio):
     return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
-def between(form, low, high):
-    """Two ends, with their unit once."""
-    return f"{form(low).removesuffix(' times').removesuffix(' %')} to {form(high)}"
-
-
 def with_interval(form, over, estimate, low, high):
     """An estimate and its interval, which over starts is that of all starts."""
     starts = "all starts " if over == "starts" else ""
-    return f"{form(estimate)} ({starts}{between(form, low, high)})"
+    lower = form(low).removesuffix(" times").removesuffix(" %")
+    return f"{form(estimate)} ({starts}{lower} to {form(high)})"
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,8 @@ class Effect:
     """The estimate, where it is not the mean of the values: that of the chosen starts."""
     share_sd: float = 0.0
     """For starts: the sd of the share of values above 0, if 0 were their median."""
+    note: str = ""
+    """What a reader of the numbers should know."""
 
     @property
     def estimate(self):
@@ -71,11 +69,11 @@ class Effect:
         n = len(self.values)
         outside = (1 - LEVEL) / cells
         if self.over == "starts":
-            tail = max(0.5 - stats.norm.ppf(1 - outside / 2) * self.share_sd, 0.0)
+            tail = max(0.5 - ndtri(1 - outside / 2) * self.share_sd, 0.0)
             low, high = np.quantile(self.values, [tail, 1 - tail])
             return float(low), float(high)
         spread = np.std(self.values, ddof=1) * np.sqrt(1 / n + (self.over == "next draw"))
-        width = float(stats.t.ppf(1 - outside / 2, n - 1) * spread)
+        width = float(stdtrit(n - 1, 1 - outside / 2) * spread)
         return self.estimate - width, self.estimate + width
 
     def text(self, cells=1):

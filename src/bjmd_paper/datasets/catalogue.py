@@ -82,13 +82,9 @@ class Dataset:
     """How it is made non-negative for methods that need that: "clip", "shift", or "as-is"."""
     feature_test: bool = False
     """Whether it is also run with only the features that pass the test, as <name>-filtered."""
-    filtered: bool = False
-    """Whether this is the data set after the feature test."""
+    kind: str = "real"
+    """Either "real", or "filtered" for the data set after the feature test."""
     paper: Paper | None = None
-
-    @property
-    def kind(self):
-        return "filtered" if self.filtered else "real"
 
     @property
     def n_components(self):
@@ -100,7 +96,7 @@ class Dataset:
         """The paper's numbers for it, by row."""
         if self.paper is None:
             return {}
-        return self.paper.printed_filtered if self.filtered else self.paper.printed
+        return self.paper.printed_filtered if self.kind == "filtered" else self.paper.printed
 
     @property
     def read(self):
@@ -130,7 +126,7 @@ def families():
             entry,
             name=f"{entry.name}-filtered",
             title=f"{entry.title}, after the feature test",
-            filtered=True,
+            kind="filtered",
         )
         for entry in _real().values()
     ]

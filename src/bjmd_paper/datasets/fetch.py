@@ -149,39 +149,28 @@ def _download(dataset, roots, unverified):
             return place
         except requests.HTTPError as error:
             problems.append(str(error))
-        except requests.Timeout:
-            problems.append(f"{address}: no answer in time")
         except requests.RequestException:
-            problems.append(f"{address}: no connection")
+            problems.append(f"{address}: no connection, or no answer in time")
         except InputError as error:
             problems.append(f"{address}: {error}")
             for name in names:
                 (folder / name).unlink()
-    how = f"could not be downloaded ({'; '.join(problems)})"
-    if not problems:
-        how = "cannot be downloaded automatically"
-    raise InputError(f"{dataset.name} {how} and {_where_it_was_sought(dataset, roots)}")
-
-
-def _where_it_was_sought(dataset, roots):
-    """What would do, where it was looked for, and what was there."""
-    names = [
+    how = "cannot be downloaded automatically"
+    if problems:
+        how = f"could not be downloaded ({'; '.join(problems)})"
+    folders = [str(root / dataset.folder) for root in roots]
+    present = [
         name
         for root in roots
         for folder in _folders(dataset, root)
         for member in dataset.members
         for name in _matching(member, os.listdir(folder))
     ]
-    wanted = f"the {len(dataset.members)} files of {dataset.page}"
-    if len(dataset.members) < 4:
-        wanted = " and ".join(map(_any_name, dataset.members))
-    if dataset.archive:
-        wanted = f"{dataset.archive}, or {wanted}"
-    return (
-        f"is not at hand: looked for {wanted} in "
-        f"{' and '.join(str(root / dataset.folder) for root in roots)}, and found "
-        f"{'only ' + ', '.join(names) if names else 'nothing'} there; download by hand from "
-        f"{dataset.page} and put it into {roots[0] / dataset.folder}"
+    there = f"only {', '.join(present)}" if present else "nothing of it"
+    wanted = dataset.archive or " and ".join(map(_any_name, dataset.members))
+    raise InputError(
+        f"{dataset.name} {how}, and {there} is in {' or '.join(folders)}; download {wanted} by "
+        f"hand from {dataset.page} and put it into {folders[0]}"
     )
 
 
@@ -193,7 +182,7 @@ def _any_name(member):
 def _verified(place, dataset, unverified):
     """A row for each file of a data set in a folder or an archive, all of them known."""
     try:
-        seen = [
+        rows = [
             _row(place, *entry)
             for entry in _entries(place)
             if any(_matching(member, [entry[0]]) for member in dataset.members)
@@ -202,70 +191,67 @@ def _verified(place, dataset, unverified):
         raise InputError(
             f"{place} is not a complete .zip or .tar.gz archive ({error}); download it again"
         ) from None
-    rows = []
+    verified = []
     for member in dataset.members:
-        names = _matching(member, {row["file"] for row in seen})
+        names = _matching(member, {row["file"] for row in rows})
         if not names:
             raise InputError(
                 f"{place} does not hold {_any_name(member)}; it is not the expected archive"
             )
-        mine = sorted((row for row in seen if row["file"] in names), key=lambda row: row["file"])
-        known = _is_known(mine, member, place)
-        if not known:
-            problem = _problem(mine, member, place)
-            if not unverified:
-                raise InputError(
-                    f"{problem}; get the files again, or, to use another version, list "
-                    f"{dataset.name} under `unverified` in the config or add --unverified to "
-                    "`bjmd datasets`"
-                )
+        of_member = sorted(
+            (row for row in rows if row["file"] in names), key=lambda row: row["file"]
+        )
+        problem = _problem(of_member, member, place)
+        if problem and not unverified:
+            raise InputError(
+                f"{problem}; get the files again, or, to use another version, list "
+                f"{dataset.name} under `unverified` in the config or add --unverified to "
+                "`bjmd datasets`"
+            )
+        if problem:
             log.warning("%s", problem)
-        rows += [row | {"known": known} for row in mine]
-    return rows
+        verified += [row | {"known": not problem} for row in of_member]
+    return verified
 
 
 def _row(place, name, size, open_file):
     """Name, size and hash of a file; a pointer of Git LFS is refused."""
     with open_file() as stream:
-        start = stream.read(len(LFS_POINTER))
-        if start == LFS_POINTER:
+        if stream.peek(len(LFS_POINTER)).startswith(LFS_POINTER):
             raise InputError(
                 f"{name} in {place} is a pointer of Git LFS and not the file itself; run `git lfs "
                 "pull` in the repository that it comes from, and copy the file again"
             )
-        digest = hashlib.sha256(start)
-        while block := stream.read(2**20):
-            digest.update(block)
-    return {"file": name, "bytes": size, "sha256": digest.hexdigest()}
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"file": name, "bytes": size, "sha256": digest}
 
 
-def _is_known(rows, member, place):
-    """Whether the file of a member, or its many files together, have known content."""
+def _problem(rows, member, place):
+    """How the file of a member, or its many files together, differ from known ones, or None."""
+    digest = rows[0]["sha256"]
     if len(rows) > 1:
         listing = "".join(f"{row['sha256']}  {row['file']}\n" for row in rows)
-        return hashlib.sha256(listing.encode()).hexdigest() in member.sha256
-    if rows[0]["sha256"] in member.sha256:
-        return True
-    return bool(member.git_blob) and _git_blob(place / rows[0]["file"]) == member.git_blob
+        digest = hashlib.sha256(listing.encode()).hexdigest()
+    if digest in member.sha256:
+        return None
+    if member.git_blob and _git_blob(place / rows[0]["file"]) == member.git_blob:
+        return None
+    if member.number > 1:
+        return (
+            f"{len(rows)} files {member.names[0]} are in {place}; they are not the "
+            f"{member.number} known ones, or some of them differ"
+        )
+    versions = ", ".join(known[:8] for known in member.sha256)
+    return (
+        f"{rows[0]['file']} in {place} is not a known version (its sha256 is {rows[0]['sha256']}; "
+        f"those of known versions begin with {versions})"
+    )
 
 
 def _git_blob(path):
     content = path.read_bytes()
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
-
-
-def _problem(rows, member, place):
-    if member.number > 1:
-        return (
-            f"{len(rows)} files {member.names[0]} are in {place}; they are not the "
-            f"{member.number} known ones, or some of them differ"
-        )
-    versions = ", ".join(digest[:8] for digest in member.sha256)
-    return (
-        f"{rows[0]['file']} in {place} is not a known version (its sha256 is {rows[0]['sha256']}; "
-        f"those of known versions begin with {versions})"
-    )
 
 
 def _unpack(archive, rows, folder):

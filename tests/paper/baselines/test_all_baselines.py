@@ -12,6 +12,7 @@ from bjmd.inference import registry
 @pytest.mark.parametrize(
     ("name", "options"),
     [
+        ("kmeans", {}),
         ("jnmf", {}),
         ("inmf", {}),
         ("intnmf", {}),

@@ -7,7 +7,6 @@ and in how a missing value is written; see docs/data.md.
 
 import csv
 import io
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,6 @@ import pandas as pd
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd_paper.datasets import catalogue
-
-log = logging.getLogger(__name__)
 
 GROUPS = ("low", "moderate", "high")
 CLASSES = ("Basal", "Her2", "LumA", "LumB", "Normal")
@@ -65,7 +62,6 @@ def read_expression(path, patients):
     header = pd.read_csv(path, sep="\t", nrows=0).columns
     gene_columns = [name for name in header if name.lower() in ("hugo_symbol", "entrez_gene_id")]
     known = {name: _patient_id(name) for name in header if _patient_id(name) in patients.index}
-    n_rows = 0
     pieces = []
     for piece in pd.read_csv(
         path,
@@ -80,11 +76,7 @@ def read_expression(path, patients):
         genes = [next(filter(None, row), "") for row in names]
         values = piece.drop(columns=gene_columns).to_numpy(float)
         pieces.append(pd.DataFrame(values, genes, known.values()).dropna())
-        n_rows += len(piece)
-    complete = pd.concat(pieces)
-    if len(complete) < n_rows:
-        log.info("%s: %d rows lack a value for some patient", path, n_rows - len(complete))
-    return complete.groupby(level=0, sort=False).mean()
+    return pd.concat(pieces).groupby(level=0, sort=False).mean()
 
 
 def by_group(expression, patients):
@@ -93,9 +85,6 @@ def by_group(expression, patients):
         [name for name in expression.columns if patients["group"].get(name) == group]
         for group in GROUPS
     ]
-    for group, names in zip(GROUPS, chosen, strict=True):
-        if not names:
-            raise InputError(f"no patient of group {group!r} has expression values")
     return Sources(
         [np.ascontiguousarray(expression[names]) for names in chosen],
         names=GROUPS,

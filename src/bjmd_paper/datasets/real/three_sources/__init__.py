@@ -26,23 +26,23 @@ def read(folder):
     all_terms = sorted(set().union(*terms))
     topics = read_topics(folder / "3sources.overlap.clist")
     return Sources(
-        [_over(all_terms, own, matrix) for own, matrix in zip(terms, counts, strict=True)],
+        [_over(all_terms, *view) for view in zip(terms, counts, strict=True)],
         names=SOURCES,
         feature_names=all_terms,
         sample_names=stories,
         labels=[
-            np.array([[story in members for story in own] for members in topics.values()])
-            for own in stories
+            np.array([[story in members for story in told] for members in topics.values()])
+            for told in stories
         ],
         class_names=topics,
     )
 
 
-def _over(all_terms, own_terms, counts):
+def _over(all_terms, terms, counts):
     """The counts of one source with a row for each of `all_terms`."""
     place = {term: i for i, term in enumerate(all_terms)}
     counts = scipy.sparse.coo_array(counts)
-    rows = np.array([place[term] for term in own_terms])[counts.row]
+    rows = np.array([place[term] for term in terms])[counts.row]
     return scipy.sparse.csc_array(
         (counts.data, (rows, counts.col)), shape=(len(all_terms), counts.shape[1]), dtype=float
     )
