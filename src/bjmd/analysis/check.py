@@ -30,14 +30,13 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import held_out_entries
-from bjmd.analysis.matching import match
 from bjmd.data.sources import Sources
 from bjmd.data.view import NORMAL_OVER_MEDIAN
 from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
 from bjmd.inference.noise import FACTORS, parsed
 from bjmd.results import predictive
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition, match
 
 HIDDEN = 0.1  #: share of the entries that are hidden
 N_REPEATS = 2

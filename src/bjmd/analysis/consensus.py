@@ -1,7 +1,7 @@
 """Components that the restarts agree on: matched over all of them, and clustered to K.
 
 Every restart gives one component to each of K clusters, in the way that makes its memberships most
-similar to the centres (matching.py).  Centres start at the restart that is most similar to all, and
+similar to the centres (`match`).  Centres start at the restart that is most similar to all, and
 become the mean memberships of their members, which are the components that correlate with them by
 at least ALIKE, until nothing changes.  A consensus component is the median of its members; all
 samples then get memberships in the consensus components by projection.
@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bjmd.analysis.matching import ALIKE, match, similarities
 from bjmd.data.sources import Sources
 from bjmd.inference import projection, restarts
 from bjmd.results import predictive
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import ALIKE, Decomposition, match, similarities
 
 MOST_ROUNDS = 100
 

@@ -28,8 +28,8 @@ from bjmd.report.tables import INTERVAL, Named, number, shares
 from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
+    from bjmd.analysis.fitting import Summary
     from bjmd.analysis.number_of_components import Selection
-    from bjmd.analysis.summary import Summary
 
 WIDTH = 6.4  # inches, of every figure: text stays readable on a phone
 MAX_SAMPLES = 1500  # of one source in a heat map or bars; more would have less than a pixel each
