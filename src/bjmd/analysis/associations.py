@@ -115,11 +115,16 @@ def by_source(result: Decomposition, names: list[str]) -> pd.DataFrame:
         if result.posterior is not None and result.posterior.memberships:
             variance += (result.posterior.memberships[c].sd ** 2).mean(axis=1)
         half = stdtrit(max(n - 1, 1), 0.95) * np.sqrt(variance / n)
-        part = pd.DataFrame({"component": component_names(len(h)), "source": names[c]})
-        part["share"] = h.mean(axis=1)
-        part["low"] = np.maximum(part["share"] - half, 0)
-        part["high"] = part["share"] + half
-        parts.append(part.assign(mixing=mixed[c]))
+        share = h.mean(axis=1)
+        columns = {
+            "component": component_names(len(h)),
+            "source": names[c],
+            "share": share,
+            "low": np.maximum(share - half, 0),
+            "high": share + half,
+            "mixing": mixed[c],
+        }
+        parts.append(pd.DataFrame(columns))
     table = pd.concat(parts).sort_index(kind="stable", ignore_index=True)
     return table.join(tests[["strength", "p_value", "q_value"]], on="component")
 

@@ -148,8 +148,8 @@ def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
             options = [given, *({**given, "noise": noise} for noise in left)]
             plain, *others = _best_fits(decomposition, visible, options, seed, jobs, bar)
             for noise, result in zip(left, others, strict=True):
-                found = _by_sample(result, plain, sources, visible, hidden)
-                samples[noise] = samples.get(noise, 0) + found
+                differences = _by_sample(result, plain, sources, visible, hidden)
+                samples[noise] = samples.get(noise, 0) + differences
                 rows[noise] = {"option": f"noise={noise}", **_row(samples[noise])}
             # those for which hiding other entries could still lead to a recommendation
             tried = [(noise, rows[noise]) for noise in left]
@@ -180,8 +180,8 @@ def _by_sample(result, plain, sources, visible, hidden) -> pd.DataFrame:
     """
     blocks = []
     for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
-        seen = visible.data[c]
-        means = (seen.sums_of_rows() / np.maximum(seen.counts_of_rows, 1))[:, None]
+        known = visible.data[c]
+        means = (known.sums_of_rows() / np.maximum(known.counts_of_rows, 1))[:, None]
         for part in predictive.blocks(x.shape[1], x.shape[0]):
             places = where[:, part].toarray()
             entries = x.columns(part)

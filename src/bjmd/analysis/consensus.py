@@ -39,10 +39,9 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
     centre = max(results, key=lambda result: similarities([result, *results]).mean())
     partners = np.empty((0, 0), dtype=int)
     for _ in range(MOST_ROUNDS):
-        matches = [match(result, centre) for result in results]
         before = partners
-        partners = np.array([partner for partner, _ in matches])
-        correlations = np.array([correlation for _, correlation in matches])
+        matches = [match(result, centre) for result in results]
+        partners, correlations = (np.array(part) for part in zip(*matches, strict=True))
         members = (correlations >= ALIKE) | (correlations == correlations.max(axis=0))
         if np.array_equal(before, partners):
             break
@@ -72,5 +71,5 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
 def _placed(result, x, c):
     """The memberships of all samples of a source, in blocks because it may be on disk."""
     blocks = predictive.blocks(x.shape[1], len(result.components))
-    projected = [projection.project(result, x.part(block), source=c) for block in blocks]
+    projected = [projection.project(result, x.columns(block), source=c) for block in blocks]
     return np.hstack([block.memberships for block in projected])

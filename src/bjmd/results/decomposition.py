@@ -113,18 +113,19 @@ class Decomposition:
         least_noise = np.min(np.asarray(self.noise))
         return np.flatnonzero(self.model.component_scales < VANISHED * least_noise)
 
+    def estimates(self) -> dict[str, np.ndarray]:
+        """What was estimated by name: components, memberships/0, posterior/noise/rate."""
+        arrays = {"components": self.components}
+        if self.noise is not None:
+            arrays["noise"] = np.asarray(self.noise)
+        arrays |= {f"memberships/{c}": h for c, h in enumerate(self.memberships)}
+        for name, factor in self.posterior.factors().items() if self.posterior else ():
+            arrays |= {f"posterior/{name}/{part}": x for part, x in factor.arrays().items()}
+        return arrays
+
     def is_finite(self) -> bool:
         """Whether every number that was estimated is one."""
-        arrays = [self.components, *self.memberships, np.asarray(self.objective)]
-        arrays += [] if self.noise is None else [np.asarray(self.noise)]
-        if self.posterior is not None:
-            factors = (self.posterior.components, *self.posterior.memberships, self.posterior.noise)
-            arrays += [
-                array
-                for factor in factors
-                if factor is not None
-                for array in factor.arrays().values()
-            ]
+        arrays = [np.asarray(self.objective), *self.estimates().values()]
         return all(np.isfinite(array).all() for array in arrays)
 
     @property
