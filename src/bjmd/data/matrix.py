@@ -191,8 +191,8 @@ class InMemory(Matrix):
     """What `Dense` and `Sparse` share: an array whose `values` hold all entries that are not 0."""
 
     in_memory = True
-    stored_gaps: tuple[np.ndarray, ...]
-    """Where what `fillable` returned stores the missing entries."""
+    unfilled: InMemory
+    """What `fillable` was asked of."""
 
     def __init__(self, array: Any) -> None:
         super().__init__(array.shape, array.dtype)
@@ -251,11 +251,16 @@ class InMemory(Matrix):
         if not self.n_missing:
             return self
         filled = self.with_missing(np.float64(0))
-        filled.stored_gaps = np.nonzero(np.isnan(self.stored))
+        filled.unfilled = self
         return filled
 
+    @cached_property
+    def stored_gaps(self) -> Any:
+        """Where the missing entries are stored."""
+        return np.nonzero(np.isnan(self.stored))
+
     def fill(self, values):
-        self.stored[self.stored_gaps] = values
+        self.stored[self.unfilled.stored_gaps] = values
 
     def sums_of_rows(self):
         return self.fillable().times_memberships(np.ones((1, self.shape[1])))[0]
@@ -277,7 +282,7 @@ class Dense(InMemory):
 
     @cached_property
     def places(self):
-        return np.nonzero(np.isnan(self.array))
+        return self.stored_gaps
 
     def with_missing(self, values):
         return Dense(np.where(np.isnan(self.array), values, self.array))
