@@ -44,7 +44,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd import Sources, fit
 from bjmd.analysis import ranking
-from bjmd.analysis.by_source import mixing
+from bjmd.analysis.associations import mixing
 from bjmd.analysis.check import check
 from bjmd.analysis.variance import between_sources
 from bjmd.data.view import centre

@@ -13,14 +13,14 @@ import pytest
 
 from bjmd import __version__, cli, method_names
 from bjmd.analysis.associations import associations
-from bjmd.analysis.matching import similarities
-from bjmd.analysis.summary import summarise
+from bjmd.analysis.fitting import summarise
 from bjmd.data import assembly
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.files import outputs
 from bjmd.inference import projection, registry, restarts
 from bjmd.results import storage
+from bjmd.results.decomposition import similarities
 
 
 @pytest.fixture

@@ -581,8 +581,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         overwrite : bool, default=False
             Whether an earlier report in the folder may be replaced.
         """
-        from bjmd.analysis.by_source import by_source
-        from bjmd.analysis.summary import Summary, summarise
+        from bjmd.analysis.associations import by_source
+        from bjmd.analysis.fitting import Summary, summarise
         from bjmd.files import outputs
 
         check_is_fitted(self)

@@ -50,16 +50,17 @@ class Priors:
         """
         one_of("priors", name, ("data", "paper"))
         relative = {} if name == "paper" else {"lambda_": SCALE_OF_COMPONENTS, "b0": SCALE_OF_NOISE}
-        learned = LEARNED if name == "data" else None
-        alpha0 = learned if alpha0 is None else alpha0
-        lambda_ = learned if lambda_ is None else lambda_
+        if name == "data":
+            alpha0 = LEARNED if alpha0 is None else alpha0
+            lambda_ = LEARNED if lambda_ is None else lambda_
         learns_alpha = alpha0 if isinstance(alpha0, str) and alpha0 in (LEARNED, BY_SOURCE) else ""
         learns_lambda = isinstance(lambda_, str) and lambda_ == LEARNED
-        given = {"alpha0": alpha0, "lambda_": lambda_, "a0": a0, "b0": b0}
-        if learns_alpha:
-            del given["alpha0"]
-        if learns_lambda:
-            del given["lambda_"]
+        given = {
+            "alpha0": None if learns_alpha else alpha0,
+            "lambda_": None if learns_lambda else lambda_,
+            "a0": a0,
+            "b0": b0,
+        }
         given = {key: value for key, value in given.items() if value is not None}
         return cls(
             **{**relative, **given},
@@ -81,11 +82,9 @@ class Priors:
 
     def in_unit(self, unit: float) -> Self:
         """The same priors for data divided by a unit."""
-        if unit == 1:
-            return self
         scales = {"lambda_": unit, "b0": unit**2}
-        absolute = {name: scale for name, scale in scales.items() if name not in self.relative}
-        return replace(self, **{name: getattr(self, name) / absolute[name] for name in absolute})
+        absolute = scales.keys() - self.relative
+        return replace(self, **{name: getattr(self, name) / scales[name] for name in absolute})
 
     def dirichlet(self, n_components: int) -> np.ndarray:
         """alpha0 as a vector of K entries."""

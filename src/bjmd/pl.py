@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bjmd import tl
-from bjmd.analysis.by_source import by_source
+from bjmd.analysis.associations import by_source
 from bjmd.analysis.number_of_components import Selection
 from bjmd.errors import InputError
 from bjmd.files import anndata_files

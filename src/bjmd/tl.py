@@ -21,8 +21,8 @@ from scipy.special import ndtr
 
 from bjmd.analysis import number_of_components, ranking, variance
 from bjmd.analysis.associations import false_discovery_rates
+from bjmd.analysis.fitting import summarise
 from bjmd.analysis.number_of_components import Selection
-from bjmd.analysis.summary import summarise
 from bjmd.data.assembly import (
     RawSource,
     Settings,

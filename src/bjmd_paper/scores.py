@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from bjmd.analysis.by_source import mixing
+from bjmd.analysis.associations import mixing
 from bjmd.inference import restarts
 from bjmd_paper import metric
 

@@ -5,7 +5,6 @@ import pytest
 
 import bjmd
 from bjmd.analysis.consensus import consensus
-from bjmd.data.sources import Sources
 
 
 @pytest.fixture
@@ -66,16 +65,6 @@ def test_what_most_restarts_have_wins_even_over_the_best(sources, best):
     apart = np.sqrt(np.mean((best.components[:, 2] - best.components.mean(axis=1)) ** 2))
     assert found.spread[2] == pytest.approx(np.sqrt(0.02 / 3) / apart)
     np.testing.assert_allclose(found.result.memberships[1], best.memberships[1], atol=1e-4)
-
-
-def test_a_file_gives_what_memory_gives(sources, best, tmp_path, monkeypatch):
-    runs = [best, replace(best, components=best.components + 0.1)]
-    np.save(tmp_path / "x.npy", sources.matrices[1])
-    mapped = Sources([sources.matrices[0], np.load(tmp_path / "x.npy", mmap_mode="r")])
-    expected = consensus(sources, runs).result.memberships
-    monkeypatch.setattr("bjmd.results.predictive.BLOCK", 12 * 7)
-    for ours, theirs in zip(consensus(mapped, runs).result.memberships, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
 def test_the_estimator_keeps_the_consensus_of_its_starts(sources):

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from bjmd.analysis.matching import match
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition, match
 
 
 def result(*memberships):

@@ -11,13 +11,12 @@ import scipy.sparse
 
 from bjmd import cli, pl
 from bjmd.analysis import held_out_entries, number_of_components
-from bjmd.analysis.held_out_entries import hide, log_densities
+from bjmd.analysis.held_out_entries import hide
 from bjmd.analysis.number_of_components import select
 from bjmd.commands import select as select_command
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry
-from bjmd.results import predictive
 from bjmd_paper.datasets import synthetic
 
 QUICK = {"n_restarts": 2, "n_repeats": 2, "tol": 1e-5}
@@ -89,14 +88,6 @@ def test_every_k_is_fitted_to_all_the_data_and_without_the_same_entries(sources,
 
 
 # ---- The predictive density
-
-
-def test_densities_do_not_depend_on_the_size_of_the_blocks(sources, monkeypatch):
-    result = registry.fit("cavi-bjmd", sources, 3)
-    hidden = hide(sources, 0.2, np.random.default_rng(0))
-    whole = log_densities(result, sources, hidden)
-    monkeypatch.setattr(predictive, "BLOCK", 70)
-    np.testing.assert_allclose(log_densities(result, sources, hidden), whole, rtol=1e-12)
 
 
 def test_the_standard_error_is_that_of_independent_samples(rng):

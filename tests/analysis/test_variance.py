@@ -4,7 +4,6 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 
 import bjmd
 from bjmd.analysis import variance
@@ -60,21 +59,6 @@ def test_unit_and_origin_do_not_matter_and_an_unused_component_explains_nothing(
     assert (shares[1, 1:] == 0).all() and (shares[0] > 0).all()
     result.components = 5 * result.components + shift
     np.testing.assert_allclose(variance.explained(moved, result), shares, atol=1e-10)
-
-
-def test_sparse_and_streamed_data_give_the_same_without_being_loaded(
-    make_sources, tmp_path, monkeypatch
-):
-    matrices = [np.where(np.abs(x) > 0.7, x, 0.0) for x in make_sources().matrices]
-    sources = Sources(matrices)
-    result = bjmd.fit("cavi-bjmd", sources, 3)
-    expected = variance.explained(sources, result)
-    mapped = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", shape=matrices[1].shape)
-    mapped[:] = matrices[1]
-    sparse = scipy.sparse.csc_array(matrices[0])
-    monkeypatch.setattr(scipy.sparse.csc_array, "toarray", None)
-    other = Sources([sparse, np.load(tmp_path / "x.npy", mmap_mode="r")])
-    np.testing.assert_allclose(variance.explained(other, result), expected, atol=1e-12)
 
 
 def test_a_source_that_does_not_vary_has_nothing_to_explain():

@@ -35,30 +35,6 @@ def test_a_point_estimate_fills_in_its_fit(holed, rng):
         assert np.isnan(x).any(), "the user's data must stay as they are"
 
 
-@pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
-def test_a_feature_that_a_source_lacks_says_nothing_about_it(make_sources, method):
-    """Under MAP a missing row is the same as no row, and under the closed form nearly so."""
-    sources = make_sources(n_features=60, n_samples=(50,), noise=(0.2,))
-    x = sources.matrices[0]
-    other = make_sources(n_features=60, n_samples=(50,), noise=(0.2,), seed=0).matrices[0] + 0.1
-    lacking = x.copy()
-    lacking[40:] = np.nan
-    fixed = {"alpha0": 1.1, "offsets": False}
-    both = registry.fit(method, Sources([lacking, other]), 3, tol=1e-10, **fixed)
-    w = both.components[:40]
-    # memberships of the first source are the best for its own 40 rows alone
-    cut = Sources([x[:40]])
-    gradient = w.T @ (w @ both.memberships[0] - cut.matrices[0])
-    prior = 0.1 * both.noise[0] ** 2 / both.memberships[0]
-    multiplier = gradient - prior
-    spread = multiplier.max(axis=0) - multiplier.min(axis=0)
-    scale = np.abs(w.T @ cut.matrices[0]).max()
-    if method == "map-bjmd":
-        assert spread.max() < 1e-3 * scale
-    else:
-        assert np.median(spread) < 0.05 * scale
-
-
 def test_a_fifth_missing_hardly_changes_the_memberships_of_the_large_data():
     sources = synthetic.generate("large", 1.5, 4).sources
     complete = np.hstack(registry.fit("cavi-bjmd", sources, 10, seed=1).memberships)
@@ -75,23 +51,3 @@ def test_other_methods_refuse_missing_entries(holed):
                 match=f"method '{name}' takes no missing entries but source 'source 1' has",
             ):
                 registry.fit(name, holed, 3)
-
-
-@pytest.mark.parametrize(
-    ("hole", "message"),
-    [
-        (
-            np.s_[:, 4],
-            "sample 'source 1-sample 5' of source 'source 1' has no observed entry; remove",
-        ),
-        (
-            np.s_[3:5],
-            "feature 'feature 4' has no observed entry in any source, nor have 1 others; remove",
-        ),
-    ],
-)
-def test_what_is_never_observed_is_refused(make_sources, hole, message):
-    x = make_sources().matrices[0].copy()
-    x[hole] = np.nan
-    with pytest.raises(InputError, match=message):
-        Sources([x])

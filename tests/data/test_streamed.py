@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 from bjmd.analysis import intervals, variance
+from bjmd.analysis.check import check
 from bjmd.data import streamed
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
@@ -17,7 +18,6 @@ from bjmd.inference import registry
 from bjmd.results import storage
 
 STREAMING = ["cavi-bjmd", "map-bjmd", "jmd"]
-OTHERS = [name for name in registry.method_names() if not registry.get(name).streams]
 
 
 @pytest.fixture(autouse=True)
@@ -126,23 +126,13 @@ def test_what_a_private_map_changed_is_not_forgotten(mapped, rng):
     assert Sources([x]).squared_norms == [13 * 17]
 
 
-def with_bad_entries(x):
-    x = np.array(x)
-    x[7, 3] = np.nan
-    x[2, 8] = np.inf
-    x[11, 0] = np.nan
-    x[5, 1] = -np.inf
-    return x
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_bad_entries_are_counted_and_placed(mapped, order):
-    x = with_bad_entries(np.ones((13, 17)))
-    source = mapped(x, np.float32, order)
-    sentence = "'b' holds 2 infinite entries, the first at feature 'g2', sample 'b-sample 9'; corr"
-    features = [f"g{i}" for i in range(13)]
+    x = np.ones((13, 17))
+    x[[7, 2, 11, 5], [3, 8, 0, 1]] = [np.nan, np.inf, np.nan, -np.inf]
+    sentence = "'b' holds 2 infinite entries, the first at feature 'feature 3', sample 'b-sample 9'"
     with pytest.raises(InputError, match=sentence):
-        Sources([np.ones((13, 2)), source], names=["a", "b"], feature_names=features)
+        Sources([np.ones((13, 2)), mapped(x, np.float32, order)], names=["a", "b"])
 
 
 def test_what_is_asked_of_a_fit_leaves_missing_entries_out(make_sources, mapped, rng):
@@ -171,32 +161,26 @@ def test_missing_entries_of_a_map_that_may_be_written_stay_missing(
     np.testing.assert_array_equal(np.array(x), before)
 
 
-@pytest.mark.parametrize("method", OTHERS)
-def test_methods_that_need_the_matrix_refuse(make_sources, mapped, method):
-    x1, x2 = make_sources().matrices
-    with pytest.raises(
-        InputError, match=rf"'{method}' needs its data in memory but source 'source 2' .*map-bjmd"
-    ):
-        registry.fit(method, Sources([x1, mapped(x2)]), 3)
+REFUSED = {
+    **{
+        f"'{name}'": lambda s, _, name=name: registry.fit(name, s, 2)
+        for name in registry.method_names()
+        if not registry.get(name).streams
+    },
+    "pooling sources": lambda s, _: registry.fit("cavi-catbjmd", Sources([*s.data, *s.data]), 2),
+    "noise='robust'": lambda s, _: registry.fit("cavi-bjmd", s, 2, noise="robust"),
+    "noise='sample'": lambda s, _: registry.fit("cavi-bjmd", s, 2, noise="sample"),
+    "hiding entries": lambda s, _: check(s, registry.fit("cavi-bjmd", s, 2, max_sweeps=2)),
+    "writing a data set": lambda s, path: storage.save_sources(path, s),
+}
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda s, path: storage.save_sources(path, s),
-            "writing a data set needs its data in memory",
-        ),
-        (
-            lambda s, _: registry.fit("cavi-catbjmd", Sources([*s.data, *s.data]), 2),
-            "pooling sources needs its data in memory but source 'source 1' is on disk",
-        ),
-    ],
-)
-def test_what_needs_the_matrix_says_so(make_sources, mapped, tmp_path, call, message):
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_needs_the_matrix_says_so(make_sources, mapped, tmp_path, what):
     x = make_sources().matrices[0]
-    with pytest.raises(InputError, match=message):
-        call(Sources([mapped(x)]), tmp_path / "sources.npz")
+    sentence = f"{what} needs its data in memory but source 'source 1' is on disk; load it first"
+    with pytest.raises(InputError, match=sentence):
+        REFUSED[what](Sources([mapped(x)]), tmp_path / "sources.npz")
     assert not (tmp_path / "sources.npz").exists()
 
 

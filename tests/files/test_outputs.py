@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from bjmd.analysis import ranking, variance
-from bjmd.analysis.summary import summarise
+from bjmd.analysis.fitting import summarise
 from bjmd.analysis.variance import residuals
 from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources

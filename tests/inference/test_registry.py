@@ -3,6 +3,7 @@ from dataclasses import replace
 import numba
 import numpy as np
 import pytest
+import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError
@@ -58,9 +59,13 @@ def test_bad_calls(make_sources, method, options, message):
         registry.fit(method, make_sources(), **{"n_components": 3, **options})
 
 
-def test_plain_matrices_are_refused(make_sources):
+def test_data_that_no_fit_can_take_are_refused(make_sources):
+    matrices = make_sources().matrices
     with pytest.raises(InputError, match=r"the data are a list; give bjmd.Sources\("):
-        registry.fit("map-bjmd", make_sources().matrices, 3)
+        registry.fit("map-bjmd", matrices, 3)
+    sparse = Sources([scipy.sparse.csc_array(x) for x in matrices])
+    with pytest.raises(InputError, match="would make sparse data dense"):
+        registry.fit("cavi-bjmd", sparse, 3, noise="robust")
 
 
 def test_numbers_that_are_not_finite_never_leave_a_fit(make_sources, monkeypatch):

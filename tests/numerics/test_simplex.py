@@ -110,15 +110,6 @@ def test_a_column_does_not_depend_on_its_neighbours():
     np.testing.assert_array_equal(minimise(gram, linear[:, :1], alpha).h, together[:, :1])
 
 
-def test_a_warm_start_changes_nothing():
-    gram, linear, alpha = problem(5, 200, 0.1)
-    cold = minimise(gram, linear, alpha)
-    again = minimise(gram, linear, alpha, start=cold)
-    np.testing.assert_array_equal(again.h, cold.h)
-    moved = minimise(gram, linear + 0.01, alpha, start=cold)
-    np.testing.assert_allclose(moved.h, minimise(gram, linear + 0.01, alpha).h, atol=1e-7)
-
-
 @pytest.mark.parametrize("far", [1.0, 100.0])
 def test_a_start_from_the_wrong_face_is_left(far):
     """The solution of a plain quadratic programme is on a face of the simplex, from which no step

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from bjmd.analysis.by_source import mixing
+from bjmd.analysis.associations import mixing
 from bjmd_paper import metric
 from bjmd_paper.metric import auc_per_class, auc_per_source, auc_table, matched_per_class, scaled
 

@@ -21,7 +21,7 @@ import scipy.sparse
 import yaml
 
 from bjmd import cli
-from bjmd.analysis.summary import summarise
+from bjmd.analysis.fitting import summarise
 from bjmd.data.assembly import Settings
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError

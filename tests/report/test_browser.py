@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from bjmd.analysis.check import check
-from bjmd.analysis.summary import summarise
+from bjmd.analysis.fitting import summarise
 from bjmd.data.sources import Sources
 from bjmd.files import outputs
 from bjmd.inference import restarts

@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer
 
 from bjmd.analysis import ranking
-from bjmd.analysis.by_source import by_source
+from bjmd.analysis.associations import by_source
 from bjmd.data.sources import Sources
 from bjmd.inference import restarts
 from bjmd.report import figures, tables

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kruskal
 
 from bjmd.analysis import ranking
-from bjmd.analysis.by_source import by_source
+from bjmd.analysis.associations import by_source
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd.report import tables

@@ -125,34 +125,13 @@ def test_other_versions_and_kinds_are_refused(saved, tmp_path, monkeypatch):
         storage.load_decompositions(saved)
 
 
-def test_damaged_files_are_refused_in_one_sentence(tmp_path, make_sources, results):
-    """Cut off, flipped, or with bytes put in: whatever is not read as it was written is refused,
-    and never crashes.
-    """
-    storage.save_decompositions(tmp_path / "fit.npz", results)
-    storage.save_sources(tmp_path / "data.npz", make_sources())
-    rng = np.random.default_rng(0)
-    outcomes = set()
-    for name, load in (
-        ("fit.npz", storage.load_decompositions),
-        ("data.npz", storage.load_sources),
-    ):
-        whole = (tmp_path / name).read_bytes()
-        for _ in range(150):
-            damaged = bytearray(whole)
-            place = rng.integers(len(whole))
-            kind = rng.integers(3)
-            if kind == 0:
-                damaged = damaged[:place]
-            elif kind == 1:
-                damaged[place] ^= 1 << rng.integers(8)
-            else:
-                damaged[place:place] = rng.bytes(3)
-            (tmp_path / name).write_bytes(damaged)
-            try:
-                load(tmp_path / name)
-                outcomes.add("read")
-            except InputError as error:
-                assert "\n" not in str(error) and name in str(error)
-                outcomes.add("refused")
-    assert outcomes == {"read", "refused"}  # flips in the zip's own dates change nothing
+def test_a_file_that_was_cut_is_refused_in_one_sentence(saved, tmp_path, make_sources):
+    """test_properties.py has other damage."""
+    path = tmp_path / "data.npz"
+    storage.save_sources(path, make_sources())
+    for file, load in ((saved, storage.load_decompositions), (path, storage.load_sources)):
+        whole = file.read_bytes()
+        for size in np.linspace(0, len(whole) - 1, 50, dtype=int):
+            file.write_bytes(whole[:size])
+            with pytest.raises(InputError, match=rf"{file.name} {REFUSED} .*write it again$"):
+                load(file)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from bjmd.analysis.summary import summarise
+from bjmd.analysis.fitting import summarise
 from bjmd.data.assembly import Settings
 from bjmd.errors import FitError
 from bjmd.files import outputs, readers

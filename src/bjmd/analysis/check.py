@@ -31,14 +31,13 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import held_out_entries
-from bjmd.analysis.matching import match
 from bjmd.data.sources import Sources
 from bjmd.data.view import NORMAL_OVER_MEDIAN
 from bjmd.errors import InputError
 from bjmd.inference import registry, restarts
 from bjmd.inference.noise import FACTORS, parsed
 from bjmd.results import predictive
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition, match
 
 HIDDEN = 0.1  #: share of the entries that are hidden
 N_REPEATS = 2
@@ -188,8 +187,8 @@ def _by_sample(result, plain, sources, visible, hidden) -> pd.DataFrame:
     """
     blocks = []
     for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
-        seen = visible.data[c]
-        means = (seen.sums_of_rows() / np.maximum(seen.counts_of_rows, 1))[:, None]
+        known = visible.data[c]
+        means = (known.sums_of_rows() / np.maximum(known.counts_of_rows, 1))[:, None]
         for part in predictive.blocks(x.shape[1], x.shape[0]):
             places = where[:, part].toarray()
             entries = x.columns(part)

@@ -1,7 +1,7 @@
 """Components that the restarts agree on: matched over all of them, and clustered to K.
 
 Every restart gives one component to each of K clusters, in the way that makes its memberships most
-similar to the centres (matching.py).  Centres start at the restart that is most similar to all, and
+similar to the centres (`match`).  Centres start at the restart that is most similar to all, and
 become the mean memberships of their members, which are the components that correlate with them by
 at least ALIKE, until nothing changes.  A consensus component is the median of its members; all
 samples then get memberships in the consensus components by projection.
@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bjmd.analysis.matching import ALIKE, match, similarities
 from bjmd.data.sources import Sources
 from bjmd.inference import projection, restarts
 from bjmd.results import predictive
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import ALIKE, Decomposition, match, similarities
 
 MOST_ROUNDS = 100
 
@@ -40,10 +39,9 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
     centre = max(results, key=lambda result: similarities([result, *results]).mean())
     partners = np.empty((0, 0), dtype=int)
     for _ in range(MOST_ROUNDS):
-        matches = [match(result, centre) for result in results]
         before = partners
-        partners = np.array([partner for partner, _ in matches])
-        correlations = np.array([correlation for _, correlation in matches])
+        matches = [match(result, centre) for result in results]
+        partners, correlations = (np.array(part) for part in zip(*matches, strict=True))
         members = (correlations >= ALIKE) | (correlations == correlations.max(axis=0))
         if np.array_equal(before, partners):
             break
@@ -73,5 +71,5 @@ def consensus(sources: Sources, results: list[Decomposition]) -> Consensus:
 def _placed(result, x, c):
     """The memberships of all samples of a source, in blocks because it may be on disk."""
     blocks = predictive.blocks(x.shape[1], len(result.components))
-    projected = [projection.project(result, x.part(block), source=c) for block in blocks]
+    projected = [projection.project(result, x.columns(block), source=c) for block in blocks]
     return np.hstack([block.memberships for block in projected])

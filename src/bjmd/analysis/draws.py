@@ -90,10 +90,12 @@ def to_arviz(
         "offsets": ["source", "feature"],
         "x": ["entry"],
     }
-    found = arviz.from_dict(**dealt, **observed, coords=coords, dims=dims)
+    inference_data = arviz.from_dict(**dealt, **observed, coords=coords, dims=dims)
     source_of_sample = np.repeat(coords["source"], [h.shape[1] for h in draws.memberships])
-    found.posterior = found.posterior.assign_coords(source_of_sample=("sample", source_of_sample))
-    return found
+    inference_data.posterior = inference_data.posterior.assign_coords(
+        source_of_sample=("sample", source_of_sample)
+    )
+    return inference_data
 
 
 def _entries(
@@ -109,9 +111,7 @@ def _entries(
     data.require_in_memory("looking at single entries")
     model: Any = result.model
     nu = model.degrees_of_freedom
-    observed = []
-    predicted = []
-    likelihood = []
+    by_source = []
     for c, x in enumerate(data.data):
         part = slice(None, None, ceil(x.shape[1] / MOST_SAMPLES))
         block = x.columns(part)
@@ -125,11 +125,9 @@ def _entries(
         relative = predictive.noise_variance(result, c, part) / np.asarray(result.noise)[c] ** 2
         sd = draws.noise[:, [c]] * np.sqrt(np.broadcast_to(relative, block.shape)[i, j])
         density = stats.norm(mean, sd) if nu is None else stats.t(nu[c], mean, sd)
-        observed.append(block[i, j])
-        predicted.append(density.rvs(random_state=rng))
-        likelihood.append(density.logpdf(block[i, j]))
-    return (
-        np.concatenate(observed),
-        {"x": np.concatenate(predicted, axis=1)},
-        {"x": np.concatenate(likelihood, axis=1)},
+        entries = block[i, j]
+        by_source.append((entries, density.rvs(random_state=rng), density.logpdf(entries)))
+    x, predicted, likelihood = (
+        np.concatenate(part, axis=-1) for part in zip(*by_source, strict=True)
     )
+    return x, {"x": predicted}, {"x": likelihood}

@@ -1,15 +1,22 @@
-"""The one way to a fit: restarts or a search, the best with its intervals, and the consensus.
+"""The one way to a fit, and what is asked of every finished one.
 
-The estimator, the command and the workflow all call it.
+`fit` is restarts or a search, the best with its intervals, and the consensus; `summarise` computes
+once what report, files and figures show.  The estimator, the command and the workflow call both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
+from bjmd.analysis import variance
+from bjmd.analysis.associations import associations, by_source
 from bjmd.data.sources import Sources
-from bjmd.inference import restarts
+from bjmd.inference import registry, restarts
 from bjmd.numerics import threads
 from bjmd.results.decomposition import Decomposition
 
@@ -48,9 +55,15 @@ def fit(
     """
     from bjmd.analysis import intervals  # which imports numba
 
-    numbers = {"n_restarts": n_restarts, "seed": seed, "jobs": jobs}
     results = restarts.run(
-        name, sources, n_components, search=search and not agree, **numbers, **options
+        name,
+        sources,
+        n_components,
+        n_restarts=n_restarts,
+        seed=seed,
+        jobs=jobs,
+        search=search and not agree,
+        **options,
     )
     (best,) = restarts.best(results, 1)
     with threads.limited(jobs):
@@ -61,3 +74,63 @@ def fit(
     from bjmd.analysis.consensus import consensus  # with all of projection, which few fits need
 
     return Fits(results, consensus(sources, results))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The restarts of one fit, best first, and answers about the best one.
+
+    An answer is None where the method has no noise model, or where it was not asked for.
+    """
+
+    results: list[Decomposition]
+    variance_explained: np.ndarray | None = None
+    residuals: pd.DataFrame | None = None
+    by_source: pd.DataFrame | None = None
+    associations: pd.DataFrame | None = None
+    consensus: Consensus | None = None
+
+
+def summarise(
+    sources: Sources,
+    results: Sequence[Decomposition],
+    *,
+    metadata: Sequence[pd.DataFrame | None] = (),
+    consensus: Consensus | None = None,
+) -> Summary:
+    """Rank the restarts, describe the best one, and relate it to what is known about the samples.
+
+    That is the metadata and, as a column `class`, the labels.
+    """
+    ranked = restarts.best(results, len(results))
+    best = ranked[0]
+    if not registry.get(best.method).infers_bjmd:
+        return Summary(ranked)
+    about_samples = [_about_samples(sources, c, metadata) for c in range(len(sources))]
+    associated = associations(best.memberships, about_samples)
+    return Summary(
+        ranked,
+        variance_explained=variance.explained(sources, best),
+        residuals=variance.residuals(sources, best),
+        by_source=by_source(best, sources.names) if len(sources) > 1 else None,
+        associations=associated if len(associated) else None,
+        consensus=consensus,
+    )
+
+
+def _about_samples(
+    sources: Sources, c: int, metadata: Sequence[pd.DataFrame | None]
+) -> pd.DataFrame:
+    """The metadata of a source and the classes of its samples; those of several are joined."""
+    table = metadata[c] if len(metadata) else None
+    if table is None:
+        table = pd.DataFrame(index=sources.sample_names[c])
+    if sources.labels is None:
+        return table
+    names = np.array(sources.class_names)
+    classes = [", ".join(names[sample]) or None for sample in sources.labels[c].T]
+    # labels that came from the metadata are there already
+    known = table.astype(object).where(table.notna(), None).astype(str)
+    if any(column.tolist() == [str(name) for name in classes] for _, column in known.items()):
+        return table
+    return table.assign(**{"class": classes})

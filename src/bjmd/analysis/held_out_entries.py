@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import threadpool_limits
 
+from bjmd.data.matrix import cut
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.results import predictive
@@ -23,15 +24,14 @@ def hide(sources: Sources, share: float, rng: np.random.Generator) -> list[scipy
     hidden = []
     for x, n_observed, name in zip(sources.data, sources.n_observed, sources.names, strict=True):
         share_here = min(share, len(x.values) / n_observed)
-        step = max(LEAST_SAMPLES, BLOCK // x.shape[0])
-        n_seen = 0
+        n_passed = 0
         n_hidden = 0
         blocks = []
-        for first in range(0, x.shape[1], step):
-            missing = np.isnan(x.columns(slice(first, first + step)))
-            n_seen += missing.size - np.count_nonzero(missing)
-            where = _drawn(missing, round(share_here * n_seen) - n_hidden, rng)
-            n_hidden = round(share_here * n_seen)
+        for part in cut(x.shape[1], x.shape[0], max(BLOCK, LEAST_SAMPLES * x.shape[0])):
+            missing = np.isnan(x.columns(part))
+            n_passed += missing.size - np.count_nonzero(missing)
+            where = _drawn(missing, round(share_here * n_passed) - n_hidden, rng)
+            n_hidden = round(share_here * n_passed)
             blocks.append(None if where is None else scipy.sparse.csc_array(where))
         if not n_hidden or any(where is None for where in blocks):
             raise InputError(

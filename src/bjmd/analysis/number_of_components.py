@@ -28,11 +28,10 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import held_out_entries
-from bjmd.analysis.matching import similarities
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError, count, whole_number
 from bjmd.inference import registry, restarts
-from bjmd.results.decomposition import Decomposition
+from bjmd.results.decomposition import Decomposition, similarities
 
 log = logging.getLogger(__name__)
 
@@ -195,7 +194,7 @@ def select(
 
 
 def stability(results: list[Decomposition]) -> float:
-    """The mean correlation of the best restart's components with those of the others (matching.py).
+    """The mean correlation of the best restart's components with those of the others.
 
     It is 1 if every restart ends with the same components, and NaN if there is only one restart.
     """

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis import fitting
-    from bjmd.analysis.summary import summarise
+    from bjmd.analysis.fitting import summarise
     from bjmd.files import outputs
     from bjmd.report import pages
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
-from threadpoolctl import threadpool_limits
 
 from bjmd.data.matrix import as_floats, as_matrix
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError, count, one_of
+from bjmd.numerics import threads
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +100,6 @@ def assemble(
     has; the rows that a source lacks are missing (NaN) in it.  join="inner" takes the features that
     every source has.
     """
-    if not raw_sources:
-        raise InputError("no source was given; give at least one table of features x samples")
     one_of("join", join, JOINS)
     names = source_names(raw_sources, names)
     feature_names = _feature_names(raw_sources)
@@ -117,8 +116,8 @@ def assemble(
     labels, class_names = _labels(raw_sources)
     sources = Sources(
         [
-            _over(chosen, raw.matrix, own, name)
-            for raw, own, name in zip(raw_sources, feature_names, names, strict=True)
+            _over(chosen, raw.matrix, features, name)
+            for raw, features, name in zip(raw_sources, feature_names, names, strict=True)
         ],
         names=names,
         feature_names=chosen,
@@ -128,7 +127,7 @@ def assemble(
     )
     if len(shared) == len(union):
         return sources, f"All {len(union)} features are in every source."
-    n_lacking = [len(union) - len(own) for own in feature_names]
+    n_lacking = [len(union) - len(features) for features in feature_names]
     lacking = [f"{name} lacks {n}" for name, n in zip(names, n_lacking, strict=True) if n]
     others = "missing entries" if join == "outer" else "left out"
     return sources, (
@@ -154,8 +153,7 @@ def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> l
 
 def _over(features, x, own_features, name):
     """The rows of the given features, NaN where there is none; no copy where nothing changes."""
-    row_of = {feature: row for row, feature in enumerate(own_features)}
-    rows = np.array([row_of.get(feature, -1) for feature in features], dtype=int)
+    rows = pd.Index(own_features).get_indexer(features)
     known = rows >= 0
     if known.all():
         return x if np.array_equal(rows, np.arange(x.shape[0])) else x[rows]
@@ -226,7 +224,7 @@ def scales(sources: Sources, way: str) -> np.ndarray:
     if way == "rms":
         values = np.sqrt(np.divide(sources.squared_norms, sources.n_observed))
     else:
-        with threadpool_limits(1):  # the same bits on any number of cores
+        with threads.blas_on_one_thread():  # the same bits on any number of cores
             sums = [x.sums_of_rows().sum() for x in sources.data]
         values = np.divide(sums, sources.n_observed)
     for value, name in zip(values, sources.names, strict=True):
@@ -370,8 +368,9 @@ def _labels(raw_sources: Sequence[RawSource]) -> tuple[list[np.ndarray] | None, 
     class_names = list(dict.fromkeys(name for raw in raw_sources for name in raw.class_names))
     if not class_names:
         return None, None
-    labels = [np.zeros((len(class_names), raw.matrix.shape[1]), dtype=bool) for raw in raw_sources]
-    for raw, block in zip(raw_sources, labels, strict=True):
-        if raw.labels is not None:
-            block[[class_names.index(name) for name in raw.class_names]] = raw.labels
-    return labels, class_names
+    tables = [
+        pd.DataFrame(raw.labels, list(raw.class_names), range(raw.matrix.shape[1]), dtype=bool)
+        for raw in raw_sources
+    ]
+    every_class = [table.reindex(class_names, fill_value=False) for table in tables]
+    return [table.to_numpy(dtype=bool) for table in every_class], class_names

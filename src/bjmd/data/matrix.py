@@ -1,8 +1,8 @@
 """The matrix of one source: the questions that a fit asks of it, and the answers of data in memory.
 
-`Matrix` lists the questions.  `Dense` and `Sparse` answer them for NumPy arrays and SciPy's sparse
-matrices, streamed.py for files that are never loaded.  Nothing else in the package needs to know
-what kind of matrix it has.
+`Matrix` has the questions, and answers them block by block for files that are never loaded
+(streamed.py).  `Dense` and `Sparse` answer them for NumPy arrays and SciPy's sparse matrices.
+Nothing else in the package needs to know what kind of matrix it has.
 
 Large work is cut into parts by its size alone (threads.py).  float32 data stay float32 in memory
 and become float64 in blocks of fixed size, so all arithmetic has the digits of float64.
@@ -10,6 +10,7 @@ and become float64 in blocks of fixed size, so all arithmetic has the digits of 
 
 from __future__ import annotations
 
+import copy
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -51,23 +52,41 @@ class Matrix(ABC):
     """A features x samples matrix of real numbers; NaN is a missing entry.
 
     Missing entries count as nothing in norms, sums and squares.  Products need numbers in their
-    place: those of `fillable`.
+    place: those of `fillable`.  Answers are put together from those of blocks, in a fixed order;
+    what is in memory has shorter ways to most of them.
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype
     is_sparse = False
-    in_memory = True
+    in_memory = False
+    gaps: Any = None
+    """A `Sparse` with what `fill` put into the missing entries, which count as 0 in the data."""
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+    def blocks(self) -> Iterable[tuple[slice, slice, Any]]:
+        """Rows and columns, and the matrix in memory that is there, piece by piece."""
+        return [(slice(0, self.shape[0]), slice(0, self.shape[1]), self)]
+
+    @abstractmethod
+    def columns(self, part: slice) -> np.ndarray:
+        """Some samples as a dense float64 array, NaN where an entry is missing."""
+
+    @abstractmethod
+    def __truediv__(self, number: float) -> Any:
+        """The same divided by a number; float32 in memory stays float32."""
 
     @property
-    @abstractmethod
     def raw(self) -> Any:
         """What users see: an array, a CSC matrix, or, of what is streamed, the matrix itself."""
+        return self
 
     @cached_property
-    @abstractmethod
     def _survey(self) -> tuple[float, int]:
         """The squared norm, and the number of missing entries."""
+        norms, n_missing = zip(*(block._survey for *_, block in self.blocks()), strict=True)
+        return sum(norms), sum(n_missing)
 
     @property
     def squared_norm(self) -> float:
@@ -79,9 +98,9 @@ class Matrix(ABC):
         return self._survey[1]
 
     @cached_property
-    @abstractmethod
     def extent(self) -> Extent:
         """Of the observed entries, the zeros of sparse data included."""
+        return Extent.of_all(block.extent for *_, block in self.blocks())
 
     @cached_property
     def missing(self) -> Any:
@@ -102,34 +121,46 @@ class Matrix(ABC):
 
     @cached_property
     def places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns of the missing entries, in the order of `fill`."""
+        """Rows and columns of the missing entries."""
         columns = np.repeat(np.arange(self.shape[1]), np.diff(self.missing.indptr))
         return self.missing.indices.astype(np.int64), columns
 
-    @abstractmethod
     def fillable(self) -> Any:
         """A copy with 0 in place of missing entries, which `fill` can change.
 
         Without missing entries it is the matrix itself.
         """
+        if not self.n_missing:
+            return self
+        with_gaps = copy.copy(self)
+        with_gaps.gaps = Sparse(0.0 * self.missing)
+        return with_gaps
 
-    @abstractmethod
-    def fill(self, places: tuple[np.ndarray, np.ndarray], values: Any) -> None:
-        """Put values into the missing entries of what `fillable` returned."""
+    def fill(self, values: Any) -> None:
+        """Put values into the missing entries of what `fillable` returned, in order of `places`."""
+        self.gaps.array.data[:] = values
 
-    @abstractmethod
     def times_memberships(self, h: np.ndarray) -> np.ndarray:
         """(X H')': K x M.  One of the two products through which algorithms see the data."""
+        total = np.zeros((len(h), self.shape[0]))
+        for rows, columns, block in self.blocks():
+            total[:, rows] += block.fillable().times_memberships(h[:, columns])
+        return total if self.gaps is None else total + self.gaps.times_memberships(h)
 
-    @abstractmethod
     def times_components(self, wt: np.ndarray) -> np.ndarray:
         """W'X, given W' (K x M): K x N.  The other product."""
+        total = np.zeros((len(wt), self.shape[1]))
+        for rows, columns, block in self.blocks():
+            total[:, columns] += block.fillable().times_components(wt[:, rows])
+        return total if self.gaps is None else total + self.gaps.times_components(wt)
 
-    @abstractmethod
     def sums_of_rows(self) -> np.ndarray:
         """sum_j x_ij of every feature."""
+        total = np.zeros(self.shape[0])
+        for rows, _, block in self.blocks():
+            total[rows] += block.sums_of_rows()
+        return total
 
-    @abstractmethod
     def squares(self, base, of_rows, of_columns) -> tuple[np.ndarray, np.ndarray]:
         """Weighted squares around the base of every row, summed over every row and every column.
 
@@ -137,31 +168,35 @@ class Matrix(ABC):
 
         of_rows has the phi_i, of_columns the q_j.
         """
+        of_features = np.zeros(self.shape[0])
+        of_samples = np.zeros(self.shape[1])
+        for rows, columns, block in self.blocks():
+            squares = block.squares(base[rows], of_rows[rows], of_columns[columns])
+            of_features[rows] += squares[0]
+            of_samples[columns] += squares[1]
+        return of_features, of_samples
 
-    @abstractmethod
-    def columns(self, part: slice) -> np.ndarray:
-        """Some samples as a dense float64 array, NaN where an entry is missing."""
-
-    def part(self, columns: slice) -> Matrix:
-        """Some samples, in memory."""
-        return Dense(self.columns(columns))
-
-    @abstractmethod
-    def __truediv__(self, number: float) -> Any:
-        """The same divided by a number; float32 in memory stays float32."""
-
-    @abstractmethod
     def where(self, test: Callable[[np.ndarray], np.ndarray]) -> scipy.sparse.csc_array:
         """Where entries pass a test that 0 does not: a sparse boolean matrix (CSC)."""
+        passed = [np.empty((2, 0), dtype=np.int32)]
+        for rows, columns, block in self.blocks():
+            start = np.array([[rows.start], [columns.start]], dtype=np.int32)
+            passed.append(start + block.where(test).tocoo().coords)
+        places = np.hstack(passed)
+        passes = np.ones(places.shape[1], dtype=bool)
+        return scipy.sparse.csc_array((passes, tuple(places)), shape=self.shape)
 
 
 class InMemory(Matrix):
     """What `Dense` and `Sparse` share: an array whose `values` hold all entries that are not 0."""
 
+    in_memory = True
+    unfilled: InMemory
+    """What `fillable` was asked of."""
+
     def __init__(self, array: Any) -> None:
+        super().__init__(array.shape, array.dtype)
         self.array = array
-        self.shape = array.shape
-        self.dtype = array.dtype
 
     @property
     def raw(self):
@@ -169,8 +204,30 @@ class InMemory(Matrix):
 
     @property
     @abstractmethod
+    def stored(self) -> np.ndarray:
+        """The array of all entries, or of those that sparse data store."""
+
+    @property
     def values(self) -> np.ndarray:
         """The stored numbers, in one dimension."""
+        return self.stored.ravel(order="K")
+
+    @abstractmethod
+    def with_missing(self, values: Any) -> Any:
+        """A float64 copy with other values, one or one per stored entry, in place of NaN."""
+
+    @abstractmethod
+    def without(self, hidden: scipy.sparse.csc_array) -> InMemory:
+        """A copy in which some entries, given as a boolean CSC matrix, are missing."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Its parts by name; see `from_arrays`."""
+
+    def numbers(self) -> Iterable[np.ndarray]:
+        """All that sets the matrix apart from others of its shape, in pieces, to be hashed."""
+        kinds = {"f": float, "i": np.int64}
+        return [part.astype(kinds[part.dtype.kind], copy=False) for part in self.arrays().values()]
 
     @cached_property
     def _survey(self):
@@ -185,55 +242,50 @@ class InMemory(Matrix):
     def extent(self):
         values = self.values
         start = 0.0 if self.is_sparse else np.inf
-        parts = (values[first : first + BLOCK] for first in range(0, len(values), BLOCK))
+        parts = (values[part] for part in cut(len(values), 1, BLOCK))
         is_whole = all(((part == np.rint(part)) | np.isnan(part)).all() for part in parts)
         least = np.fmin.reduce(values, initial=start)
         return Extent(float(least), float(np.fmax.reduce(values, initial=-start)), is_whole)
 
+    def fillable(self):
+        if not self.n_missing:
+            return self
+        filled = self.with_missing(np.float64(0))
+        filled.unfilled = self
+        return filled
+
+    @cached_property
+    def stored_gaps(self) -> Any:
+        """Where the missing entries are stored."""
+        return np.nonzero(np.isnan(self.stored))
+
+    def fill(self, values):
+        self.stored[self.unfilled.stored_gaps] = values
+
     def sums_of_rows(self):
         return self.fillable().times_memberships(np.ones((1, self.shape[1])))[0]
-
-    def __truediv__(self, number: float) -> InMemory:
-        return type(self)((self.array / number).astype(self.dtype, copy=False))
-
-    def part(self, columns):
-        return type(self)(self.array[:, columns])
 
     def sums_of_columns(self) -> np.ndarray:
         """sum_i x_ij of every sample."""
         return np.asarray(self.fillable().array.sum(axis=0, dtype=float))
 
-    @abstractmethod
-    def without(self, hidden: scipy.sparse.csc_array) -> InMemory:
-        """A copy in which some entries, given as a boolean CSC matrix, are missing."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Its parts by name; see `from_arrays`."""
-
-    @abstractmethod
-    def numbers(self) -> Iterable[np.ndarray]:
-        """All that sets the matrix apart from others of its shape, in pieces, to be hashed."""
+    def __truediv__(self, number: float) -> InMemory:
+        return type(self)((self.array / number).astype(self.dtype, copy=False))
 
 
 class Dense(InMemory):
     """A NumPy array of float64 or float32."""
 
     @property
-    def values(self):
-        return self.array.ravel(order="K")
+    def stored(self):
+        return self.array
 
     @cached_property
     def places(self):
-        return np.nonzero(np.isnan(self.array))
+        return self.stored_gaps
 
-    def fillable(self):
-        if not self.n_missing:
-            return self
-        return Dense(np.where(np.isnan(self.array), np.float64(0), self.array))
-
-    def fill(self, places, values):
-        self.array[places] = values
+    def with_missing(self, values):
+        return Dense(np.where(np.isnan(self.array), values, self.array))
 
     # A large matrix is cut along its longer side.  Along it one product has parts that do not touch
     # each other, and the other has parts of the size of the small factor, which are added in order.
@@ -273,36 +325,20 @@ class Dense(InMemory):
     def arrays(self):
         return {"dense": self.array}
 
-    def numbers(self):
-        return [self.array.astype(float, copy=False)]
-
 
 class Sparse(InMemory):
     """A CSC matrix of float64 or float32; a NaN that it stores is a missing entry."""
 
     is_sparse = True
-    stored_gaps: np.ndarray
-    """Where the data of what `fillable` returned have the missing entries."""
 
     @property
-    def values(self):
+    def stored(self):
         return self.array.data
 
-    def fillable(self):
-        if not self.n_missing:
-            return self
-        copy = self._with_missing(np.float64(0))
-        copy.stored_gaps = np.flatnonzero(np.isnan(self.array.data))
-        return copy
-
-    def _with_missing(self, values):
-        """A float64 copy with other values, one or one per stored entry, in place of NaN."""
+    def with_missing(self, values):
         x = self.array
         data = np.where(np.isnan(x.data), values, x.data)
         return Sparse(scipy.sparse.csc_array((data, x.indices, x.indptr), shape=x.shape))
-
-    def fill(self, places, values):
-        self.array.data[self.stored_gaps] = values
 
     def times_memberships(self, h):
         return np.ascontiguousarray(
@@ -338,7 +374,7 @@ class Sparse(InMemory):
 
         x = self.array
         if self.n_missing:
-            x = self._with_missing(base[x.indices]).array
+            x = self.with_missing(base[x.indices]).array
         # sum over the stored entries of (x - base)^2 - base^2, and base^2 for all
         rows, columns = moments.stored_squares(
             x.data, x.indices, x.indptr, base, of_rows, of_columns
@@ -361,47 +397,46 @@ class Sparse(InMemory):
     def arrays(self):
         return {name: getattr(self.array, name) for name in ("data", "indices", "indptr")}
 
-    def numbers(self):
-        data, *places = self.arrays().values()
-        return [data.astype(float, copy=False), *(part.astype(np.int64) for part in places)]
+
+def cut(length: int, width: int, size: int) -> list[slice]:
+    """Slices of a range, so that about `size` numbers hold `width` for each place in one."""
+    step = max(1, size // width)
+    return [slice(first, min(first + step, length)) for first in range(0, length, step)]
 
 
 def as_matrix(x: Any, name: str = "matrix") -> Any:
     """The `Matrix` of an array, a sparse matrix, or what is to be streamed; no needless copies."""
-    if isinstance(x, Matrix):
-        matrix: Any = x
-    elif scipy.sparse.issparse(x):
-        require_sound_sparse(x, f"source {name!r}")
-        matrix = Sparse(_canonical(x) if x.dtype.kind in "biuf" else x)
-    elif mapped_file(x)[0] is not None:
-        from bjmd.data.streamed import Mapped
-
-        matrix = Mapped(x)
-    elif hasattr(x, "chunks"):
+    if hasattr(x, "chunks"):
         kind = f"{type(x).__module__.partition('.')[0]} {type(x).__name__}"
         raise InputError(
             f"source {name!r} is a {kind}, which is not read piece by piece; load it with "
             "numpy.asarray(x) or adata.to_memory(), or keep the data in an AnnData file on disk or "
             "a memory-mapped .npy file (docs/large.md)"
         )
-    else:
-        matrix = Dense(np.asarray(x))
-    if matrix.dtype.kind not in "biuf":
-        content = "text" if matrix.dtype.kind in "US" else f"{matrix.dtype} values"
+    is_sparse = scipy.sparse.issparse(x)
+    if not is_sparse and not isinstance(x, Matrix):
+        x = np.asarray(x)
+    if x.dtype.kind not in "biuf":
+        content = "text" if x.dtype.kind in "US" else f"{x.dtype} values"
         raise InputError(f"source {name!r} holds {content}; it must hold real numbers only")
-    if len(matrix.shape) != 2:
+    if len(x.shape) != 2:
         raise InputError(
-            f"source {name!r} has {len(matrix.shape)} dimensions; "
-            "it must be a features x samples matrix"
+            f"source {name!r} has {len(x.shape)} dimensions; it must be a features x samples matrix"
         )
-    if 0 in matrix.shape:
-        shape = " x ".join(map(str, matrix.shape))
+    if 0 in x.shape:
+        shape = " x ".join(map(str, x.shape))
         raise InputError(f"source {name!r} is empty ({shape}); remove it or check its file")
-    if isinstance(x, Matrix) or not matrix.in_memory:
-        return matrix
-    array = as_floats(matrix.array)
+    if isinstance(x, Matrix):
+        return x
+    if is_sparse:
+        require_sound_sparse(x, f"source {name!r}")
+        return Sparse(as_floats(_canonical(x)))
+    if mapped_file(x)[0] is not None:
+        from bjmd.data.streamed import Mapped
+
+        return Mapped(x)
     # BLAS rounds differently in another memory order, and equal data should give equal bits
-    return Sparse(array) if matrix.is_sparse else Dense(np.ascontiguousarray(array))
+    return Dense(np.ascontiguousarray(as_floats(x)))
 
 
 def as_floats(x: Any) -> Any:
@@ -473,10 +508,8 @@ def _product(factor, x):
     """factor @ x in float64."""
     if x.dtype == np.float64:
         return factor @ x
-    step = max(1, BLOCK // x.shape[1])
     total = np.zeros((len(factor), x.shape[1]))
-    for first in range(0, len(x), step):
-        rows = slice(first, first + step)
+    for rows in cut(len(x), x.shape[1], BLOCK):
         total += factor[:, rows] @ x[rows].astype(float)
     return total
 

@@ -127,13 +127,7 @@ class Sources:
         if len(self) == 1:
             return self
         self.require_in_memory("pooling sources")
-        labels = None if self.labels is None else [np.hstack(self.labels)]
-        return Sources(
-            [side_by_side(self.data)],
-            names=["+".join(self.names)],
-            feature_names=self.feature_names,
-            labels=labels,
-        )
+        return Sources([side_by_side(self.data)], names=["+".join(self.names)])
 
     @property
     def is_sparse(self) -> list[bool]:

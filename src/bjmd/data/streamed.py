@@ -1,24 +1,17 @@
-"""Matrices that are never loaded: memory-mapped files; on_disk.py has those of AnnData files.
+"""Matrices that are never loaded: memory-mapped files, and AnnData files that stay on disk.
 
 Every answer is put together from those of blocks, each of which is a matrix in memory while it is
-asked.  Sums over blocks go in a fixed order, so that the number of threads does not change a bit of
-the result.  Where entries are missing is kept in memory.
+asked (matrix.py).  Sums over blocks go in a fixed order, so that the number of threads does not
+change a bit of the result.  Where entries are missing is kept in memory.
 """
 
-from __future__ import annotations
-
-import copy
 import mmap
-from abc import abstractmethod
-from collections.abc import Iterator
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from bjmd.data.matrix import Dense, Extent, Matrix, Sparse, as_floats, mapped_file
-from bjmd.errors import InputError
+from bjmd.data.matrix import Dense, Matrix, Sparse, as_floats, cut, mapped_file
+from bjmd.errors import InputError, problems_as_sentences
 
 BLOCK_ENTRIES = 2**23
 """Entries of a file that are read at once: 64 MB as float64."""
@@ -27,6 +20,7 @@ ALWAYS_FITS = 2**28
 """No compression that anndata uses makes bytes fewer by more than the first; an array of fewer
 bytes than the second is read whatever its size in the file.
 """
+SOUND = "a file with a sound matrix"
 
 
 def require_whole(stored):
@@ -54,83 +48,15 @@ def require_whole(stored):
 
 
 class Streamed(Matrix):
-    """A matrix that is read block by block for every answer."""
-
-    in_memory = False
-    gaps: Any = None
-    """A `Sparse` with what `fill` put into the missing entries, which count as 0 in the data."""
+    """A matrix that is read block by block for every answer, and divided."""
 
     def __init__(self, shape, dtype, divisor=1.0):
-        self.shape = shape
-        self.dtype = dtype
+        super().__init__(shape, dtype)
         self.divisor = divisor
-
-    @property
-    def raw(self):
-        return self
-
-    @abstractmethod
-    def blocks(self) -> Iterator[tuple[slice, slice, Any]]:
-        """Rows and columns, and the matrix in memory that is there, piece by piece."""
 
     def scaled(self, block):
         """A block of the stored numbers, divided."""
         return block if self.divisor == 1 else block / self.divisor
-
-    @cached_property
-    def _survey(self):
-        norms, n_missing = zip(*(block._survey for *_, block in self.blocks()), strict=True)
-        return sum(norms), sum(n_missing)
-
-    @cached_property
-    def extent(self):
-        return Extent.of_all(block.extent for *_, block in self.blocks())
-
-    def fillable(self):
-        if not self.n_missing:
-            return self
-        with_gaps = copy.copy(self)
-        with_gaps.gaps = Sparse(0.0 * self.missing)
-        return with_gaps
-
-    def fill(self, places, values):
-        self.gaps.array.data[:] = values
-
-    def times_memberships(self, h):
-        total = np.zeros((len(h), self.shape[0]))
-        for rows, columns, block in self.blocks():
-            total[:, rows] += block.fillable().times_memberships(h[:, columns])
-        return total if self.gaps is None else total + self.gaps.times_memberships(h)
-
-    def times_components(self, wt):
-        total = np.zeros((len(wt), self.shape[1]))
-        for rows, columns, block in self.blocks():
-            total[:, columns] += block.fillable().times_components(wt[:, rows])
-        return total if self.gaps is None else total + self.gaps.times_components(wt)
-
-    def sums_of_rows(self):
-        total = np.zeros(self.shape[0])
-        for rows, _, block in self.blocks():
-            total[rows] += block.sums_of_rows()
-        return total
-
-    def squares(self, base, of_rows, of_columns):
-        of_features = np.zeros(self.shape[0])
-        of_samples = np.zeros(self.shape[1])
-        for rows, columns, block in self.blocks():
-            squares = block.squares(base[rows], of_rows[rows], of_columns[columns])
-            of_features[rows] += squares[0]
-            of_samples[columns] += squares[1]
-        return of_features, of_samples
-
-    def where(self, test):
-        passed = [np.empty((2, 0), dtype=np.int32)]
-        for rows, columns, block in self.blocks():
-            start = np.array([[rows.start], [columns.start]], dtype=np.int32)
-            passed.append(start + block.where(test).tocoo().coords)
-        places = np.hstack(passed)
-        passes = np.ones(places.shape[1], dtype=bool)
-        return scipy.sparse.csc_array((passes, tuple(places)), shape=self.shape)
 
     def __array__(self, dtype=None, copy=None):
         # whatever would load the source by accident ends here
@@ -158,11 +84,9 @@ class Mapped(Streamed):
         by_rows = abs(self.array.strides[0]) >= abs(self.array.strides[1])
         runs = self.array if by_rows else self.array.T
         n_runs, length = runs.shape
-        step = max(1, BLOCK_ENTRIES // length)
         mapping, mode = mapped_file(self.array)
         everything = slice(0, length)
-        for first in range(0, n_runs, step):
-            here = slice(first, min(first + step, n_runs))
+        for here in cut(n_runs, length, BLOCK_ENTRIES):
             values = as_floats(runs[here])
             if by_rows:
                 yield here, everything, self.scaled(Dense(values))
@@ -171,3 +95,103 @@ class Mapped(Streamed):
             if mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
                 # pages would count as this process's memory until the system is short of it
                 mapping.madvise(mmap.MADV_DONTNEED)
+
+
+class OnDisk(Streamed):
+    """Some samples of the matrix of an AnnData file.
+
+    It is an open array of h5py or zarr, samples x features, or a group with a sparse matrix by
+    rows.  Blocks of samples lie together in the file; what lies between the samples is read and
+    dropped.  Sparse blocks stay sparse, and every index is checked before it is followed.
+    """
+
+    def __init__(self, stored, what, samples=None, features=None, divisor=1.0):
+        self.stored = stored
+        self.what = what
+        self.sparse = hasattr(stored, "keys")
+        with problems_as_sentences(what, SOUND):
+            require_whole(stored)
+            shape, dtype, self.starts = self._sparse() if self.sparse else self._dense()
+        n_rows, self.n_stored = shape
+        self.samples = np.arange(n_rows) if samples is None else samples
+        self.features = np.arange(self.n_stored) if features is None else features
+        super().__init__((len(self.features), len(self.samples)), dtype, divisor)
+
+    def _dense(self):
+        """Shape, type, and the number of entries before every row of the file."""
+        shape = self.stored.shape
+        return shape, self.stored.dtype, shape[1] * np.arange(shape[0] + 1)
+
+    def _sparse(self):
+        kind = str(self.stored.attrs.get("encoding-type"))
+        if kind == "csc_matrix":
+            raise InputError(
+                f"{self.what} is stored by features ({kind}), so blocks of samples cannot be read; "
+                "write it by samples (adata.X = adata.X.tocsr()), or load it"
+            )
+        if kind != "csr_matrix":
+            raise ValueError(f"its matrix is stored as {kind}")
+        shape = tuple(map(int, self.stored.attrs["shape"]))
+        data = self.stored["data"]
+        starts = self.stored["indptr"][:]
+        fits = starts.shape == (shape[0] + 1,) and starts[0] == 0
+        n_entries = (data.shape, self.stored["indices"].shape)
+        if not fits or n_entries != 2 * ((starts[-1],),) or (np.diff(starts) < 0).any():
+            raise ValueError(f"its row pointers do not fit its {data.shape[0]} entries")
+        return shape, data.dtype, starts
+
+    def __getitem__(self, places):
+        """Some features, and perhaps samples, given as slices or increasing numbers."""
+        features, samples = places if isinstance(places, tuple) else (places, slice(None))
+        return OnDisk(
+            self.stored, self.what, self.samples[samples], self.features[features], self.divisor
+        )
+
+    def __truediv__(self, number):
+        return OnDisk(self.stored, self.what, self.samples, self.features, self.divisor * number)
+
+    def blocks(self, first=0, last=None):
+        everything = slice(0, self.shape[0])
+        last = self.shape[1] if last is None else last
+        # entries with indices take more memory and more work
+        most = BLOCK_ENTRIES // (4 if self.sparse else 1)
+        while first < last:
+            begin = int(self.samples[first])
+            limit = np.searchsorted(self.starts, self.starts[begin] + most, side="right") - 1
+            stop = min(last, int(np.searchsorted(self.samples, max(begin + 1, limit))))
+            end = int(self.samples[stop - 1]) + 1
+            with problems_as_sentences(self.what, SOUND):
+                block = self.read(begin, end)
+            if end - begin > stop - first:
+                block = block[:, self.samples[first:stop] - begin]
+            if not np.array_equal(self.features, np.arange(self.n_stored)):
+                block = block[self.features]
+            block = Sparse(block) if self.sparse else Dense(block)
+            yield everything, slice(first, stop), self.scaled(block)
+            first = stop
+
+    def read(self, first, last):
+        """Rows of the file, transposed: features x samples."""
+        if not self.sparse:
+            return as_floats(self.stored[first:last].T)
+        begin = int(self.starts[first])
+        end = int(self.starts[last])
+        data, indices = (self.stored[name][begin:end] for name in ("data", "indices"))
+        if end > begin and not 0 <= indices.min() <= indices.max() < self.n_stored:
+            raise ValueError("an index lies outside it")
+        parts = as_floats(data), indices, self.starts[first : last + 1] - begin
+        block = scipy.sparse.csc_array(parts, shape=(self.n_stored, last - first))
+        block.sum_duplicates()  # parts of an entry that is stored twice would be squared one by one
+        return block
+
+    def columns(self, part):
+        first, last, _ = part.indices(self.shape[1])
+        pieces = [block.columns(slice(None)) for *_, block in self.blocks(first, last)]
+        return np.hstack(pieces)
+
+    def numbers(self):
+        for *_, block in self.blocks():
+            if self.sparse:
+                yield from (block.array.data, block.array.indices, np.diff(block.array.indptr))
+            else:
+                yield block.columns(slice(None)).T

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bjmd.data.matrix import as_matrix, residual_sum_of_squares
+from bjmd.data.matrix import as_matrix, cut, residual_sum_of_squares
 from bjmd.numerics import moments
 from bjmd.numerics.moments import Places
 
@@ -67,7 +67,7 @@ class View:
         self.base = self.origin + self.unit * shift  # in units of x
         self.is_plain = self.unit == 1 and not self.base.any()
         if self.missing is not None:
-            self.matrix.fill(self._data.places, self.base[self._data.places[0]])
+            self.matrix.fill(self.base[self._data.places[0]])
 
     def fill(self, wt, h):
         """Set every missing z_ij to w_i'h_j, given W' (K x M) and H (K x N); the sum of their
@@ -81,7 +81,7 @@ class View:
         w, h = (np.ascontiguousarray(factor.T) for factor in (wt, h))
         filled = np.empty(self._data.n_missing)
         total = moments.fill(w, h, self.unit, self.base, *self._data.places, filled)
-        self.matrix.fill(self._data.places, filled)
+        self.matrix.fill(filled)
         return total
 
     def times_memberships(self, h):
@@ -110,9 +110,7 @@ class View:
         if rss > CANCELS * parts or not self.matrix.in_memory:
             return rss
         rss = 0.0
-        width = max(1, BLOCK // self.shape[0])
-        for first in range(0, self.shape[1], width):
-            part = slice(first, first + width)
+        for part in cut(self.shape[1], self.shape[0], BLOCK):
             z = (self.matrix.columns(part) - self.base[:, None]) / self.unit
             rss += np.sum((z - wt.T @ h[:, part]) ** 2)
         return rss

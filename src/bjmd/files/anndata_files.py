@@ -1,7 +1,7 @@
 """AnnData and MuData: samples are obs, features are var, so their matrices are transposed here.
 
 An .h5ad file or an AnnData .zarr store is one source, or one for each value of a column of obs; an
-.h5mu file has one for each modality.  Matrices may stay on disk (data/on_disk.py).  After a fit,
+.h5mu file has one for each modality.  Matrices may stay on disk (data/streamed.py).  After a fit,
 `write_back` makes copies of the files with the result in the places where such files keep a
 decomposition; bjmd.tl puts it into an object in memory.
 
@@ -24,9 +24,8 @@ import scipy.sparse
 from bjmd import __version__
 from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import require_sound_sparse
-from bjmd.data.on_disk import OnDisk
 from bjmd.data.sources import Sources
-from bjmd.data.streamed import require_whole
+from bjmd.data.streamed import OnDisk, require_whole
 from bjmd.errors import InputError, problems_as_sentences
 from bjmd.files.readers import ANNDATA_ENDINGS, unique_stems
 from bjmd.results import storage

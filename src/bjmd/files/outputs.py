@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import ranking
-from bjmd.analysis.summary import Summary
+from bjmd.analysis.fitting import Summary
 from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import as_matrix
 from bjmd.data.sources import Sources

@@ -157,7 +157,7 @@ def _new_samples(matrix, n_features):
     """The new samples in memory, if they can be placed; features may be missing in all of them."""
     x = as_matrix(matrix, "new samples")
     if not x.in_memory:
-        x = x.part(slice(None))
+        x = as_matrix(x.columns(slice(None)))
     if x.shape[0] != n_features:
         raise InputError(
             f"the new samples have {x.shape[0]} features but the fit has {n_features}; give the "

@@ -34,8 +34,8 @@ from bjmd.report.tables import INTERVAL, Named, number, shares
 from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
+    from bjmd.analysis.fitting import Summary
     from bjmd.analysis.number_of_components import Selection
-    from bjmd.analysis.summary import Summary
 
 # Okabe and Ito's palette without its yellow, which vanishes on white, and ten more
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]

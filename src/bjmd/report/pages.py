@@ -21,12 +21,17 @@ import pandas as pd
 
 from bjmd import __version__
 from bjmd.analysis import variance
-from bjmd.analysis.matching import ALIKE, similarities
 from bjmd.errors import count
 from bjmd.inference import registry
 from bjmd.report import tables
 from bjmd.report.tables import Named, number
-from bjmd.results.decomposition import ALL_VANISHED, Decomposition, component_names
+from bjmd.results.decomposition import (
+    ALIKE,
+    ALL_VANISHED,
+    Decomposition,
+    component_names,
+    similarities,
+)
 
 NEARLY_PURE = 0.05  # distance from 0 or 1 within which intervals of memberships mean little
 WRITTEN_BY = f"Written by bjmd {__version__}."

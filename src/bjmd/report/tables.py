@@ -14,13 +14,12 @@ import numpy as np
 import pandas as pd
 
 from bjmd.analysis import ranking as ranks
-from bjmd.analysis.matching import match
 from bjmd.model import BY_SOURCE
-from bjmd.results.decomposition import Decomposition, component_names
+from bjmd.results.decomposition import Decomposition, component_names, match
 
 if TYPE_CHECKING:
     from bjmd.analysis.consensus import Consensus
-    from bjmd.analysis.summary import Summary
+    from bjmd.analysis.fitting import Summary
 
 LEVEL = 0.9
 """Of all credible intervals in figures and tables."""

@@ -11,6 +11,8 @@ from bjmd.results.posterior import Posterior
 
 #: share of the smallest noise sd; a component with a smaller learned scale explains nothing
 VANISHED = 0.01
+#: the correlation of memberships from which components of two runs count as the same
+ALIKE = 0.9
 ALL_VANISHED = (
     "all components have vanished, so the memberships mean nothing: the data are too few or too "
     "noisy for learned scales; give lambda_ a number, or fit fewer components"
@@ -111,18 +113,19 @@ class Decomposition:
         least_noise = np.min(np.asarray(self.noise))
         return np.flatnonzero(self.model.component_scales < VANISHED * least_noise)
 
+    def estimates(self) -> dict[str, np.ndarray]:
+        """What was estimated by name: components, memberships/0, posterior/noise/rate."""
+        arrays = {"components": self.components}
+        if self.noise is not None:
+            arrays["noise"] = np.asarray(self.noise)
+        arrays |= {f"memberships/{c}": h for c, h in enumerate(self.memberships)}
+        for name, factor in self.posterior.factors().items() if self.posterior else ():
+            arrays |= {f"posterior/{name}/{part}": x for part, x in factor.arrays().items()}
+        return arrays
+
     def is_finite(self) -> bool:
         """Whether every number that was estimated is one."""
-        arrays = [self.components, *self.memberships, np.asarray(self.objective)]
-        arrays += [] if self.noise is None else [np.asarray(self.noise)]
-        if self.posterior is not None:
-            factors = (self.posterior.components, *self.posterior.memberships, self.posterior.noise)
-            arrays += [
-                array
-                for factor in factors
-                if factor is not None
-                for array in factor.arrays().values()
-            ]
+        arrays = [np.asarray(self.objective), *self.estimates().values()]
         return all(np.isfinite(array).all() for array in arrays)
 
     @property
@@ -133,3 +136,33 @@ class Decomposition:
 def component_names(n: int) -> list[str]:
     """C1, C2, ..., which is what components are called wherever people read about them."""
     return [f"C{k + 1}" for k in range(n)]
+
+
+def match(result, reference):
+    """The partner in `result` of every component of `reference`, and the correlation of the two.
+
+    Memberships are correlated over the samples of all sources, and pairs have the largest sum of
+    correlations.  Patterns would not do: an offset that all components share makes any two of them
+    look alike.
+    """
+    from scipy.optimize import linear_sum_assignment  # which takes long to import
+
+    correlation = _correlations(np.hstack(reference.memberships), np.hstack(result.memberships))
+    rows, partner = linear_sum_assignment(correlation, maximize=True)
+    return partner, correlation[rows, partner]
+
+
+def similarities(results):
+    """Correlations of the first result's components with their partners, other runs x K."""
+    first, *others = results
+    return np.array([match(other, first)[1] for other in others])
+
+
+def _correlations(a, b):
+    """Correlation of every row of a with every row of b; 1 for two constant rows, 0 for one."""
+    rows = np.vstack([a, b])
+    constant = np.ptp(rows, axis=1) <= 1e-9 * np.abs(rows).max(axis=1)
+    either = constant[:, None] | constant
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.where(either, np.outer(constant, constant), np.corrcoef(rows))
+    return correlation[: len(a), len(a) :]

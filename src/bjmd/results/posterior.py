@@ -212,6 +212,12 @@ class Posterior:
     noise: InverseGamma | LogNormal | None
     """None where the noise is a parameter, not a variable (JMD)."""
 
+    def factors(self) -> dict[str, Factor]:
+        """The factors by name; those of memberships are numbered."""
+        columns = {f"memberships/{c}": factor for c, factor in enumerate(self.memberships)}
+        noise = {} if self.noise is None else {"noise": self.noise}
+        return {"components": self.components, **noise, **columns}
+
     def by_source(self, n_samples: list[int]) -> "Posterior":
         """Hand what was found for all samples as one source to the sources they came from."""
         (columns,) = self.memberships

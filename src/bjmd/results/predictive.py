@@ -16,6 +16,7 @@ features x samples.
 import numpy as np
 from scipy.special import gammaln
 
+from bjmd.data.matrix import cut
 from bjmd.results.decomposition import Decomposition
 from bjmd.results.posterior import DirichletColumns
 
@@ -34,13 +35,6 @@ def mean(result: Decomposition, c: int, columns: slice) -> np.ndarray:
     return result.components @ result.memberships[c][:, columns] + offsets(result, c)[0]
 
 
-def feature_variance(result: Decomposition, c: int) -> np.ndarray:
-    """s2_c / phi_i, features x 1."""
-    assert result.noise is not None, "a method without a noise model expects nothing"
-    phi = None if result.model is None else result.model.feature_precision
-    return np.asarray(result.noise)[c] ** 2 / (np.ones((1, 1)) if phi is None else phi[:, None])
-
-
 def sample_precision(result: Decomposition, c: int) -> np.ndarray:
     """u_cj of every sample of source c."""
     if result.model is None or result.model.sample_precision is None:
@@ -49,7 +43,10 @@ def sample_precision(result: Decomposition, c: int) -> np.ndarray:
 
 
 def noise_variance(result: Decomposition, c: int, columns: slice) -> np.ndarray:
-    return feature_variance(result, c) / sample_precision(result, c)[columns]
+    phi = None if result.model is None else result.model.feature_precision
+    of_features = np.ones((1, 1)) if phi is None else phi[:, None]
+    variance = np.asarray(result.noise)[c] ** 2 / of_features
+    return variance / sample_precision(result, c)[columns]
 
 
 def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -73,8 +70,7 @@ def product_moments(result: Decomposition, g: np.ndarray) -> tuple[np.ndarray, n
 
 def blocks(length: int, width: int) -> list[slice]:
     """Slices of a range of rows, so that BLOCK numbers hold `width` for each of them."""
-    step = max(1, BLOCK // width)
-    return [slice(first, min(first + step, length)) for first in range(0, length, step)]
+    return cut(length, width, BLOCK)
 
 
 def log_density(result: Decomposition, c: int, columns: slice, x: np.ndarray) -> np.ndarray:

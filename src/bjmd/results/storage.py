@@ -4,7 +4,6 @@ No pickle.  A file is written beside its place and moved there when complete, so
 half of one.
 """
 
-import io
 import json
 import platform
 import tempfile
@@ -24,7 +23,6 @@ from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import FACTORS, Posterior
 
 FORMAT_VERSION = 2
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal contents give equal bytes
 _OF_A_RUN = (
     "method",
     "seed",
@@ -76,28 +74,21 @@ def packed(decompositions):
     runs = []
     for i, d in enumerate(decompositions):
         arrays |= {f"{i}/{name}": array for name, array in arrays_of(d).items()}
-        families = {name: type(factor).__name__ for name, factor in _factors(d).items()}
-        more = {"n_sources": len(d.memberships), "posterior": families}
-        runs.append({field: getattr(d, field) for field in _OF_A_RUN} | more)
+        factors = d.posterior.factors() if d.posterior else {}
+        families = {name: type(factor).__name__ for name, factor in factors.items()}
+        run = {field: getattr(d, field) for field in _OF_A_RUN}
+        runs.append(run | {"n_sources": len(d.memberships), "posterior": families})
     return arrays, runs
 
 
 def arrays_of(d):
-    """All arrays of a result by name: components, memberships/0, posterior/noise/rate."""
-    arrays = {"components": d.components, "trace": d.trace}
-    if d.noise is not None:
-        arrays["noise"] = np.asarray(d.noise)
-    arrays |= {f"memberships/{c}": h for c, h in enumerate(d.memberships)}
+    """All arrays of a result by name: its estimates, trace, history/auc, model/alpha0."""
+    arrays = d.estimates() | {"trace": d.trace}
     arrays |= {f"history/{name}": array for name, array in d.history.items()}
-    known = {} if d.model is None else vars(d.model)
-    for name, value in known.items():
+    for name, value in vars(d.model).items() if d.model else ():
         if value is not None:
             arrays[f"model/{name}"] = np.hstack(value) if isinstance(value, list) else value
-    return arrays | {
-        f"posterior/{name}/{part}": a
-        for name, f in _factors(d).items()
-        for part, a in f.arrays().items()
-    }
+    return arrays
 
 
 def versions():
@@ -137,21 +128,11 @@ def unpacked(arrays, i, run):
     )
 
 
-def _factors(d):
-    """The factors of a posterior by name; those of memberships are numbered."""
-    if d.posterior is None:
-        return {}
-    factors = {"components": d.posterior.components, "noise": d.posterior.noise}
-    factors |= {f"memberships/{c}": factor for c, factor in enumerate(d.posterior.memberships)}
-    return {name: factor for name, factor in factors.items() if factor is not None}
-
-
 def _model(arrays, n_samples):
-    known: dict[str, Any] = dict(arrays)
-    if "sample_precision" in known:
+    if "sample_precision" in arrays:
         ends = np.cumsum(n_samples)[:-1]
-        known["sample_precision"] = np.split(known["sample_precision"], ends)
-    return FittedModel(**known) if known else None
+        arrays["sample_precision"] = np.split(arrays["sample_precision"], ends)
+    return FittedModel(**arrays) if arrays else None
 
 
 def _posterior(arrays, run):
@@ -198,26 +179,19 @@ def load_sources(path):
 def _write(path, kind, arrays, metadata):
     metadata = {"format": "bjmd", "format_version": FORMAT_VERSION, "kind": kind, **metadata}
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("metadata.json", _EPOCH), json.dumps(metadata, indent=1))
+        # ZipInfo dates from 1980 unless told otherwise, so equal contents give equal bytes
+        archive.writestr(zipfile.ZipInfo("metadata.json"), json.dumps(metadata, indent=1))
         for name, array in arrays.items():
-            with archive.open(
-                zipfile.ZipInfo(f"{name}.npy", _EPOCH), "w", force_zip64=True
-            ) as member:
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _read(path, kind):
-    with zipfile.ZipFile(path) as archive:
-        metadata = json.loads(archive.read("metadata.json"))
-        if metadata["format"] != "bjmd":
-            raise KeyError("format")
-        arrays = {
-            name.removesuffix(".npy"): np.lib.format.read_array(
-                io.BytesIO(archive.read(name)), allow_pickle=False
-            )
-            for name in archive.namelist()
-            if name.endswith(".npy")
-        }
+    with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    metadata = json.loads(arrays.pop("metadata.json"))
+    if metadata["format"] != "bjmd":
+        raise KeyError("format")
     if metadata["format_version"] != FORMAT_VERSION:
         raise InputError(
             f"{path} has format version {metadata['format_version']!r} but {FORMAT_VERSION} is "
