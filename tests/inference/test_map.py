@@ -1,5 +1,7 @@
 """MAP-BJMD as mathematics: descent, the objective, optimality, start and stop."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from oracle import negative_log_joint
@@ -271,3 +273,17 @@ def test_a_fit_that_calls_itself_converged_hardly_moves_any_more():
 def test_bad_options(make_sources, options, message):
     with pytest.raises(InputError, match=message):
         fit(make_sources(), **options)
+
+
+def test_momentum_moves_memberships_in_a_straight_line_and_leaves_some_of_each(make_sources):
+    first = mode(make_sources().matrices, Priors(), seed=4).start()
+    second = dataclasses.replace(first, memberships=[0.9 * h + 0.1 / 3 for h in first.memberships])
+    ends = second.vector()
+    there = second.at(ends + 0.5 * (ends - first.vector()))
+    for old, end, h in zip(first.memberships, second.memberships, there.memberships, strict=True):
+        np.testing.assert_allclose(h, end + 0.5 * (end - old), rtol=1e-12)
+    corner = np.zeros_like(second.memberships[0])
+    corner[0] = 1.0
+    ends[: corner.size] = corner.ravel()
+    kept = np.maximum(corner, map_bjmd.LEAST_LEFT * second.memberships[0])
+    np.testing.assert_allclose(second.at(ends).memberships[0], kept / kept.sum(axis=0), rtol=1e-12)
