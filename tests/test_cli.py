@@ -368,7 +368,7 @@ MISTAKES = {
     "--offsets auto": "bjmd: offsets='auto' was removed because it made results worse on ",
     "--offsets maybe": "bjmd: --offsets is 'maybe'; it must be yes or no\n",
     "--alpha0 0": "bjmd: alpha0 is 0",
-    "--normalize": "bjmd: a.csv has negative entries, so they are no counts; leave out",
+    "--normalize": "bjmd: a.csv has negative entries, so these are not counts; leave out",
     "--lambda 1e300": "bjmd: lambda_ is 1e+300; it must be between 1e-150 and 1e+150\n",
     "--lambda 1e-300": "bjmd: lambda_ is 1e-300; it must be between 1e-150 and 1e+150\n",
     "--option a0=1e160": "bjmd: a0 is 1e+160; it must be between 1e-150 and 1e+150\n",

@@ -234,7 +234,7 @@ def test_the_number_of_components_of_an_object(adata):
 
 
 MISTAKES = {
-    "has negative entries, so they are no counts": lambda x: bjmd.tl.bjmd(x, 3, normalize=True),
+    "has negative entries, so these are not counts": lambda x: bjmd.tl.bjmd(x, 3, normalize=True),
     "no column 'type' for labels; it has batch": lambda x: bjmd.tl.bjmd(x, 3, labels="type"),
     "no column 'bach' in obs; it has batch": lambda x: bjmd.tl.bjmd(x, 3, source_key="bach"),
     "has no layer 'counts'; it has none": lambda x: bjmd.tl.bjmd(x, 3, layer="counts"),

@@ -139,9 +139,7 @@ def test_what_has_changed_is_named(verify, change):
 def test_moved_files_are_asked_for_and_used(verify):
     Path("a.csv").rename("moved.csv")
     for command in ("check", "verify"):
-        sentence = (
-            f"bjmd: a.csv is not there; say where the data are: bjmd {command} out FILE ...\n"
-        )
+        sentence = f"bjmd: a.csv was not found; give the data files: bjmd {command} out FILE ...\n"
         assert verify(command=command) == (2, sentence)
         assert verify("moved.csv", "b.csv", command=command)[0] == 0
     assert "the files hold 1 sources, but the fit has 2 (a, b)" in verify("b.csv")[1]

@@ -15,6 +15,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 from bjmd import __version__
@@ -29,8 +30,8 @@ COMMANDS = {
     "transform": "compute the memberships of new samples",
     "datasets": "list the data sets of the workflow, or fetch one",
 }
-ELSEWHERE = {"datasets": "bjmd_paper.command"}
-"""Commands of other packages, imported only when they are called."""
+GROUP = "bjmd.commands"
+"""Entry points that name the module of a command in another package."""
 
 _DESCRIPTION = """\
 Bayesian joint matrix decomposition: find the components that several data
@@ -102,7 +103,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     for name in COMMANDS:
         command = commands.add_parser(name, **style)
         if name in argv[:1]:
-            module = importlib.import_module(ELSEWHERE.get(name, f"bjmd.commands.{name}"))
+            places = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+            module = importlib.import_module(places.get(name, f"bjmd.commands.{name}"))
             command.description = inspect.getdoc(module)
             command.set_defaults(run=module.run)
             module.add_arguments(command)

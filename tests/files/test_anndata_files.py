@@ -116,7 +116,7 @@ DAMAGES = {
     "a link elsewhere": (elsewhere, "X lies in another file"),
     "numbers elsewhere": (external, "the numbers of /X lie in another file"),
     "numbers that are lost": (virtual, "the numbers of /X lie in another file"),
-    "names that are promised": (promised("var/_index"), "_index promises 2400000000 bytes"),
+    "names that are promised": (promised("var/_index"), "_index should have 2400000000 bytes"),
     "names of too few features": (
         replaced("var/_index", lambda old: old[:-1]),
         "names of 6 samples and 6 features|must have as many rows",

@@ -355,7 +355,7 @@ MISTAKES = {
         "%%MatrixMarket matrix array real symmetric\n1 1\n1\n",
         "it must begin with %%MatrixMarket matrix coordinate real general",
     ),
-    "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "it promises 2 entries and has 1"),
+    "half an mtx": ("a.mtx", f"{MTX}3 3 2\n1 1 1\n", "its header says 2 entries, but it has 1"),
     "an mtx cut off in a number": (
         "a.mtx",
         f"{MTX}3 4 2\n1 1 1.5\n2 2 2.5E",

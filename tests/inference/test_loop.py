@@ -45,7 +45,7 @@ class Given:
         return [np.full((1, 1), state.place)]
 
     def finish(self, state):
-        return loop.Found(np.zeros((1, 1)), self.memberships(state))
+        return loop.Estimates(np.zeros((1, 1)), self.memberships(state))
 
 
 def test_it_stops_when_the_change_is_small_and_not_before():

@@ -187,10 +187,10 @@ class Columns:
         """Sigma~_j, and b_j^2 m_j m_j' packed."""
         covariance, _ = self.covariance(columns)
         t = self.t[columns] * self.observed[columns]
-        more = (self.kappa * t)[:, None, None] * (covariance @ spread @ covariance)
+        increase = (self.kappa * t)[:, None, None] * (covariance @ spread @ covariance)
         g = self.g[:, columns]
         square = (t / share)[:, None] ** 2 * _packed_outer((g / g.sum(axis=0)).T)
-        return covariance + more, square
+        return covariance + increase, square
 
     def _coupling(self, *arguments):
         covariance, square = self._responding(*arguments)

@@ -60,9 +60,10 @@ def _explained(x, result, c):
 def confounded(share: float) -> str:
     """What it may mean that so much of the variance of memberships lies between sources."""
     return (
-        f"{100 * share:.0f} % of the variance of the memberships lies between the sources, in "
-        "spite of offsets: either the sources hold different kinds of samples, or the offsets "
-        "have absorbed part of what sets a kind apart; fit without offsets as well, and compare"
+        f"{100 * share:.0f} % of the variance of the memberships lies between the sources, "
+        "despite offsets: either the sources hold different kinds of samples, or the offsets "
+        "have absorbed part of the difference between such kinds; fit without offsets as well, and "
+        "compare"
     )
 
 

@@ -293,7 +293,7 @@ def read_again(
         missing = next((path for path in paths if not path.exists()), None)
         if missing is not None:
             raise InputError(
-                f"{missing} is not there; say where the data are: bjmd {command} {folder} FILE ..."
+                f"{missing} was not found; give the data files: bjmd {command} {folder} FILE ..."
             )
         reading = {"use_highly_variable": False, **fit.settings.reading}
         preparation = {name: reading.pop(name) for name in ("join", "normalize") if name in reading}

@@ -66,7 +66,9 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.report import pages
 
     if arguments.plain_restarts:
-        common.log.warning("--plain-restarts is now called --no-search; the old name will go")
+        common.log.warning(
+            "--plain-restarts is now called --no-search; the old name will be removed"
+        )
         arguments.no_search = True
     options = common.method_options(arguments)
     infers_bjmd = registry.get(arguments.method).infers_bjmd
@@ -113,4 +115,4 @@ def run(arguments: argparse.Namespace) -> None:
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")
     if "noise" in registry.get(arguments.method).options():
-        print(f"Is another noise model worth trying? Ask with: bjmd check {folder}")
+        print(f"To see whether another noise model is worth trying, run: bjmd check {folder}")

@@ -182,7 +182,7 @@ def normalized(raw: RawSource) -> RawSource:
         )
     if (x.values < 0).any():
         raise InputError(
-            f"{raw} has negative entries, so they are no counts; leave out the normalisation"
+            f"{raw} has negative entries, so these are not counts; leave out the normalisation"
         )
     totals = x.sums_of_columns()
     usable = (totals > 0) & np.isfinite(totals)  # infinite entries are refused later

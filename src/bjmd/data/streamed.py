@@ -44,7 +44,7 @@ def require_whole(stored):
         n_bytes = (stored.size or 0) * stored.dtype.itemsize
         n_stored = stored.id.get_storage_size()
         if n_bytes > max(ALWAYS_FITS, MOST_COMPRESSED * n_stored):
-            raise ValueError(f"{stored.name} promises {n_bytes} bytes and has {n_stored}")
+            raise ValueError(f"{stored.name} should have {n_bytes} bytes but has {n_stored}")
 
 
 class Streamed(Matrix):

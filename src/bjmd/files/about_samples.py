@@ -62,8 +62,8 @@ def read_labels(
     if not is_known.all():
         unknown = " of source ".join(table[~is_known].iloc[0, ::2])
         known = f"{sample_names[0][0]} of source {names[0]}"
-        message = f"of the {len(table)} lines of {path} are about no sample of the data: it names "
-        message += f"for example {unknown}, the data have {known}"
+        message = f"of the {len(table)} lines in {path} name samples that are not in the data "
+        message += f"(for example {unknown}, where the data have {known})"
         if not is_known.any():
             raise InputError(f"all {message}; correct its first column, or its third")
         log.warning("%d %s", (~is_known).sum(), message)

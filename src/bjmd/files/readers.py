@@ -248,7 +248,7 @@ def _read_matrix_market(path: Path) -> tuple[Any, list[str] | None, list[str] | 
         entries = np.loadtxt(file, comments="%", ndmin=2).reshape(-1, 3)  # warns if there are none
     n_rows, n_columns, n_entries = (int(word) for word in size_line.split())
     if len(entries) != n_entries:
-        raise ValueError(f"it promises {n_entries} entries and has {len(entries)}")
+        raise ValueError(f"its header says {n_entries} entries, but it has {len(entries)}")
     places = entries[:, :2].astype(int)
     if (places != entries[:, :2]).any():
         raise ValueError("the places of entries must be whole numbers")

@@ -388,9 +388,9 @@ class ClosedForm:
         gram = weighted @ rows.mean.T + rows.covariance_sum
         elbo = state.laplace.elbo(rows) + rows.entropy()
         updated = []
-        for c, seen in enumerate(entries):
+        for c, weighted_entries in enumerate(entries):
             factors, terms = self.update_source(
-                state, c, seen, weighted, gram, tol, max_steps, settling
+                state, c, weighted_entries, weighted, gram, tol, max_steps, settling
             )
             updated.append(factors)
             for term in terms:
@@ -490,7 +490,7 @@ class ClosedForm:
         precision = rows.row_precision() / unit**2
         ridge = np.ascontiguousarray(rows.ridge.T) / unit**2
         scales = np.array([entries.scale for entries in state.entries])
-        return loop.Found(
+        return loop.Estimates(
             components=mean,
             memberships=state.memberships(),
             noise=unit * np.sqrt(state.rates / self.shapes) * scales,

@@ -54,7 +54,7 @@ State = TypeVar("State")
 
 
 @dataclass(frozen=True)
-class Found:
+class Estimates:
     """What the last state of an algorithm says."""
 
     components: np.ndarray
@@ -76,7 +76,7 @@ class Algorithm(Protocol[State]):
 
     def memberships(self, state: State) -> list[np.ndarray]: ...
 
-    def finish(self, state: State) -> Found: ...
+    def finish(self, state: State) -> Estimates: ...
 
 
 class Momentum:
@@ -130,6 +130,16 @@ class Course:
     def is_settled(self, tol: float) -> bool:
         last = self.changes[-self.needed :]
         return len(last) == self.needed and all(change <= tol * size for change, size in last)
+
+    def ending(self, tol: float, objective: str, kind: str) -> tuple[bool, str]:
+        """Whether the fit has converged, and why it ended."""
+        if self.end:
+            converged, reason = self.end
+            return converged, f"the {objective} {reason}"
+        n_sweeps = len(self.trace)
+        if self.is_settled(tol):
+            return True, f"converged in sweep {n_sweeps} ({kind} below {tol:g})"
+        return False, f"stopped at max_sweeps = {n_sweeps}"
 
     def keep(self, state: Any, value: float, change: tuple[float, float], patience: int) -> None:
         """Go on from the end of a sweep."""
@@ -195,13 +205,14 @@ def run(
     """
     positive_number("tol", tol, least=0)
     whole_number("max_sweeps", max_sweeps, least=1)
-    on = course or Course()
-    if on.state is None:
-        on.state = on.best = algorithm.start()
+    is_continued = course is not None
+    course = course or Course()
+    if course.state is None:
+        course.state = course.best = algorithm.start()
     watched: list[Mapping[str, Any]] = []
-    while not on.end and not on.is_settled(tol) and len(on.trace) < max_sweeps:
-        sweep = len(on.trace) + 1
-        after, value = algorithm.sweep(on.state)
+    while not course.end and not course.is_settled(tol) and len(course.trace) < max_sweeps:
+        sweep = len(course.trace) + 1
+        after, value = algorithm.sweep(course.state)
         for tell in after_sweep:
             tell()
         if not np.isfinite(value):
@@ -209,41 +220,36 @@ def run(
                 f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors"
             )
         counts = sweep > wait + 1
-        before = on.trace[-1] if on.trace else np.inf
+        before = course.trace[-1] if course.trace else np.inf
         if monotone and value - before > (0.0 if counts else _rounding(value)):
-            on.undo(value)
+            course.undo(value)
             watched += watched[-1:]
             continue
         change = (abs(before - value), per_entry or abs(before)) if counts else (np.inf, 1.0)
-        on.keep(after, value, change, patience)
+        course.keep(after, value, change, patience)
         if watch is not None:
             watched.append(watch(algorithm.memberships(after)))
-        on.extrapolate(momentum_from is not None and sweep >= momentum_from)
+        course.extrapolate(momentum_from is not None and sweep >= momentum_from)
 
-    if on.end:
-        converged, reason = on.end[0], f"the {objective} {on.end[1]}"
-    elif on.is_settled(tol):
-        kind = "change per entry" if per_entry else "relative change"
-        converged, reason = True, f"converged in sweep {len(on.trace)} ({kind} below {tol:g})"
-    else:
-        converged, reason = False, f"stopped at max_sweeps = {max_sweeps}"
-    if course is None:  # free the memory: nobody continues from here
-        on.state = None
-        on.momentum = Momentum()
+    kind = "change per entry" if per_entry else "relative change"
+    converged, reason = course.ending(tol, objective, kind)
+    if not is_continued:  # free the memory: nobody continues from here
+        course.state = None
+        course.momentum = Momentum()
 
-    found = algorithm.finish(on.best)
-    final = min(on.reached, found.objective)
-    trace = np.array(on.trace)
-    if trace[-1] == on.reached:
+    estimates = algorithm.finish(course.best)
+    final = min(course.reached, estimates.objective)
+    trace = np.array(course.trace)
+    if trace[-1] == course.reached:
         trace[-1] = final
     if watch is not None:
-        watched[-1] = watch(found.memberships)
+        watched[-1] = watch(estimates.memberships)
     return Decomposition(
-        components=found.components,
-        memberships=found.memberships,
-        noise=found.noise,
-        posterior=found.posterior,
-        model=found.model,
+        components=estimates.components,
+        memberships=estimates.memberships,
+        noise=estimates.noise,
+        posterior=estimates.posterior,
+        model=estimates.model,
         objective=final,
         trace=trace,
         converged=converged,
@@ -252,9 +258,10 @@ def run(
     )
 
 
-def series(seen: list[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+def series(watched: list[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     """What was watched, a series by name."""
-    return {name: np.array([entry[name] for entry in seen]) for name in (seen[0] if seen else ())}
+    names = watched[0] if watched else ()
+    return {name: np.array([entry[name] for entry in watched]) for name in names}
 
 
 def random_memberships(n_components, n_samples, rng):

@@ -100,7 +100,7 @@ def fit(
     if constants.learns_alpha or np.any(np.less(constants.alpha0, 1)):
         raise InputError(
             f"alpha0 is {alpha0!r}, but MAP needs numbers of at least 1, because below 1 the "
-            "Dirichlet has no mode inside the simplex; give such, or use cavi-bjmd"
+            "Dirichlet has no mode inside the simplex; use values of at least 1, or cavi-bjmd"
         )
     if offsets is None:
         offsets = priors == "data" and len(sources) > 1
@@ -308,7 +308,7 @@ class PosteriorMode:
     def finish(self, state):
         components = self.unit * state.wt.T + np.reshape(self.origin, (-1, 1))
         known: dict[str, Any] = offsets_in_unit(state.offsets, self.unit)
-        if np.ndim(state.form.lambda_):
+        if state.form.is_learned:
             known["component_scales"] = self.unit * state.form.lambda_.ravel()
         model = FittedModel(
             alpha0=np.array([self.alpha0] * len(self.views)),
@@ -316,7 +316,9 @@ class PosteriorMode:
             **known,
         )
         noise = self.unit * np.sqrt(state.noise_variances)
-        return loop.Found(np.ascontiguousarray(components), state.memberships, noise, model=model)
+        return loop.Estimates(
+            np.ascontiguousarray(components), state.memberships, noise, model=model
+        )
 
 
 def _feature_means(views):
@@ -327,6 +329,7 @@ def _feature_means(views):
 class _Laplace:
     descends = True
     """Whether no update of W raises the objective."""
+    is_learned = False
     start_power = 2
     """1 / rho is lambda to this power at the start."""
 
@@ -346,6 +349,8 @@ class _Laplace:
 
 class _LearnedLaplace(_Laplace):
     """A scale for every component, K x 1, at its mode; the floor keeps the objective bounded."""
+
+    is_learned = True
 
     def updated(self, wt):
         scales = np.abs(wt).mean(axis=1, keepdims=True)

@@ -53,7 +53,7 @@ class Method:
     missing: bool = False
     """Takes data with missing (NaN) entries."""
     streams: bool = False
-    """Sees the data through their products alone, so sources may be memory-mapped or chunked."""
+    """Sees the data through their products alone, so sources may stay on disk."""
 
     def takes(self, argument: str) -> bool:
         """Whether its function has such an argument."""

@@ -210,11 +210,16 @@ def _about_components(best: Decomposition) -> Iterator[str]:
             "the samples lie, so levels may be beyond those of any sample, even negative where the "
             "data are not."
         )
-    if best.posterior:
+    if best.posterior and best.posterior.components.widening is not None:
         yield (
             "Credible intervals allow, to first order, for components and memberships that "
             "compensate for each other. They assume that the model is right, and are still "
             "somewhat too narrow."
+        )
+    elif best.posterior:
+        yield (
+            "Credible intervals treat components and memberships as independent, so they are too "
+            "narrow."
         )
 
 

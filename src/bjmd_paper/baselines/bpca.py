@@ -106,7 +106,7 @@ class BayesianPCA:
         return [state.h]
 
     def finish(self, state):
-        return loop.Found(state.w, [state.h], np.array([state.tau**-0.5]))
+        return loop.Estimates(state.w, [state.h], np.array([state.tau**-0.5]))
 
 
 def _normal_terms(covariance):

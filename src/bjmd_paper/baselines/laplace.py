@@ -160,7 +160,9 @@ class LaplaceApproximation:
             ],
             noise=None,
         )
-        return loop.Found(components, state.memberships, np.sqrt(state.noise_variances), posterior)
+        return loop.Estimates(
+            components, state.memberships, np.sqrt(state.noise_variances), posterior
+        )
 
 
 def _mean_squares(sources):

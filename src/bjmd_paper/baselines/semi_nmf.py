@@ -90,7 +90,7 @@ class Alternating:
         return [np.ascontiguousarray(h) for h in self.sources.split(state.h)]
 
     def finish(self, state):
-        return loop.Found(np.ascontiguousarray(state.wt.T), self.memberships(state))
+        return loop.Estimates(np.ascontiguousarray(state.wt.T), self.memberships(state))
 
 
 class SemiNMF(Alternating):
