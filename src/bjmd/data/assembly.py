@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse
 
 from bjmd.data.matrix import as_floats, as_matrix
@@ -153,6 +152,8 @@ def source_names(raw_sources: Sequence[RawSource], names: list[str] | None) -> l
 
 def _over(features, x, own_features, name):
     """The rows of the given features, NaN where there is none; no copy where nothing changes."""
+    import pandas as pd  # which `bjmd fit --help` does not need
+
     rows = pd.Index(own_features).get_indexer(features)
     known = rows >= 0
     if known.all():
@@ -368,6 +369,8 @@ def _labels(raw_sources: Sequence[RawSource]) -> tuple[list[np.ndarray] | None, 
     class_names = list(dict.fromkeys(name for raw in raw_sources for name in raw.class_names))
     if not class_names:
         return None, None
+    import pandas as pd
+
     tables = [
         pd.DataFrame(raw.labels, list(raw.class_names), range(raw.matrix.shape[1]), dtype=bool)
         for raw in raw_sources
