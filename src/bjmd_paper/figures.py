@@ -1,5 +1,7 @@
 """The figures of the paper's exhibits; exhibits.toml says what each is drawn from."""
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -128,7 +130,7 @@ def objective(traces, fits):
         for name in group:
             style = {**styles[name], "marker": ""}
             for rank, line in traces[traces["fit"] == name].groupby("rank"):
-                best = {"linewidth": 1.8, "label": fits[name]["label"]}
+                best = {"linewidth": 1.8, "label": textwrap.fill(fits[name]["label"], 22)}
                 width = best if rank == 1 else {"linewidth": 0.6, "alpha": 0.6}
                 ax.plot(line["iteration"], line["objective"], **style, **width)
         ax.set(xlabel="Iteration", xscale="log")
@@ -136,7 +138,7 @@ def objective(traces, fits):
         ticks = LogLocator(subs=(1, 2, 5) if few_decades else (1,), numticks=9)
         ax.xaxis.set(major_locator=ticks, major_formatter="{x:,.0f}", minor_formatter="")
         ax.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
-        ax.legend(loc="best", handlelength=3)
+        ax.legend(loc="best", handlelength=2, fontsize="small")
     for ax in axes[:, 0]:
         ax.set_ylabel("Objective")
     return figure
