@@ -562,8 +562,8 @@ def test_labels_that_do_not_match(labelled, caplog):
     labelled("sample,class\na0,x\nz9,x\n")
     assert "1 of the 2 lines in" in caplog.text and "(for example z9, where the" in caplog.text
     for text, sentence in {
-        "sample,class\nz1,x\nz2,y\n": r"all of the 2 lines .* for example z1, where the data have a0",
-        "sample,class,source\na0,x,three\n": r"example a0 of source three, where the .* of source one\);",
+        "sample,class\nz1,x\nz2,y\n": r"all of the 2 lines .* z1, where the data have a0",
+        "sample,class,source\na0,x,three\n": r"a0 of source three, where the .* of source one\);",
         "sample,class\na0,x\na1\n": r"labels.csv must have lines with a sample, its class",
         "sample,class\na0,x,one,1\n": r"labels.csv is not a table of text",
         "sample,class\n": r"labels.csv must have lines with a sample, its class .* by commas",
