@@ -1,12 +1,12 @@
 """The membership subproblem of MAP: one convex problem on the simplex per column, as a batch.
 
-    minimise  phi(h) = 1/2 h'Gh - b'h - sum_k alpha_k ln h_k     subject to  sum_k h_k = 1, h > 0
+    minimise  F(h) = 1/2 h'Gh - b'h - sum_k alpha_k ln h_k     subject to  sum_k h_k = 1, h > 0
 
 G = W'W is shared by all columns of a source, b = W'x is the column's own, alpha_k = s2_c (alpha0_k
-- 1) >= 0; with alpha = 0 it is the plain quadratic programme on the simplex.  With a slack s and a
-multiplier mu for the sum, the optimality conditions are
+- 1) >= 0; with alpha = 0 it is the plain quadratic programme on the simplex.  With a slack y and a
+multiplier xi for the sum, the optimality conditions are
 
-    G h - b - mu 1 - s = 0,      h_k s_k = alpha_k,      1'h = 1,      h, s > 0.
+    G h - b - xi 1 - y = 0,      h_k y_k = alpha_k,      1'h = 1,      h, y > 0.
 
 docs/derivation.md, 3.4, derives the Newton step on them, which needs one K x K factorisation.
 """
@@ -19,9 +19,9 @@ from bjmd.numerics import threads
 from bjmd.numerics.lanes import LANES, cholesky, compiled, load, part, solve
 
 CENTERING = 0.1
-"""How far one step aims to shrink the mean of h_k s_k while that is still above alpha."""
+"""How far one step aims to shrink the mean of h_k y_k while that is still above alpha."""
 BOUNDARY = 0.99
-"""The share of the largest step that keeps h and s positive (the paper's eta)."""
+"""The share of the largest step that keeps h and y positive (the paper's eta)."""
 MAX_STEPS = 100
 TOLERANCE = 1e-10
 
@@ -101,13 +101,13 @@ def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, 
         active[i] = begin + i
     lanes = min(LANES, n_columns)
     block_h = np.empty((size, lanes))
-    block_s = np.empty((size, lanes))
+    block_y = np.empty((size, lanes))
     block_b = np.empty((size, lanes))
     gradient = np.empty((size, lanes))
     target = np.empty((size, lanes))
     dh = np.empty((size, lanes))
     ones = np.empty((size, lanes))
-    ds = np.empty((size, lanes))
+    dy = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
     column = np.empty(lanes, dtype=np.int64)
     block_residual = np.empty(lanes)
@@ -122,26 +122,26 @@ def _minimise(begin, end, gram, linear, alpha, before, h, slack, residual, tol, 
             for k in range(size):
                 for lane in range(lanes):
                     block_h[k, lane] = h[k, column[lane]]
-                    block_s[k, lane] = slack[k, column[lane]]
+                    block_y[k, lane] = slack[k, column[lane]]
                     block_b[k, lane] = linear[k, column[lane]]
             _quadratic_gradient(gram, block_b, block_h, gradient)
-            _residual(gradient, block_b, alpha, block_h, block_s, scale, block_residual)
+            _residual(gradient, block_b, alpha, block_h, block_y, scale, block_residual)
             worst = 0.0
             for lane in range(n_block):
                 residual[column[lane]] = block_residual[lane]
                 worst = max(worst, block_residual[lane])
             if worst <= tol or step == MAX_STEPS:
                 continue
-            _newton_system(gram, gradient, alpha, block_h, block_s, matrix, target, dh, ones)
+            _newton_system(gram, gradient, alpha, block_h, block_y, matrix, target, dh, ones)
             cholesky(matrix)
             solve(matrix, dh)
             solve(matrix, ones)
-            _newton_step(block_h, block_s, target, dh, ones, ds)
+            _newton_step(block_h, block_y, target, dh, ones, dy)
             for lane in range(n_block):
                 if block_residual[lane] > tol:
                     for k in range(size):
                         h[k, column[lane]] = block_h[k, lane]
-                        slack[k, column[lane]] = block_s[k, lane]
+                        slack[k, column[lane]] = block_y[k, lane]
                     active[n_left] = column[lane]
                     n_left += 1
         if n_left == 0:
@@ -165,35 +165,35 @@ def _quadratic_gradient(gram, b, h, out):
 
 
 @part
-def _residual(gradient, b, alpha, h, s, gram_scale, out):
+def _residual(gradient, b, alpha, h, y, gram_scale, out):
     """The largest violation of the optimality conditions in each lane, relative to the problem's
     scale.
     """
     size, lanes = h.shape
-    mu = np.empty(lanes)
+    xi = np.empty(lanes)
     total = np.empty(lanes)
     scale = np.empty(lanes)
     for lane in range(lanes):
-        mu[lane] = total[lane] = 0.0
+        xi[lane] = total[lane] = 0.0
         scale[lane] = gram_scale
     for k in range(size):
         for lane in range(lanes):
-            mu[lane] += h[k, lane] * (gradient[k, lane] - s[k, lane])
+            xi[lane] += h[k, lane] * (gradient[k, lane] - y[k, lane])
             total[lane] += h[k, lane]
             scale[lane] = max(scale[lane], abs(b[k, lane]))
     for lane in range(lanes):
-        mu[lane] /= total[lane]
+        xi[lane] /= total[lane]
         out[lane] = abs(total[lane] - 1.0)
         scale[lane] = 1.0 / max(scale[lane], 1e-300)
     for k in range(size):
         for lane in range(lanes):
-            dual = abs(gradient[k, lane] - mu[lane] - s[k, lane])
-            complementary = abs(h[k, lane] * s[k, lane] - alpha[k])
+            dual = abs(gradient[k, lane] - xi[lane] - y[k, lane])
+            complementary = abs(h[k, lane] * y[k, lane] - alpha[k])
             out[lane] = max(out[lane], max(dual, complementary) * scale[lane])
 
 
 @part
-def _newton_system(gram, gradient, alpha, h, s, matrix, target, dh, ones):
+def _newton_system(gram, gradient, alpha, h, y, matrix, target, dh, ones):
     """Fills A, the targets t, and the two right-hand sides of Newton's step in every lane."""
     size, lanes = h.shape
     gap = np.empty(lanes)
@@ -201,7 +201,7 @@ def _newton_system(gram, gradient, alpha, h, s, matrix, target, dh, ones):
         gap[lane] = 0.0
     for k in range(size):
         for lane in range(lanes):
-            gap[lane] += h[k, lane] * s[k, lane]
+            gap[lane] += h[k, lane] * y[k, lane]
     for k in range(size):
         for lane in range(lanes):
             target[k, lane] = max(alpha[k], CENTERING * gap[lane] / size)
@@ -211,13 +211,13 @@ def _newton_system(gram, gradient, alpha, h, s, matrix, target, dh, ones):
             for lane in range(lanes):
                 matrix[k, p, lane] = gram[k, p]
         for lane in range(lanes):
-            matrix[k, k, lane] += s[k, lane] / h[k, lane]
+            matrix[k, k, lane] += y[k, lane] / h[k, lane]
 
 
 @part
-def _newton_step(h, s, target, dh, ones, ds):
+def _newton_step(h, y, target, dh, ones, dy):
     """One primal-dual Newton step in every lane, from the solutions for both right-hand sides;
-    overwrites h and s.
+    overwrites h and y.
     """
     size, lanes = h.shape
     short = np.empty(lanes)
@@ -235,16 +235,16 @@ def _newton_step(h, s, target, dh, ones, ds):
     for k in range(size):
         for lane in range(lanes):
             dh[k, lane] += short[lane] / reach[lane] * ones[k, lane]
-            ds[k, lane] = (target[k, lane] - s[k, lane] * dh[k, lane]) / h[k, lane] - s[k, lane]
+            dy[k, lane] = (target[k, lane] - y[k, lane] * dh[k, lane]) / h[k, lane] - y[k, lane]
             # -v/dv over dv < 0 is where v would reach zero
             if h[k, lane] + step[lane] * dh[k, lane] < 0.0:
                 step[lane] = -h[k, lane] / dh[k, lane]
-            if s[k, lane] + step[lane] * ds[k, lane] < 0.0:
-                step[lane] = -s[k, lane] / ds[k, lane]
+            if y[k, lane] + step[lane] * dy[k, lane] < 0.0:
+                step[lane] = -y[k, lane] / dy[k, lane]
     for k in range(size):
         for lane in range(lanes):
             h[k, lane] += BOUNDARY * step[lane] * dh[k, lane]
-            s[k, lane] += BOUNDARY * step[lane] * ds[k, lane]
+            y[k, lane] += BOUNDARY * step[lane] * dy[k, lane]
             total[lane] += h[k, lane]
     for k in range(size):
         for lane in range(lanes):
@@ -254,7 +254,7 @@ def _newton_step(h, s, target, dh, ones, ds):
 
 @compiled
 def _keep_what_did_not_fall(begin, end, gram, linear, alpha, before, after):
-    """Put a column of `before` back where phi(after) > phi(before), comparing through the
+    """Put a column of `before` back where F(after) > F(before), comparing through the
     difference of the two.
     """
     size, n_columns = linear.shape
