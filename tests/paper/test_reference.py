@@ -49,7 +49,7 @@ def test_cells_of_the_small_table_come_out_again(fit):
 
 
 def test_it_is_small_text_and_images():
-    files = [path for path in REFERENCE.rglob("*") if path.is_file()]
+    files = [path for path in REFERENCE.rglob("[!.]*") if path.is_file()]
     assert {path.suffix for path in files} <= {".csv", ".md", ".png"}
     assert sum(path.stat().st_size for path in files) < 10e6
 
@@ -71,4 +71,4 @@ def test_it_has_the_exhibits_of_the_list():
     listed = {
         Path(path).stem for exhibit in exhibits.of(plan) for path in exhibit.reference_files()
     }
-    assert {path.stem for path in REFERENCE.rglob("*") if path.is_file()} == listed
+    assert {path.stem for path in REFERENCE.rglob("[!.]*") if path.is_file()} == listed
