@@ -120,6 +120,32 @@ def test_only_options_that_the_data_allow_are_added_to_those_of_the_fit(clean):
     assert module.alternatives(dense, everything) == []
 
 
+@pytest.mark.parametrize(("promising", "n_looks"), [(False, 1), (True, 4)])
+def test_only_what_seems_better_is_tried_further(clean, monkeypatch, promising, n_looks):
+    """By one start first, then by two, and both again with other entries hidden."""
+    sources, result, _ = clean
+    fits = []
+
+    def recorded(method, visible, n_components, seed, **options):
+        fits.append((visible.data[0].array.tobytes(), seed, options.get("noise", "source")))
+        return fit_of_registry(method, visible, n_components, seed, **options)
+
+    fit_of_registry = registry.fit
+    monkeypatch.setattr(registry, "fit", recorded)
+    monkeypatch.setattr(module, "_is_promising", lambda row: promising)
+    check(sources, result)
+    assert len(fits) == len({*fits}) == 4 * n_looks
+    hidden, seeds, noises = (len({*part}) for part in zip(*fits, strict=True))
+    assert (hidden, seeds, noises) == ((2, 2, 4) if promising else (1, 1, 4))
+
+
+@pytest.mark.parametrize("worse", [{"density_gain": -0.1}, {"t": 0.9}, {"moved": 0.02}])
+def test_what_could_not_be_recommended_is_not_tried_further(worse):
+    row = {"density_gain": 0.1, "t": 1.1, "moved": 0.03}
+    assert module._is_promising(row)
+    assert not module._is_promising(row | worse)
+
+
 def test_one_sample_does_not_decide(rng):
     """However far off, it counts for no more than five robust standard deviations."""
     differences = rng.standard_normal(1000)

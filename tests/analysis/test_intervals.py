@@ -189,16 +189,18 @@ def test_flat_columns_are_held_at_the_least_curvature(rng):
     np.testing.assert_allclose(found[1], jacobian @ jacobian / dirichlet.FLATTEST, rtol=1e-8)
 
 
-def test_the_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
+def test_the_bits_depend_neither_on_threads_nor_on_what_is_kept(monkeypatch):
     monkeypatch.setattr(intervals, "BLOCK", 63)  # seven columns at a time
-    found = []
-    for n in (1, 3):
-        with threads.limited(n):
+    widenings = []
+    for n_threads, kept in ((1, intervals.KEPT), (3, intervals.KEPT), (3, 0)):
+        monkeypatch.setattr(intervals, "KEPT", kept)
+        with threads.limited(n_threads):
             posterior = fitted(draw(), tol=1e-6).posterior
         factors = posterior.components, posterior.noise, *posterior.memberships
-        found.append([factor.widening for factor in factors])
-    for ours, theirs in zip(*found, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        widenings.append([factor.widening for factor in factors])
+    for one, three, recomputed in zip(*widenings, strict=True):
+        np.testing.assert_array_equal(one, three)
+        np.testing.assert_array_equal(one, recomputed)
 
 
 def test_too_many_components_leave_the_factors_as_they_are(monkeypatch, caplog):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bjmd.analysis import intervals
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
 from bjmd.report import pages
@@ -40,6 +41,13 @@ def test_components_that_vanished_are_named(learned):
     assert "need C" not in words(sources, with_scales(result, [1.0, 0.9, 1.0]))
     none = words(sources, with_scales(result, [1e-9, 1e-6, 1e-7]))
     assert "Warning: all components have vanished" in none and "do not need" not in none
+
+
+def test_intervals_that_were_not_widened_are_called_too_narrow(learned):
+    sources, result = learned
+    assert "independent, so they are too narrow" in words(sources, result)
+    wider = words(sources, intervals.widened(sources, result))
+    assert "allow, to first order" in wider and "independent, so they" not in wider
 
 
 def test_vanishing_is_measured_against_the_noise_not_the_unit(learned):

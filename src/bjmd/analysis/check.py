@@ -22,7 +22,6 @@ Of several options, the one with the highest density is recommended.  docs/optio
 that was right on data whose answer is known.
 """
 
-import itertools
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -142,36 +141,27 @@ def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
     plain = given.get("noise", "source")
     left = list(noises)
     with restarts.progress_bar(N_REPEATS * N_STARTS * (1 + len(noises)), "check") as bar:
-        for repeat, start in itertools.product(range(N_REPEATS), range(N_STARTS)):
+        for repeat in range(N_REPEATS):
             if not left:
                 break
-            if start == 0:
-                hidden = held_out_entries.hide(
-                    sources, HIDDEN, np.random.default_rng((seed, repeat))
-                )
-                visible = held_out_entries.without(sources, hidden)
-                fits: dict[str, list[Decomposition]] = {noise: [] for noise in (plain, *left)}
-                before = dict(totals)
-            runs = [
-                partial(
-                    registry.fit,
-                    decomposition.method,
-                    visible,
-                    decomposition.n_components,
-                    seed=seed + start,
-                    **given | {"noise": noise},
-                )
-                for noise in (plain, *left)
-            ]
-            results = restarts.in_threads(runs, jobs, lambda *_: bar.update())
-            for noise, result in zip((plain, *left), results, strict=True):
-                fits[noise].append(result)
-            best = {noise: restarts.best(fits[noise], 1)[0] for noise in (plain, *left)}
-            for noise in left:
-                by_sample = _by_sample(best[noise], best[plain], sources, visible, hidden)
-                totals[noise] = before.get(noise, 0) + by_sample
-                rows[noise] = {"option": f"noise={noise}", **_row(totals[noise])}
-            left = [n for n in left if _is_promising(rows[n])]
+            hidden = held_out_entries.hide(sources, HIDDEN, np.random.default_rng((seed, repeat)))
+            visible = held_out_entries.without(sources, hidden)
+            fit = partial(registry.fit, decomposition.method, visible, decomposition.n_components)
+            before = dict(totals)
+            best: dict[str, Decomposition] = {}
+            for start in range(N_STARTS):
+                if not left:
+                    break
+                compared = [plain, *left]
+                runs = [partial(fit, seed + start, **given | {"noise": n}) for n in compared]
+                results = restarts.in_threads(runs, jobs, lambda *_: bar.update())
+                for noise, result in zip(compared, results, strict=True):
+                    best[noise] = min(best.get(noise, result), result, key=lambda r: r.objective)
+                for noise in left:
+                    by_sample = _by_sample(best[noise], best[plain], sources, visible, hidden)
+                    totals[noise] = before.get(noise, 0) + by_sample
+                    rows[noise] = {"option": f"noise={noise}", **_row(totals[noise])}
+                left = [noise for noise in left if _is_promising(rows[noise])]
     lines = [{**row, "verdict": _verdict(row)} for row in rows.values()]
     table = pd.DataFrame(lines, columns=columns)
     table = table.sort_values("density_gain", ascending=False, kind="stable", ignore_index=True)

@@ -9,6 +9,7 @@ up for each other.  `widening` puts that back for the closed form (intervals.py)
 it out.  docs/trust.md has measured coverages.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -19,15 +20,15 @@ from bjmd.errors import InputError
 
 
 @dataclass(frozen=True)
-class Factor:
+class Factor(ABC):
     """Independent parts of the posterior, with marginals for every entry; its fields are arrays."""
 
     widening: np.ndarray | None = field(default=None, kw_only=True)
     """The sds of the marginals over those of the factor (intervals.py); None for 1."""
 
+    @abstractmethod
     def quantile(self, q: float) -> np.ndarray:
         """The q-quantile of every entry."""
-        raise NotImplementedError
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end of the central credible interval of every entry."""
