@@ -57,6 +57,22 @@ def test_memberships(result):
         assert (upper <= 1).all()
 
 
+@pytest.mark.parametrize("widening", [None, np.array([[1.3, 1.2, 1.1, 1.2]])])
+def test_intervals_of_nearly_pure_samples_begin_at_0_and_end_at_1(widening):
+    """Where the density falls from 0 on, or rises up to 1, no other interval is as short."""
+    parameters = np.array([[0.6, 30.0, 4.0, 0.9], [9.0, 0.7, 5.0, 0.9]])
+    columns = DirichletColumns(parameters, widening=widening)
+    lower, upper = columns.interval(0.8)
+    np.testing.assert_allclose(lower[1], 1 - upper[0])
+    assert lower[0, 0] == 0
+    assert upper[0, 1] == 1
+    central = columns.quantile(0.1), columns.quantile(0.9)
+    np.testing.assert_allclose((lower[:, 2:], upper[:, 2:]), [end[:, 2:] for end in central])
+    for below in np.linspace(0, 0.2, 21):
+        other = columns.quantile(below + 0.8 - 1e-12) - columns.quantile(below)
+        assert (other[:, :2] >= (upper - lower)[:, :2] - 1e-9).all()
+
+
 def test_noise(result):
     noise = result.posterior.noise
     check(

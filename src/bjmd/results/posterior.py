@@ -27,14 +27,19 @@ class Factor(ABC):
     """The sds of the marginals over those of the factor (intervals.py); None for 1."""
 
     @abstractmethod
-    def quantile(self, q: float) -> np.ndarray:
+    def quantile(self, q: Any) -> np.ndarray:
         """The q-quantile of every entry."""
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper end of the central credible interval of every entry."""
+        """Lower and upper end of the credible interval of every entry, central unless noted."""
         if not 0 < level < 1:
             raise InputError(f"level is {level!r}; it must be between 0 and 1, for example 0.9")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+        below = self._below(level)
+        return self.quantile(below), self.quantile(np.minimum(below + level, 1.0))
+
+    def _below(self, level: float) -> Any:
+        """The probability below the interval."""
+        return 0.5 * (1 - level)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The fields by name, for storage."""
@@ -69,7 +74,7 @@ class Normal(Factor):
     mean: np.ndarray
     sd: np.ndarray
 
-    def quantile(self, q: float) -> np.ndarray:
+    def quantile(self, q: Any) -> np.ndarray:
         return self.mean + self.sd * ndtri(q)
 
     def covariance(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
@@ -89,7 +94,7 @@ class NormalRows(Factor):
     def sd(self) -> np.ndarray:
         return self._wider() * np.sqrt(np.diagonal(self.covariance(), axis1=1, axis2=2))
 
-    def quantile(self, q: float) -> np.ndarray:
+    def quantile(self, q: Any) -> np.ndarray:
         return self.mean + self.sd * ndtri(q)
 
     def covariance(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
@@ -125,10 +130,20 @@ class DirichletColumns(Factor):
         mean = self.mean
         return self._wider() * np.sqrt(mean * (1 - mean) / (self.parameters.sum(axis=0) + 1))
 
-    def quantile(self, q: float) -> np.ndarray:
+    def quantile(self, q: Any) -> np.ndarray:
         marginal = self._marginal()
         rest = marginal.sum(axis=0) - marginal
         return np.where(rest > 0, betaincinv(marginal, rest, q), 1.0)  # 1 for sure where K is 1
+
+    def _below(self, level: float) -> np.ndarray:
+        """Half of the rest; where the density is highest at 0 or 1, none or all of it, so that the
+        interval begins or ends there: the truth of a nearly pure sample may be 0 or 1 itself.
+        """
+        marginal = self._marginal()
+        others = marginal.sum(axis=0) - marginal
+        highest_at_0 = (marginal <= 1) & (marginal < others)
+        highest_at_1 = (others <= 1) & (others < marginal)
+        return (1 - level) * (0.5 - 0.5 * highest_at_0 + 0.5 * highest_at_1)
 
     def sample(self, n_draws: int, rng) -> np.ndarray:
         """draws x K x samples."""
@@ -164,7 +179,7 @@ class InverseGamma(Factor):
         variance = np.where(shape > 1, rate / np.maximum(shape - 1, 1e-300), np.inf)
         return np.where(shape > 1e4, series, np.sqrt(np.maximum(variance - self.mean**2, 0)))
 
-    def quantile(self, q: float) -> np.ndarray:
+    def quantile(self, q: Any) -> np.ndarray:
         shape, rate = self._marginal()
         return np.sqrt(rate / gammainccinv(shape, q))
 
@@ -193,7 +208,7 @@ class LogNormal(Factor):
     def sd(self) -> np.ndarray:
         return self.mean * np.sqrt(np.expm1((0.5 * self.log_sd) ** 2))
 
-    def quantile(self, q: float) -> np.ndarray:
+    def quantile(self, q: Any) -> np.ndarray:
         return np.exp(0.5 * (self.log_mean + self.log_sd * ndtri(q)))
 
 
