@@ -33,7 +33,7 @@ from bjmd.results.decomposition import (
     similarities,
 )
 
-NEARLY_PURE = 0.05  # distance from 0 or 1 within which intervals of memberships mean little
+NEARLY_PURE = 0.05  # distance from 0 or 1 within which intervals of memberships are too short
 WRITTEN_BY = f"Written by bjmd {__version__}."
 
 
@@ -257,8 +257,8 @@ def _about_memberships(best: Decomposition) -> Iterator[str]:
         )
     elif best.posterior and np.mean(np.abs(entries - 0.5) > 0.5 - NEARLY_PURE) >= 0.5:
         yield (
-            "Many memberships are close to 0 or 1. Their credible intervals are unreliable there: "
-            "rely on the means and on the order of the samples."
+            "Many memberships are close to 0 or 1. Their credible intervals contain the truth less "
+            "often than they should: rely on the means and on the order of the samples."
         )
 
 
