@@ -7,8 +7,8 @@ of WH need no matching.  "Alone" is the interval of a factor without linear resp
 (docs/derivation.md, 4.11); entries of WH are predicted with those.
 
 coverage  90 % intervals on many kinds of data: from the prior, with missing entries, with other
-          noise, with sparse memberships, and the paper's small synthetic data; 200 data sets each, 50
-          of the larger kinds
+          noise, with sparse memberships, and the paper's small synthetic data; 200 data sets each,
+          50 of the larger kinds
 ranks     500 data sets from the prior.  A perfect posterior would cover at every level what it
           promises, and the rank of the truth among its draws would be uniform; draws
           docs/images/calibration.png, with the points of nuts
