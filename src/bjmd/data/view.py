@@ -88,7 +88,7 @@ class View:
         """(Z H')': K x M."""
         product = self.matrix.times_memberships(h)
         if not self.is_plain:
-            product -= np.outer(h.sum(axis=1), self.base)
+            product -= h.sum(axis=1)[:, None] * self.base
             product /= self.unit
         return product
 

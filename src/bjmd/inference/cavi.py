@@ -332,7 +332,7 @@ class ClosedForm:
 
     def update_feature(self, state, entries, sums):
         """q(phi), from the second sweep on; the sums over weighted entries follow it."""
-        if not state.n_sweeps:
+        if not state.n_sweeps or not state.feature.is_learned:
             return state, entries
         feature = state.feature.updated(lambda: self.errors_of_rows(state, entries, sums))
         state = replace(state, feature=feature)
@@ -396,7 +396,7 @@ class ClosedForm:
             for term in terms:
                 elbo += term
         columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
-        elbo += np.sum(state.feature.elbo())
+        elbo += state.feature.elbo()
         prior = state.dirichlet
         gain = 0.0
         if state.n_sweeps >= LEARNING_WAITS and not settling:
@@ -422,7 +422,7 @@ class ClosedForm:
         rate = self.update_rate(sample.weighted_sum(errors) + change)
         learned = entries.learned() if state.n_sweeps else state.entries[c]
         terms = (
-            np.sum(sample.elbo()),
+            sample.elbo(),
             offset.elbo(),
             self.columns_elbo(state, c, columns),
             noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors),

@@ -78,6 +78,8 @@ class Equal:
     def elbo(self) -> float:
         return 0.0
 
+    elbo_of_each = elbo
+
     def gathered(self, by_sample):
         return by_sample.sum()
 
@@ -161,7 +163,10 @@ class Gammas:
         a = maximum(value, slope, max(self.a, least), least, max(least, LARGEST_SHAPE))
         return self.at(a, counts, measured)
 
-    def elbo(self) -> np.ndarray:
+    def elbo(self) -> float:
+        return self.elbo_of_each().sum()
+
+    def elbo_of_each(self) -> np.ndarray:
         """counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q(phi_i), of each."""
         log = psi(self.shape) - np.log(self.rate)
         a = self.a

@@ -113,15 +113,17 @@ def _better_tau(sums, known, tau):
     sum_i s_i^2 tau / (1 + k_i tau) - ln(1 + k_i tau), shortened until it does not go down.
     """
 
+    squares = sums**2
+
     def value(tau):
         scaled = known * tau
-        return (sums**2 * tau / (1 + scaled) - np.log1p(scaled)).sum()
+        return (squares * tau / (1 + scaled) - np.log1p(scaled)).sum()
 
     share = 1 / (1 + known * tau)
     slope = tau * ((sums * share) ** 2 - known * share).sum()
-    bend = slope + tau**2 * (known * share**2 * (known - 2 * sums**2 * share)).sum()
+    bend = slope + tau**2 * (known * share**2 * (known - 2 * squares * share)).sum()
     step = -slope / bend if bend < 0 else np.copysign(LONGEST, slope)
-    step = float(np.clip(step, -LONGEST, LONGEST))
+    step = max(-LONGEST, min(step, LONGEST))
     before = value(tau)
     while abs(step) > SHORTEST:
         trial = max(tau * np.exp(step), LEAST_TAU)

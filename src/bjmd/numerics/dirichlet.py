@@ -65,7 +65,7 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     value = np.empty(n_columns)
     explained = np.empty(n_columns)
     log_sum = np.empty(n_columns)
-    precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (1, n_columns)))
+    precision = np.full((1, n_columns), precision, dtype=float)
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
     # with one component f is constant: steps would follow its rounding, and momentum would follow
     # them to infinity
