@@ -311,9 +311,14 @@ class ClosedForm:
     def present_fit(self, state, c):
         # before the first sweep, there is no fit: entries are weighed by their distance from 0
         precision = self.precision(state, c) if state.n_sweeps else 1.0
-        weights = state.feature.mean, state.sample[c].mean
-        shift = state.offsets[c].mean
-        return PresentFit(shift, state.rows.mean, state.columns[c], precision, *weights)
+        return PresentFit(
+            shift=state.offsets[c].mean,
+            components=state.rows.mean,
+            columns=state.columns[c],
+            precision=precision,
+            phi=state.feature.mean,
+            u=state.sample[c].mean,
+        )
 
     # Rows.
 
@@ -510,15 +515,17 @@ class ClosedForm:
         unit = self.unit
         rows = state.rows
         mean = np.ascontiguousarray(unit * rows.mean.T + self.origin)
-        precision = rows.row_precision() / unit**2
-        ridge = np.ascontiguousarray(rows.ridge.T) / unit**2
         scales = np.array([entries.scale for entries in state.entries])
         return loop.Estimates(
             components=mean,
             memberships=state.memberships(),
             noise=unit * np.sqrt(state.rates / self.shapes) * scales,
             posterior=Posterior(
-                components=NormalRows(mean, precision, ridge),
+                components=NormalRows(
+                    mean,
+                    precision=rows.row_precision() / unit**2,
+                    ridge=np.ascontiguousarray(rows.ridge.T) / unit**2,
+                ),
                 memberships=[DirichletColumns(g) for g in state.columns],
                 noise=InverseGamma(self.shapes, unit**2 * scales**2 * state.rates),
             ),

@@ -1,11 +1,11 @@
 """Offsets of the sources: x_ij = w_i'h_j + o_ci + noise with o_ci ~ N(0, tau_c).
 
-    q(o_ci) = N(m_ci, y_ci),
-    1/y_ci = t_c phi_i sum_j u_j + 1/tau_c,   m_ci = y_ci t_c phi_i sum_j u_j (x_ij - mu_i.m_j)
+    1/Var[o_ci] = t_c phi_i sum_j u_j + 1/tau_c,
+    E[o_ci] = Var[o_ci] t_c phi_i sum_j u_j (x_ij - mu_i.m_j)
 
 with sums over the observed entries (docs/model.md, 3).  tau_c is learned, and goes to 0 where a
-source is not shifted.  The sweep sees x_ij - m_ci, and y_ci adds to the expected error of every
-entry.  A class that occurs in one source only loses part of what sets it apart to the offset.
+source is not shifted.  The sweep sees x_ij - E[o_ci], and Var[o_ci] adds to the expected error of
+every entry.  A class that occurs in one source only loses part of what sets it apart to the offset.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def in_unit(offsets, unit):
 
 def _better_tau(sums, known, tau):
     """tau after one of Newton's steps in ln tau towards the maximum of
-    sum_i s_i^2 tau / (1 + k_i tau) - ln(1 + k_i tau), shortened until it does not go down.
+    sum_i zeta_i^2 tau / (1 + p_i tau) - ln(1 + p_i tau), shortened until it does not go down.
     """
 
     squares = sums**2

@@ -77,14 +77,12 @@ def gaussian_rows(precision, linear, ridge, weights=1.0, gaps=0.0):
     blocks = threads.each(
         lambda *ends: _gaussian_rows(*ends, *shared), threads.parts(n_rows, n_rows * size**3, LANES)
     )
-    log_determinant = sum(logs for logs, _ in blocks)
-    covariance_sum = sum(covariances for _, covariances in blocks)
     return GaussianRows(
         mean,
         second_moment,
         row_moments,
-        log_determinant,
-        covariance_sum,
+        sum(logs for logs, _ in blocks),
+        sum(covariances for _, covariances in blocks),
         precision,
         ridge,
         weights,
