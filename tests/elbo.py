@@ -34,7 +34,7 @@ class Factors:
         self.a = getattr(state.feature, "a", 0.0)
         self.a_c = np.array([getattr(sample, "a", 0.0) for sample in state.sample])
         shape = len(matrices), len(self.x)
-        self.o, self.y = (
+        self.o, self.o_var = (
             np.array([getattr(offset, name) * np.ones(shape[1]) for offset in state.offsets])
             for name in ("mean", "variance")
         )
@@ -47,7 +47,7 @@ class Factors:
         offsets = np.array([offset.mean * np.ones(len(self.x)) for offset in before.offsets])
         h = np.hstack(before.memberships())
         self.f = before.rows.mean.T @ h + offsets[self.c].T
-        self.r = self.x - self.f
+        self.delta = self.x - self.f
         self.v = Known(np.ones(self.x.shape))
         if before.entries[0].is_learned:
             t = (fast.shapes / before.rates)[self.c] if before.n_sweeps else 1.0
@@ -56,7 +56,7 @@ class Factors:
             u = [q.mean * np.ones(n) for q, n in zip(before.sample, n_samples, strict=True)]
             nu = np.array([entries.nu for entries in before.entries])[self.c]
             p = np.outer(phi, t * np.concatenate(u))
-            self.v = Gammas((nu + 1) / 2, (nu + 1 + p * self.r**2) / 2)
+            self.v = Gammas((nu + 1) / 2, (nu + 1 + p * self.delta**2) / 2)
 
     @property
     def w_size(self):
@@ -64,14 +64,14 @@ class Factors:
         return np.sqrt(self.mu**2 + np.diagonal(self.S, axis1=1, axis2=2))
 
     def errors(self):
-        """E[(z_ij - w_i'h_j)^2] + y_ci + v (1 - v) r^2 of every entry, z = f + v r - o_ci."""
+        """E[(z - w_i'h_j)^2] + Var[o_ci] + v (1 - v) delta^2 of every entry."""
         s = self.g.sum(axis=1)[:, None, None]
         hh = (outer(self.g) + self.g[:, :, None] * np.eye(len(self.lambda_))) / (s * (s + 1))
-        z = self.f + self.v.mean * self.r - self.o[self.c].T
+        z = self.f + self.v.mean * self.delta - self.o[self.c].T
         m = self.g / self.g.sum(axis=1, keepdims=True)
-        error = z**2 - 2 * z * (self.mu @ m.T) + self.y[self.c].T
+        error = z**2 - 2 * z * (self.mu @ m.T) + self.o_var[self.c].T
         error += np.einsum("ikl,jkl->ij", outer(self.mu) + self.S, hh)
-        return error + self.v.mean * (1 - self.v.mean) * self.r**2
+        return error + self.v.mean * (1 - self.v.mean) * self.delta**2
 
     def elbo(self):
         """Of any factors, whether or not an update found them."""
@@ -87,7 +87,8 @@ class Factors:
         total += 0.5 * (np.linalg.slogdet(self.S)[1].sum() + self.mu.size * (1 + np.log(2 * np.pi)))
         if self.tau.all():
             tau = self.tau[:, None]
-            total += 0.5 * (1 + np.log(self.y / tau) - (self.o**2 + self.y) / tau).sum()
+            square = self.o**2 + self.o_var
+            total += 0.5 * (1 + np.log(self.o_var / tau) - square / tau).sum()
         if self.by_source:
             total -= self.alpha.sum()
         s = self.g.sum(axis=1)

@@ -120,10 +120,10 @@ def column_step(g, b, G, alpha0, tol):
     excess = s - alpha0.sum()
     gradient = b / s - b @ g / s**2 - e * (2 * G @ g + d) - Q * e1
     gradient += polygamma(1, g) * (alpha0 - g) + polygamma(1, s) * excess
-    q = e1 * (2 * G @ g + d) + b / s**2
-    kappa = Q * e2 - 2 * b @ g / s**3 - polygamma(1, s) - excess * polygamma(2, s)
+    chi = e1 * (2 * G @ g + d) + b / s**2
+    chi_0 = Q * e2 - 2 * b @ g / s**3 - polygamma(1, s) - excess * polygamma(2, s)
     bend = 2 * e * G + np.diag(polygamma(1, g) + (g - alpha0) * polygamma(2, g))
-    bend += q[:, None] + q + kappa
+    bend += chi[:, None] + chi + chi_0
     matrix = np.outer(g, g) * bend - np.diag(g * gradient)
     if np.linalg.eigvalsh(matrix).min() <= 0:  # then the natural gradient and the data's part
         v = G @ g / s

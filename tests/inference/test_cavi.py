@@ -119,7 +119,7 @@ def test_the_objective_of_every_sweep_is_minus_the_elbo(make_sources, name, lear
         np.testing.assert_allclose(-objective, factors.elbo(), rtol=1e-10)
 
 
-PARAMETERS = ["mu", "S", "g", "t.shape", "t.rate", "o", "y", "tau"]
+PARAMETERS = ["mu", "S", "g", "t.shape", "t.rate", "o", "o_var", "tau"]
 WEIGHTS = {
     "feature": ["phi.shape", "phi.rate", "a"],
     "sample": ["u.shape", "u.rate", "a_c"],
@@ -192,7 +192,7 @@ def test_the_elbo_is_the_mean_of_draws_from_the_factors(make_sources):
     )
     phi = gammas(plain.phi, plain.a)
     u = gammas(plain.u, plain.a_c[plain.c])
-    o = draw(norm(plain.o, np.sqrt(plain.y)), norm(scale=np.sqrt(plain.tau)[:, None]))
+    o = draw(norm(plain.o, np.sqrt(plain.o_var)), norm(scale=np.sqrt(plain.tau)[:, None]))
     values -= (plain.w_size / plain.lambda_ + np.log(2 * plain.lambda_)).sum()
     w = np.empty((n, *plain.mu.shape))
     for i, (mu, covariance) in enumerate(zip(plain.mu, plain.S, strict=True)):

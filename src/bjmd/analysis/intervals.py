@@ -4,20 +4,21 @@ Independent factors leave out that an error in W can be made up for by one in H.
 puts that back (docs/derivation.md, 4.11): the covariance of all unknowns is the inverse of minus
 the Hessian of the ELBO, whose blocks are
 
-    A_i = S_i^-1 - diag(rho_i mu_i^2 / E[w_i^2]),   Sigma_j^-1,   B_ij = t_ij (m_j mu_i' - r_ij I)
+    Lambda_i = S_i^-1 - diag(rho_i mu_i^2 / E[w_i^2]),   Sigma_j^-1,
+    Lambda_ij = p_ij (m_j mu_i' - delta_ij I)
 
-for a row of W, a column of H, and the two together.  t_ij is the precision of an entry, a_i b_j on
-average, and r_ij its residual.  The first part of B has rank K^2; the second is noise, of which
-only t_ij r_ij^2 = kappa_c counts.  So
+for a row of W, a column of H, and the two together.  p_ij is the precision of an entry, phi~_i u~_j
+on average, and delta_ij its residual.  The first part of Lambda_ij has rank K^2; the second is
+noise, of which only p_ij delta_ij^2 = kappa_c counts.  So
 
-    S~_i = (A_i - sum_j kappa t_ij Sigma_j)^-1
-    Sigma~_j = Sigma_j + Sigma_j (sum_i kappa t_ij S~_i) Sigma_j
-    Q = sum_i a_i^2 S~_i x mu_i mu_i',   C = sum_j b_j^2 m_j m_j' x Sigma~_j,   both K^2 x K^2
-    Cov[w_i] = S~_i + a_i^2 S~_i <mu_i mu_i', (C^-1 - Q)^-1> S~_i
+    S~_i = (Lambda_i - sum_j kappa p_ij Sigma_j)^-1
+    Sigma~_j = Sigma_j + Sigma_j (sum_i kappa p_ij S~_i) Sigma_j
+    V_W = sum_i phi~_i^2 S~_i x mu_i mu_i',   V_H = sum_j u~_j^2 m_j m_j' x Sigma~_j,   K^2 x K^2
+    Cov[w_i] = S~_i + phi~_i^2 S~_i <mu_i mu_i', (V_H^-1 - V_W)^-1> S~_i
 
-and Cov[h_j] is the last line with C and Q exchanged.  The noise loses the degrees of freedom that W
-and H take up, d_c = t_c (E||X - WH||^2 - ||X - E[W]E[H]||^2).  Offsets, weights and learned priors
-are held fixed.  Of the data, only unit, origin and gaps are needed.
+and Cov[h_j] is the last line with V_W and V_H exchanged.  The noise loses the degrees of freedom
+that W and H take up, df_c = t_c (E||X - WH||^2 - ||X - E[W]E[H]||^2).  Offsets, weights and learned
+priors are held fixed.  Of the data, only unit, origin and gaps are needed.
 """
 
 import logging
@@ -91,14 +92,13 @@ def _widened(sources, result, posterior):
         )
     )
     square = (phi * observed)[:, None] ** 2 * _packed_outer(mu)
-    q = _block_matrix(square.T @ moments.pack(responding), size).transpose(1, 0, 3, 2)
-    q = q.reshape(size**2, size**2)
+    v_w = _block_matrix(square.T @ moments.pack(responding), size).transpose(1, 0, 3, 2)
 
     spread = np.tensordot(phi, responding, 1)
     share = observed.mean()
-    c = sum(source.coupling(spread, share) for source in columns)
-    c = _block_matrix(c, size).reshape(size**2, size**2)
-    of_rows, of_columns = (part.reshape((size,) * 4) for part in _shared(c, q))
+    v_h = _block_matrix(sum(source.coupling(spread, share) for source in columns), size)
+    flat = (v.reshape(size**2, size**2) for v in (v_h, v_w))
+    of_rows, of_columns = (part.reshape((size,) * 4) for part in _shared(*flat))
     # of_rows[k, l, p, q]: k and p belong to W, l and q to H
     shared = moments.unpack(square @ _folded(of_rows.transpose(1, 0, 3, 2)), size)
     variance = np.diagonal(responding, axis1=1, axis2=2)
@@ -159,7 +159,7 @@ class Columns:
         return both
 
     def coupling(self, spread, share):
-        """The sum of b_j^2 m_j m_j' x Sigma~_j, packed x packed."""
+        """The sum of u~_j^2 m_j m_j' x Sigma~_j, packed x packed."""
         return sum(self._each(self._coupling, spread, share))
 
     def widening(self, spread, share, gamma):
@@ -176,7 +176,7 @@ class Columns:
         return threads.each(lambda *ends: function(slice(*ends), *arguments), blocks)
 
     def _freedom(self, columns, spread):
-        """Sums of t_j times the variance of the fit, which make up d_c, and of t_j Sigma_j."""
+        """Sums of t_j times the variance of the fit, which make up df_c, and of t_j Sigma_j."""
         covariance, explained = self.covariance(columns)
         g = self.g[:, columns]
         m = g / g.sum(axis=0)
@@ -184,7 +184,7 @@ class Columns:
         return self.t[columns] @ (explained + of_rows), np.tensordot(self.t[columns], covariance, 1)
 
     def _responding(self, columns, spread, share):
-        """Sigma~_j, and b_j^2 m_j m_j' packed."""
+        """Sigma~_j, and u~_j^2 m_j m_j' packed."""
         covariance, _ = self.covariance(columns)
         t = self.t[columns] * self.observed[columns]
         increase = (self.kappa * t)[:, None, None] * (covariance @ spread @ covariance)
@@ -216,12 +216,14 @@ def _responding_rows(covariance, pull):
     return root @ np.swapaxes(root, 1, 2)
 
 
-def _shared(c, q):
-    """(C^-1 - Q)^-1, where C may be singular, and (Q^-1 - C)^-1 = Q + Q (C^-1 - Q)^-1 Q."""
-    values, vectors = np.linalg.eigh(c)
-    root = response(vectors * np.sqrt(np.maximum(values, 0.0)), q)
-    product = q @ root
-    return root @ root.T, q + product @ product.T
+def _shared(v_h, v_w):
+    """(V_H^-1 - V_W)^-1, where V_H may be singular, and (V_W^-1 - V_H)^-1, which is
+    V_W + V_W (V_H^-1 - V_W)^-1 V_W.
+    """
+    values, vectors = np.linalg.eigh(v_h)
+    root = response(vectors * np.sqrt(np.maximum(values, 0.0)), v_w)
+    product = v_w @ root
+    return root @ root.T, v_w + product @ product.T
 
 
 def _packed_outer(vectors):

@@ -5,7 +5,7 @@ left out.
 
 Neither unit nor origin nor shift is applied to the data; products are corrected for them,
 
-    (X - m1')H' = XH' - m (H1)',      W'(X - m1') = W'X - (W'm) 1',
+    (X - o1')H' = XH' - o (H1)',      W'(X - o1') = W'X - (W'o) 1',
 
 so sparse data stay sparse and sources larger than memory stay where they are.  Only a source in
 memory with missing entries is copied, and its missing entries are set to whatever makes z zero.
@@ -88,7 +88,7 @@ class View:
         """(Z H')': K x M."""
         product = self.matrix.times_memberships(h)
         if not self.is_plain:
-            product -= np.outer(h.sum(axis=1), self.base)
+            product -= h.sum(axis=1)[:, None] * self.base
             product /= self.unit
         return product
 
@@ -125,13 +125,13 @@ class View:
         return sums / self.unit, rows / self.unit**2, columns / self.unit**2
 
     def sums_of_rows(self, weights=1.0):
-        """sum_j q_j z_ij."""
+        """sum_j u_j z_ij."""
         if np.ndim(weights) or not self.constant:
             return self.times_memberships(np.ones((1, self.shape[1])) * weights)[0]
         return self._around_origin[0] - self.counts_of_rows() * self.shift
 
     def squares_of_rows(self, weights=1.0):
-        """sum_j q_j z_ij^2."""
+        """sum_j u_j z_ij^2."""
         if np.ndim(weights) or not self.constant:
             return self._squares(1.0, weights)[0]
         sums, squares, _ = self._around_origin
@@ -155,7 +155,7 @@ class View:
         return rows / self.unit**2, columns / self.unit**2
 
     def counts_of_rows(self, weights=1.0):
-        """sum_j q_j over the observed entries of every row."""
+        """sum_j u_j over the observed entries of every row."""
         if not np.ndim(weights):
             return self._data.counts_of_rows
         total = np.full(self.shape[0], weights.sum())

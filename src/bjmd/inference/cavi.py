@@ -311,9 +311,14 @@ class ClosedForm:
     def present_fit(self, state, c):
         # before the first sweep, there is no fit: entries are weighed by their distance from 0
         precision = self.precision(state, c) if state.n_sweeps else 1.0
-        weights = state.feature.mean, state.sample[c].mean
-        shift = state.offsets[c].mean
-        return PresentFit(shift, state.rows.mean, state.columns[c], precision, *weights)
+        return PresentFit(
+            shift=state.offsets[c].mean,
+            components=state.rows.mean,
+            columns=state.columns[c],
+            precision=precision,
+            phi=state.feature.mean,
+            u=state.sample[c].mean,
+        )
 
     # Rows.
 
@@ -332,7 +337,7 @@ class ClosedForm:
 
     def update_feature(self, state, entries, sums):
         """q(phi), from the second sweep on; the sums over weighted entries follow it."""
-        if not state.n_sweeps:
+        if not state.n_sweeps or not state.feature.is_learned:
             return state, entries
         feature = state.feature.updated(lambda: self.errors_of_rows(state, entries, sums))
         state = replace(state, feature=feature)
@@ -396,7 +401,7 @@ class ClosedForm:
             for term in terms:
                 elbo += term
         columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
-        elbo += np.sum(state.feature.elbo())
+        elbo += state.feature.elbo()
         prior = state.dirichlet
         gain = 0.0
         if state.n_sweeps >= LEARNING_WAITS and not settling:
@@ -415,42 +420,65 @@ class ClosedForm:
 
     def update_source(self, state, c, entries, weighted, gram, tol, max_steps, settling):
         """q of H, u, o, s2 and v of one source, in this order; and their terms of the ELBO."""
-        view = self.views[c]
-        phi = state.feature.mean
-        sample = state.sample[c]
-        t = self.precision(state, c)
-        alpha = state.dirichlet.alpha(c)
+        columns = self.update_columns(state, c, weighted, gram, tol, max_steps)
+        errors = self.errors_of_columns(state, c, entries, columns)
+        sample = state.sample[c].updated(lambda: self.precision(state, c) * errors.clip(min=0.0))
+        offset, change = self.update_offset(state, c, columns, sample, settling)
+        rate = self.update_rate(sample.weighted_sum(errors) + change)
+        learned = entries.learned() if state.n_sweeps else state.entries[c]
+        terms = (
+            sample.elbo(),
+            offset.elbo(),
+            self.columns_elbo(state, c, columns),
+            noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors),
+            entries.elbo(learned),
+        )
+        return (columns.g, columns.log_sum, sample, offset, rate, learned), terms
 
-        best = dirichlet.maximise(
+    def update_columns(self, state, c, weighted, gram, tol, max_steps):
+        """q(H): Newton steps on f(g), with b_j = sum_i phi_i mu_i z_ij and t_c u_j (4.4, 4.5)."""
+        return dirichlet.maximise(
             gram,
-            view.times_components(weighted),
-            t * sample.mean,
-            alpha,
+            self.views[c].times_components(weighted),
+            self.precision(state, c) * state.sample[c].mean,
+            state.dirichlet.alpha(c),
             state.columns[c],
             tol=tol,
             max_steps=max_steps,
             gaps=self.column_gaps(state, c),
         )
-        # f holds t u L(g) at these t and u; in the ELBO, errors at the new ones take its place
-        explained = sample.gathered(best.explained)
-        of_columns = best.value.sum() - t * sample.weighted_sum(explained)
-        of_columns += len(best.value) * dirichlet.log_normaliser(alpha)
 
-        # E||z_j - W h_j||^2, weighted by phi, of every sample or of all together
-        errors = entries.squares(view, phi, sample) - 2 * explained
-        errors = errors + state.offsets[c].spread(view, phi, sample)
-        sample = sample.updated(lambda: t * np.maximum(errors, 0.0))
-        error = sample.weighted_sum(errors)
+    def errors_of_columns(self, state, c, entries, columns):
+        """E||z_j - W h_j||^2, weighted by phi, of every sample or of all together (4.4)."""
+        view = self.views[c]
+        phi = state.feature.mean
+        sample = state.sample[c]
+        errors = entries.squares(view, phi, sample) - 2 * sample.gathered(columns.explained)
+        return errors + state.offsets[c].spread(view, phi, sample)
 
+    def update_offset(self, state, c, columns, sample, settling):
+        """q(o) and tau, unless `settling`; and by how much that changes the errors (4.12)."""
         offset = state.offsets[c]
-        change = 0.0
-        if not settling:
-            offset, change = offset.updated(view, state.rows.mean, best.g, sample.mean, phi, t)
-        rate = self.priors.b0 + max(0.5 * (error + change), 0.0)
-        learned = entries.learned() if state.n_sweeps else state.entries[c]
-        of_noise = noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors)
-        terms = np.sum(sample.elbo()), offset.elbo(), of_columns, of_noise, entries.elbo(learned)
-        return (best.g, best.log_sum, sample, offset, rate, learned), terms
+        if settling:
+            return offset, 0.0
+        t = self.precision(state, c)
+        return offset.updated(
+            self.views[c], state.rows.mean, columns.g, sample.mean, state.feature.mean, t
+        )
+
+    def update_rate(self, error):
+        """q(s2): B_c = b0 + E||X - WH||^2 / 2 (4.6)."""
+        return self.priors.b0 + max(0.5 * error, 0.0)
+
+    def columns_elbo(self, state, c, columns):
+        """sum_j f(g_j) - t u_j L(g_j), and the normalisers of the prior (4.7).
+
+        f holds t u L(g) at the t and u before the sweep, in whose place noise_elbo has the errors.
+        """
+        sample = state.sample[c]
+        explained = sample.weighted_sum(sample.gathered(columns.explained))
+        value = columns.value.sum() - self.precision(state, c) * explained
+        return value + len(columns.value) * dirichlet.log_normaliser(state.dirichlet.alpha(c))
 
     def column_gaps(self, state, c):
         """sum_i phi_i E[w_i w_i'] over the missing entries of every column, packed, by column."""
@@ -487,15 +515,17 @@ class ClosedForm:
         unit = self.unit
         rows = state.rows
         mean = np.ascontiguousarray(unit * rows.mean.T + self.origin)
-        precision = rows.row_precision() / unit**2
-        ridge = np.ascontiguousarray(rows.ridge.T) / unit**2
         scales = np.array([entries.scale for entries in state.entries])
         return loop.Estimates(
             components=mean,
             memberships=state.memberships(),
             noise=unit * np.sqrt(state.rates / self.shapes) * scales,
             posterior=Posterior(
-                components=NormalRows(mean, precision, ridge),
+                components=NormalRows(
+                    mean,
+                    precision=rows.row_precision() / unit**2,
+                    ridge=np.ascontiguousarray(rows.ridge.T) / unit**2,
+                ),
                 memberships=[DirichletColumns(g) for g in state.columns],
                 noise=InverseGamma(self.shapes, unit**2 * scales**2 * state.rates),
             ),

@@ -78,6 +78,8 @@ class Equal:
     def elbo(self) -> float:
         return 0.0
 
+    elbo_of_each = elbo
+
     def gathered(self, by_sample):
         return by_sample.sum()
 
@@ -161,7 +163,10 @@ class Gammas:
         a = maximum(value, slope, max(self.a, least), least, max(least, LARGEST_SHAPE))
         return self.at(a, counts, measured)
 
-    def elbo(self) -> np.ndarray:
+    def elbo(self) -> float:
+        return self.elbo_of_each().sum()
+
+    def elbo_of_each(self) -> np.ndarray:
         """counts_i/2 E[ln phi_i] + E[ln Gamma(phi_i; a, a)] + the entropy of q(phi_i), of each."""
         log = psi(self.shape) - np.log(self.rate)
         a = self.a
@@ -304,9 +309,9 @@ class WeightedEntries:
 
     entries: RobustEntries
     spread_of_rows: np.ndarray
-    """sum_j u_j v (1 - v) r^2; empty where all features are equally precise."""
+    """sum_j u_j v (1 - v) delta^2; empty where all features are equally precise."""
     squares_of_columns: np.ndarray
-    """sum_i phi_i (z^2 + v (1 - v) r^2)."""
+    """sum_i phi_i (z^2 + v (1 - v) delta^2)."""
     by_column: StudentT
 
     def squares(self, view, phi, sample):
@@ -347,9 +352,9 @@ class WeightedEntries:
 
 @dataclass(frozen=True)
 class StudentT:
-    """q(v_ij) = Gamma((nu + 1)/2, (nu + 1 + w r^2)/2) at the residual r and precision w of entries.
+    """q(v) = Gamma((nu + 1)/2, (nu + 1 + p delta^2)/2) of entries with residual delta, precision p.
 
-    The prior's rate is (nu + 1)/2, so that E[v] = 1 / (1 + w r^2 / (nu + 1)) is at most 1: the
+    The prior's rate is (nu + 1)/2, so that E[v] = 1 / (1 + p delta^2 / (nu + 1)) is at most 1: the
     scale of the t is that of the normal times `RobustEntries.scale`.  The sweep runs on pseudo-data
     z = fit + v (x - fit) of full precision.  With y a latent entry of the other 1 - v of the
     precision, filled in at the fit, x and y are one entry z and a constant.
@@ -358,7 +363,7 @@ class StudentT:
     nu: float
     mean: Any
     log: Any
-    """The means of E[v] and of ln(1 + w r^2 / (nu + 1)) over all entries, or over each column."""
+    """The means of E[v] and of ln(1 + p delta^2 / (nu + 1)) over all entries, or each column."""
     n_entries: Any
 
     @property

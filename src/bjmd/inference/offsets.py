@@ -1,11 +1,11 @@
 """Offsets of the sources: x_ij = w_i'h_j + o_ci + noise with o_ci ~ N(0, tau_c).
 
-    q(o_ci) = N(m_ci, y_ci),
-    1/y_ci = t_c phi_i sum_j u_j + 1/tau_c,   m_ci = y_ci t_c phi_i sum_j u_j (x_ij - mu_i.m_j)
+    1/Var[o_ci] = t_c phi_i sum_j u_j + 1/tau_c,
+    E[o_ci] = Var[o_ci] t_c phi_i sum_j u_j (x_ij - mu_i.m_j)
 
 with sums over the observed entries (docs/model.md, 3).  tau_c is learned, and goes to 0 where a
-source is not shifted.  The sweep sees x_ij - m_ci, and y_ci adds to the expected error of every
-entry.  A class that occurs in one source only loses part of what sets it apart to the offset.
+source is not shifted.  The sweep sees x_ij - E[o_ci], and Var[o_ci] adds to the expected error of
+every entry.  A class that occurs in one source only loses part of what sets it apart to the offset.
 """
 
 from __future__ import annotations
@@ -110,18 +110,20 @@ def in_unit(offsets, unit):
 
 def _better_tau(sums, known, tau):
     """tau after one of Newton's steps in ln tau towards the maximum of
-    sum_i s_i^2 tau / (1 + k_i tau) - ln(1 + k_i tau), shortened until it does not go down.
+    sum_i zeta_i^2 tau / (1 + p_i tau) - ln(1 + p_i tau), shortened until it does not go down.
     """
+
+    squares = sums**2
 
     def value(tau):
         scaled = known * tau
-        return (sums**2 * tau / (1 + scaled) - np.log1p(scaled)).sum()
+        return (squares * tau / (1 + scaled) - np.log1p(scaled)).sum()
 
     share = 1 / (1 + known * tau)
     slope = tau * ((sums * share) ** 2 - known * share).sum()
-    bend = slope + tau**2 * (known * share**2 * (known - 2 * sums**2 * share)).sum()
+    bend = slope + tau**2 * (known * share**2 * (known - 2 * squares * share)).sum()
     step = -slope / bend if bend < 0 else np.copysign(LONGEST, slope)
-    step = float(np.clip(step, -LONGEST, LONGEST))
+    step = max(-LONGEST, min(step, LONGEST))
     before = value(tau)
     while abs(step) > SHORTEST:
         trial = max(tau * np.exp(step), LEAST_TAU)

@@ -78,7 +78,7 @@ class FixedDirichlet:
 
 @dataclass(frozen=True)
 class SharedDirichlet:
-    """Columns of all sources ~ Dirichlet(a, ..., a), with the concentration a learned."""
+    """Columns of all sources ~ Dirichlet(alpha, ..., alpha), with alpha learned."""
 
     concentration: float
     n_components: int
@@ -94,18 +94,18 @@ class SharedDirichlet:
         return np.full(self.n_components, self.concentration)
 
     def updated(self, columns: list[np.ndarray], log_sums) -> tuple[SharedDirichlet, float]:
-        """a where psi(K a) - psi(a) + the mean of E[ln h] is 0, or at its floor."""
+        """alpha where psi(K alpha) - psi(alpha) + the mean of E[ln h] is 0, or at its floor."""
         size = self.n_components
         if size == 1:
             return self, 0.0  # memberships are 1 whatever it is
         n_columns = sum(g.shape[1] for g in columns)
         mean_log = sum(logs.sum() for logs in log_sums) / n_columns
 
-        def value(a):
-            return n_columns * (gammaln(size * a) - size * gammaln(a) + a * mean_log)
+        def value(alpha):
+            return n_columns * (gammaln(size * alpha) - size * gammaln(alpha) + alpha * mean_log)
 
-        def slope(a):
-            return size * (psi(size * a) - psi(a)) + mean_log
+        def slope(alpha):
+            return size * (psi(size * alpha) - psi(alpha)) + mean_log
 
         bounds = LEAST_CONCENTRATION, MOST_CONCENTRATION
         best = maximum(value, slope, self.concentration, *bounds)
@@ -153,7 +153,7 @@ class DirichletBySource:
 
 
 def learned_dirichlet(mean_log, alpha, n_columns):
-    """alpha at the maximum of n (ln B(alpha)^-1 + alpha . E[ln h]) - sum alpha, from a first alpha.
+    """alpha at the maximum of n (alpha . E[ln h] - ln Beta(alpha)) - sum alpha, from a first alpha.
 
     These are Minka's Newton steps, whose matrix is a diagonal plus a constant.
     """

@@ -329,7 +329,7 @@ class _Dirichlets(_Columns):
         value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
         value += 0.5 * self.view.counts_of_columns(np.log(self.phi) * np.ones(len(self.w)))
-        return value + self.sample.elbo() + entries.elbo_by_sample()
+        return value + self.sample.elbo_of_each() + entries.elbo_by_sample()
 
     def noise_variance(self, rss, n_observed):
         """B / A = 1 / E[1/s2]."""

@@ -3,7 +3,7 @@
 For a column x with q(h) = Dirichlet(g), s = sum g, precision t = E[1/s2], G = E[W'W], d = diag G
 and b = E[W]'x, the part of the ELBO that g enters is
 
-    f(g) = t L(g) + sum_k (alpha0_k - g_k) (psi(g_k) - psi(s)) + ln B(g)
+    f(g) = t L(g) + sum_k (alpha0_k - g_k) (psi(g_k) - psi(s)) + ln Beta(g)
     L(g) = b.g / s - Q e(s),      Q = g'Gg + d.g,   e(s) = 1 / (2 s (s + 1)).
 
 Columns may have a precision each and, where entries are missing, a G each: the shared one less the
@@ -65,7 +65,7 @@ def maximise(gram, linear, precision, alpha0, start, *, tol, max_steps, gaps=Non
     value = np.empty(n_columns)
     explained = np.empty(n_columns)
     log_sum = np.empty(n_columns)
-    precision = np.array(np.broadcast_to(np.asarray(precision, dtype=float), (1, n_columns)))
+    precision = np.full((1, n_columns), precision, dtype=float)
     gaps = np.empty((0, n_columns)) if gaps is None else gaps
     # with one component f is constant: steps would follow its rounding, and momentum would follow
     # them to infinity
@@ -139,12 +139,12 @@ def curvatures(g, t, alpha, gram, gaps):
 
     slope = psi1_s * (alpha.sum() - s) - psi1 * (alpha - g)  # t L', since f' = 0
     linear = t * (2 * product + diagonal) / (2 * s * (s + 1))
-    cross = slope / s - linear / (s + 1)
+    chi = slope / s - linear / (s + 1)
     quadratic = (g * (product + diagonal)).sum(axis=1, keepdims=True)
-    level = t * quadratic * (s**-3.0 - (s + 1) ** -3.0) - psi1_s - (s - alpha.sum()) * psi2_s
-    level -= 2 * (g * (slope + linear)).sum(axis=1, keepdims=True) / s**2
-    bend = (t / (s * (s + 1)))[:, :, None] * grams + cross[:, :, None] + cross[:, None]
-    bend += level[:, :, None]
+    chi_0 = t * quadratic * (s**-3.0 - (s + 1) ** -3.0) - psi1_s - (s - alpha.sum()) * psi2_s
+    chi_0 -= 2 * (g * (slope + linear)).sum(axis=1, keepdims=True) / s**2
+    bend = (t / (s * (s + 1)))[:, :, None] * grams + chi[:, :, None] + chi[:, None]
+    bend += chi_0[:, :, None]
     places = np.arange(g.shape[1])
     bend[:, places, places] += psi1 + (g - alpha) * psi2
     return g[:, :, None] * bend * g[:, None], explained
@@ -369,25 +369,25 @@ def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradien
     size, lanes = b.shape
     total_alpha0 = alpha0.sum()
     of_gram = np.empty(lanes)
-    kappa = np.empty(lanes)
-    q = np.empty((size, lanes))
+    chi_0 = np.empty(lanes)
+    chi = np.empty((size, lanes))
     for lane in range(lanes):
         s = point[size, lane]
         a2 = 2.0 / (s * s * s)  # (1/s)''
         e2 = 1.0 / (s * s * s) - 1.0 / ((s + 1.0) * (s + 1.0) * (s + 1.0))
         of_gram[lane] = precision[lane] / (s * (s + 1.0))
-        kappa[lane] = precision[lane] * (state[size + 1, lane] * e2 - state[size, lane] * a2)
-        kappa[lane] -= functions[2, size, lane] + (s - total_alpha0) * functions[3, size, lane]
+        chi_0[lane] = precision[lane] * (state[size + 1, lane] * e2 - state[size, lane] * a2)
+        chi_0[lane] -= functions[2, size, lane] + (s - total_alpha0) * functions[3, size, lane]
     for k in range(size):
         for lane in range(lanes):
             s = point[size, lane]
             e1 = -(2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
-            q[k, lane] = precision[lane] * (e1 * state[k, lane] + b[k, lane] / (s * s))
+            chi[k, lane] = precision[lane] * (e1 * state[k, lane] + b[k, lane] / (s * s))
     for k in range(size):
         for p in range(k + 1):
             weight = gram[k, p]
             for lane in range(lanes):
-                bend = of_gram[lane] * weight + q[k, lane] + q[p, lane] + kappa[lane]
+                bend = of_gram[lane] * weight + chi[k, lane] + chi[p, lane] + chi_0[lane]
                 matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
             if len(gap):
                 for lane in range(lanes):
@@ -401,7 +401,9 @@ def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradien
 
 @part
 def _natural_curvature(gram, gap, precision, point, functions, state, pivots, matrix):
-    """In lanes whose pivots are too small, matrix = F + 2 t e (I - 1m') G (I - m1') in ln g."""
+    """In lanes whose pivots are too small, the natural curvature in ln g: Fisher information plus
+    2 t e (I - 1m') G (I - m1').
+    """
     size = gram.shape[0]
     lanes = point.shape[1]
     for lane in range(lanes):

@@ -9,7 +9,7 @@ import numpy as np
 from bjmd.numerics.lanes import LANES, cholesky, compiled, invert_factor, load, solve, store
 
 ROW_TOLERANCE = 1e-12
-"""A row is at its mode when a step promises to raise f by less than this share of 1 + y'w."""
+"""A row is at its mode when a step promises to raise f by less than this share of 1 + r'w."""
 FAIR_PART = 0.1
 """The part of its promise, the slope of f along it, that a step must keep, or it is halved."""
 MAX_ROW_STEPS = 100
@@ -26,14 +26,14 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
     deviation = np.empty_like(wt)
     lanes = min(LANES, n_rows)
     w = np.empty((size, lanes))
-    y = np.empty((size, lanes))
+    r = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
     terms = 0.0
     failed = 0
     for first in range(0, n_rows, lanes):
         load(wt, first, w)
-        n_block = load(linear, first, y)
-        failed += min(_climb_rows(precision, y, w, lambda_, eps, matrix), n_block)
+        n_block = load(linear, first, r)
+        failed += min(_climb_rows(precision, r, w, lambda_, eps, matrix), n_block)
         square = w * w + eps * eps
         curvature = eps * eps / (lambda_ * square * np.sqrt(square))
         _add_to_diagonal(precision, curvature, matrix)
@@ -55,21 +55,21 @@ def approximate_rows(precision, linear, wt, lambda_, eps):
 
 
 @compiled
-def _climb_rows(precision, y, w, lambda_, eps, matrix):
+def _climb_rows(precision, r, w, lambda_, eps, matrix):
     """Newton steps that take every lane of w to its mode; returns how many lanes did not get there.
 
-    The slope u = w/r of the smoothed |w| is an unknown of its own, in [-1, 1] (docs/derivation.md,
-    7): Newton's method on f alone would leap across the corner at 0 again and again.
+    The slope w/|w|_eps is an unknown of its own, in [-1, 1] (docs/derivation.md, 7): Newton's
+    method on f alone would leap across the corner at 0 again and again.
     """
     size, lanes = w.shape
-    u = w / np.sqrt(w * w + eps * eps)
+    slope = w / np.sqrt(w * w + eps * eps)
     promise = np.empty(lanes)
     gain = np.empty(lanes)
     left = lanes
     for _ in range(MAX_ROW_STEPS):
-        r = np.sqrt(w * w + eps * eps)
-        gradient = y - w / (lambda_ * r)
-        curvature = (1.0 - u * w / r) / (lambda_ * r)
+        smooth = np.sqrt(w * w + eps * eps)
+        gradient = r - w / (lambda_ * smooth)
+        curvature = (1.0 - slope * w / smooth) / (lambda_ * smooth)
         for k in range(size):
             for p in range(size):
                 for lane in range(lanes):
@@ -84,10 +84,10 @@ def _climb_rows(precision, y, w, lambda_, eps, matrix):
             scale = 1.0
             for k in range(size):
                 promise[lane] += gradient[k, lane] * step[k, lane]
-                scale += abs(y[k, lane] * w[k, lane])
+                scale += abs(r[k, lane] * w[k, lane])
             if not promise[lane] <= ROW_TOLERANCE * scale:
                 left += 1
-        u = np.minimum(np.maximum(w / r + lambda_ * curvature * step, -1.0), 1.0)
+        slope = np.minimum(np.maximum(w / smooth + lambda_ * curvature * step, -1.0), 1.0)
         for _ in range(MAX_HALVINGS):
             _gain(precision, gradient, w, step, lambda_, eps, gain)
             short = False
@@ -117,7 +117,7 @@ def _gain(precision, gradient, w, step, lambda_, eps, out):
             d = step[k, lane]
             before = np.sqrt(w[k, lane] ** 2 + eps**2)
             after = np.sqrt((w[k, lane] + d) ** 2 + eps**2)
-            rise = d * (2.0 * w[k, lane] + d) / (after + before)  # r(w + d) - r(w)
+            rise = d * (2.0 * w[k, lane] + d) / (after + before)  # |w + d|_eps - |w|_eps
             out[lane] += d * gradient[k, lane] - (rise - d * w[k, lane] / before) / lambda_
         for p in range(size):
             for lane in range(lanes):
@@ -137,8 +137,8 @@ def _add_to_diagonal(shared, diagonal, out):
 def approximate_columns(scaled_gram, alpha0, h):
     """q(h_j) for every column, a lane each, given its mode h (K x N) and G / s2.
 
-    Returns sum_j V_j, the standard deviations (K x N), and what the columns' prior and entropy put
-    into the negative ELBO; their likelihood is part of the source's E||X - WH||^2.
+    Returns sum_j Cov[h_j], the standard deviations (K x N), and what the columns' prior and entropy
+    put into the negative ELBO; their likelihood is part of the source's E||X - WH||^2.
     """
     size, n_columns = h.shape
     spread = np.zeros_like(scaled_gram)
@@ -181,8 +181,9 @@ def approximate_columns(scaled_gram, alpha0, h):
             for lane in range(n_block):
                 terms -= alpha0[k] * np.log(block[k, lane]) + np.log(matrix[k, k, lane])
         _invert(matrix)
-        # With S the inverse and t = Sh:  V_kp = h_k h_p (S_kp - t_k - t_p + h't),  tr(S J) = sum_k
-        # h_k (S_kk - t_k)
+        # With `matrix` the inverse and `through` = its product with h:
+        # Cov_kp = h_k h_p (matrix_kp - through_k - through_p + h'through)
+        # tr(matrix J) = sum_k h_k (matrix_kk - through_k)
         inner[:] = 0.0
         for k in range(size):
             through[k] = 0.0

@@ -131,7 +131,7 @@ def fill(w, h, scale, base, rows, columns, out):
 
 
 def weighted_squares(z, shift, of_rows, of_columns):
-    """sum_j q_j (z_ij - shift_i)^2 of every row and sum_i phi_i (z_ij - shift_i)^2 of every column.
+    """sum_j u_j (z_ij - shift_i)^2 of every row and sum_i phi_i (z_ij - shift_i)^2 of every column.
 
     NaN counts as nothing.
     """
@@ -180,12 +180,12 @@ def _stored_squares(begin, end, data, indices, starts, shift, of_rows, of_column
 
 @compiled
 def downweighted(x, shift, fit, precision, of_rows, of_columns, nu, z, spread_of_rows, columns):
-    """Student's t by pseudo-data: z = fit + v r, v = 1/(1 + w r^2/nu), r = x - shift - fit, w =
-    precision phi_i u_j.
+    """Student's t by pseudo-data: z = fit + v delta, v = 1/(1 + p delta^2/nu), with delta = x -
+    shift - fit and p = precision phi_i u_j.
 
-    Overwrites z, adds u_j v (1 - v) r^2 to spread_of_rows (if it has room), and to the rows of
-    `columns` phi_i (z^2 + v (1 - v) r^2), v, and ln(1 + w r^2 / nu).  Where x is NaN, z becomes 0
-    and nothing is added.
+    Overwrites z, adds u_j v (1 - v) delta^2 to spread_of_rows (if it has room), and to the rows of
+    `columns` phi_i (z^2 + v (1 - v) delta^2), v, and ln(1 + p delta^2 / nu).  Where x is NaN,
+    z becomes 0 and nothing is added.
     """
     n_rows, n_columns = x.shape
     product = np.ones(n_columns)  # a logarithm of many factors at once
@@ -193,14 +193,14 @@ def downweighted(x, shift, fit, precision, of_rows, of_columns, nu, z, spread_of
     for i in range(n_rows):
         weight = precision * of_rows[i] / nu
         for j in range(n_columns):
-            r = x[i, j] - shift[i] - fit[i, j]
-            known = r == r
-            r = r if known else 0.0
-            share = weight * of_columns[j] * r * r
+            delta = x[i, j] - shift[i] - fit[i, j]
+            known = delta == delta
+            delta = delta if known else 0.0
+            share = weight * of_columns[j] * delta * delta
             v = 1.0 / (1.0 + share)
-            value = fit[i, j] + v * r if known else 0.0
+            value = fit[i, j] + v * delta if known else 0.0
             z[i, j] = value
-            spread[j] = v * (1.0 - v) * r * r
+            spread[j] = v * (1.0 - v) * delta * delta
             columns[0, j] += of_rows[i] * (value * value + spread[j])
             columns[1, j] += v if known else 0.0
             product[j] *= 1.0 + share

@@ -73,18 +73,16 @@ def gaussian_rows(precision, linear, ridge, weights=1.0, gaps=0.0):
     mean = np.empty_like(linear)
     second_moment = np.empty_like(linear)
     row_moments = np.empty((n_moments, size * (size + 1) // 2))
-    shared = precision, linear, ridge, phi, lack, mean, second_moment, row_moments
+    shared = precision, linear, 1 / np.sqrt(ridge), phi, lack, mean, second_moment, row_moments
     blocks = threads.each(
         lambda *ends: _gaussian_rows(*ends, *shared), threads.parts(n_rows, n_rows * size**3, LANES)
     )
-    log_determinant = sum(logs for logs, _ in blocks)
-    covariance_sum = sum(covariances for _, covariances in blocks)
     return GaussianRows(
         mean,
         second_moment,
         row_moments,
-        log_determinant,
-        covariance_sum,
+        sum(logs for logs, _ in blocks),
+        sum(covariances for _, covariances in blocks),
         precision,
         ridge,
         weights,
@@ -96,7 +94,7 @@ def ridge_rows(precision, linear, inverse_ridge):
     """w_i = (P + diag rho_i)^-1 r_i for every row i, K x M, given 1 / rho, which may be 0."""
     size, n_rows = linear.shape
     wt = np.empty_like(linear)
-    shared = precision, linear, inverse_ridge, wt
+    shared = precision, linear, np.sqrt(inverse_ridge), wt
     threads.each(
         lambda *ends: _ridge_rows(*ends, *shared),
         threads.parts(n_rows, n_rows * size**3 / 2, LANES),
@@ -105,7 +103,7 @@ def ridge_rows(precision, linear, inverse_ridge):
 
 
 @compiled
-def _ridge_rows(begin, end, precision, linear, inverse_ridge, out):
+def _ridge_rows(begin, end, precision, linear, roots, out):
     """Overwrite the rows of `out` from `begin` to `end`."""
     size, n_rows = linear.shape
     lanes = min(LANES, n_rows)
@@ -115,14 +113,9 @@ def _ridge_rows(begin, end, precision, linear, inverse_ridge, out):
     weight = np.ones(lanes)
     gap = np.empty((0, lanes))
     for first in range(begin, end, lanes):
-        load(inverse_ridge, first, root)
+        load(roots, first, root)
         load(linear, first, x)
-        for k in range(size):
-            for lane in range(lanes):
-                root[k, lane] = np.sqrt(root[k, lane])
-                x[k, lane] *= root[k, lane]
-        whiten(precision, weight, gap, root, matrix)
-        cholesky(matrix)
+        factor(precision, weight, gap, root, x, matrix)
         solve(matrix, x)
         for k in range(size):
             for lane in range(lanes):
@@ -132,7 +125,7 @@ def _ridge_rows(begin, end, precision, linear, inverse_ridge, out):
 
 @compiled
 def _gaussian_rows(
-    begin, end, precision, linear, ridge, phi, lack, mean, second_moment, row_moments
+    begin, end, precision, linear, roots, phi, lack, mean, second_moment, row_moments
 ):
     """Fill mean and E[w^2] of the rows from `begin` to `end`.
 
@@ -158,19 +151,14 @@ def _gaussian_rows(
             for p in range(k + 1):
                 sums[k, p, lane] = 0.0
     for first in range(begin, end, lanes):
-        load(ridge, first, root)
+        load(roots, first, root)
         n_block = load(linear, first, x)
         for lane in range(lanes):
             kept[lane] = 1.0 if lane < n_block else 0.0
-        for k in range(size):
-            for lane in range(lanes):
-                root[k, lane] = 1.0 / np.sqrt(root[k, lane])
-                x[k, lane] *= root[k, lane]
         if differ:
             load(phi, first, weight)
             load(lack, first, gap)
-        whiten(precision, weight[0], gap, root, matrix)
-        cholesky(matrix)
+        factor(precision, weight[0], gap, root, x, matrix)
         invert_factor(matrix)
         for k in range(size):
             for lane in range(lanes):
@@ -217,8 +205,8 @@ def _gaussian_rows(
 
 
 @part
-def whiten(precision, weight, gap, root, matrix):
-    """matrix = I + D phi (P - gap) D in every lane, with D = diag(root); lower triangle."""
+def factor(precision, weight, gap, root, x, matrix):
+    """x = D r and matrix = L, where LL' = I + D phi (P - gap) D, in every lane; D = diag(root)."""
     size, lanes = root.shape
     for k in range(size):
         for p in range(k + 1):
@@ -227,6 +215,8 @@ def whiten(precision, weight, gap, root, matrix):
                 matrix[k, p, lane] = root[k, lane] * weight[lane] * entry * root[p, lane]
         for lane in range(lanes):
             matrix[k, k, lane] += 1.0
+            x[k, lane] *= root[k, lane]
+    cholesky(matrix)
 
 
 @part

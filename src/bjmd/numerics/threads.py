@@ -51,7 +51,9 @@ def limited(n_threads: int) -> Iterator[None]:
 def parts(length: int, work: float, step: int = 1) -> list[tuple[int, int]]:
     """Cut 0 ... length at multiples of `step` into equal ranges of PART_OF_WORK or more."""
     n_steps = -(-length // step)
-    n_parts = max(1, min(MOST_PARTS, int(work / PART_OF_WORK), n_steps))
+    n_parts = min(MOST_PARTS, int(work / PART_OF_WORK), n_steps)
+    if n_parts <= 1:
+        return [(0, length)]
     cuts = [step * (n_steps * i // n_parts) for i in range(n_parts)] + [length]
     return list(pairwise(cuts))
 
