@@ -26,6 +26,7 @@ from pathlib import Path
 from harness import header, row, size
 
 ROOT = Path(__file__).parents[1]
+FACTORISATIONS = ("bnmf", "nmf", "semi_nmf", "discussed")
 CAVI = ["inference/test_cavi.py", "inference/test_fits.py"]
 TESTS = {
     "bjmd/model.py": ["test_model.py", "inference/test_map.py", *CAVI],
@@ -33,7 +34,7 @@ TESTS = {
     "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
     "bjmd/numerics/laplace.py": ["paper/baselines/test_laplace.py"],
     "bjmd/numerics/moments.py": [*CAVI, "inference/test_projection.py", "data/test_missing.py"],
-    "bjmd/numerics/nonnegative.py": ["paper/baselines/test_bnmf.py", "paper/baselines"],
+    "bjmd/numerics/nonnegative.py": [f"paper/baselines/test_{name}.py" for name in FACTORISATIONS],
     "bjmd/numerics/rows.py": ["numerics/test_lanes.py", *CAVI],
     "bjmd/numerics/simplex.py": ["numerics/test_simplex.py"],
     "bjmd/results/posterior.py": ["results/test_posterior.py"],
