@@ -4,6 +4,7 @@ import numpy as np
 import oracle
 import pytest
 from scipy.optimize import minimize
+from scipy.special import psi
 
 from bjmd.numerics import dirichlet
 
@@ -51,6 +52,8 @@ def test_a_step_of_every_column_is_that_of_the_oracle(n_components, missing):
         square = s * m @ grams[j] @ m + np.diag(grams[j]) @ m
         explained = linear[:, j] @ m - square / (2 * (s + 1))
         np.testing.assert_allclose(found.explained[j], explained, rtol=1e-7, atol=1e-9)
+        log_sum = (psi(g) - psi(s)).sum()
+        np.testing.assert_allclose(found.log_sum[j], log_sum, rtol=1e-7, atol=1e-9)
     moved = np.abs(dirichlet.mean(found.g) - start / start.sum(axis=0)).max()
     assert dirichlet.move(found.g, start) == pytest.approx(moved) and moved > 0.01
     np.testing.assert_array_equal(start, some_points(n_components, n))
