@@ -49,7 +49,7 @@ TESTS = {
     "bjmd/inference/noise.py": CAVI,
     "bjmd/inference/offsets.py": CAVI,
     "bjmd/inference/priors.py": CAVI,
-    "bjmd/inference/projection.py": ["inference/test_projection.py"],
+    "bjmd/inference/projection.py": ["inference/test_projection.py", "test_other_scale.py"],
     "bjmd/analysis/intervals.py": ["analysis/test_intervals.py"],
 }
 INLINED = "bjmd/numerics/lanes.py"
