@@ -116,6 +116,7 @@ BAD_SOURCES = {
         "alpha0 is 0.0; it must be a number above 0, or one for each component, or 'learned'",
     ),
     "alpha0 vector": (lambda: Priors(alpha0=[1.0, np.nan]), "alpha0 is"),
+    "alpha0 matrix": (lambda: Priors(alpha0=[[1.0, 2.0]]), "alpha0 is"),
     "alpha0 length": (
         lambda: Priors(alpha0=[1.0, 1.0]).dirichlet(3),
         "the length of alpha0 is 2 but there are to be 3 components",
