@@ -430,24 +430,6 @@ def command(line, **options):
     return subprocess.Popen([sys.executable, "-m", "bjmd.cli", *line.split()], **pipes, **options)
 
 
-def imported(line):
-    """The names of all modules that a command has imported when it ends."""
-    code = f"try: cli.main({line.split()!r})\nfinally: print(*sys.modules, file=sys.stderr)"
-    code = f"import sys\nfrom bjmd import cli\n{code}"
-    return set(
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.split()
-    )
-
-
-def test_commands_import_no_more_than_they_need(files, run):
-    run(FIT)
-    for line in ("show out", "transform out a.csv --source a"):
-        modules = imported(line)
-        assert "bjmd.files.outputs" in modules and not {"matplotlib", "scipy.stats"} & modules
-    assert "argparse" in imported("--help") and "numpy" not in imported("--help")
-    assert "numpy" in imported("fit --help") and "pandas" not in imported("fit --help")
-
-
 def test_the_help_names_every_choice(capsys):
     for line in (["--version"], ["--help"], *([name, "--help"] for name in cli.COMMANDS)):
         with pytest.raises(SystemExit) as end:

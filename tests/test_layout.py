@@ -100,7 +100,10 @@ def imports_of_the_workflow():
 
 
 FIT = "bjmd.fit('cavi-bjmd', bjmd.Sources([np.eye(4)]), 2, max_sweeps=2)"
+HELP = "from bjmd import cli\ntry: cli.main({})\nexcept SystemExit: pass"
 NOT_NEEDED = {
+    HELP.format(["--help"]): ["numpy"],
+    HELP.format(["fit", "--help"]): ["pandas"],
     "import bjmd": ["numpy", "scipy", "pandas", "sklearn", "numba", "matplotlib"],
     f"import bjmd; import numpy as np; {FIT}": ["matplotlib", "scipy.stats", "pandas"],
     # hundreds of jobs rank restarts, and most jobs of the workflow take a second
@@ -129,29 +132,17 @@ def test_nothing_imports_more_than_it_needs(statement, heavy):
 def test_a_fit_of_a_file_passes_few_modules_of_ours_and_of_others(tmp_path):
     """Few enough to read in an hour or two; with its report drawn and written."""
     data = ROOT.parents[1] / "config/example/lab-a.tsv"
-    fit = ["fit", str(data), "-k", "2", "--restarts", "2", "-o", str(tmp_path / "out")]
+    out = str(tmp_path / "out")
+    fit = ["fit", str(data), "-k", "2", "--restarts", "2", "-o", out]
     loaded = loaded_after(f"from bjmd import cli; cli.main({fit!r})")
+    for command in (["show", out], ["transform", out, str(data)]):
+        after = loaded_after(f"from bjmd import cli; cli.main({command!r})")
+        assert "bjmd.files.outputs" in after and not {"matplotlib", "scipy.stats"} & after
     packages = {name for name, path in MODULES.items() if path.name == "__init__.py"}
     modules = sorted(name for name in loaded if inside(name, "bjmd") and name not in packages)
     assert len(modules) <= MOST_MODULES, modules
     assert "matplotlib" in loaded
     assert not {"scipy.stats", "sklearn", "joblib", "matplotlib.pyplot"} & loaded
-
-
-def test_the_public_face_is_what_is_promised():
-    assert set(bjmd.__all__) == {
-        "BJMD",
-        "Decomposition",
-        "Sources",
-        "fit",
-        "load",
-        "method_names",
-        "pl",
-        "select",
-        "tl",
-    }
-    for name in bjmd.__all__:
-        assert getattr(bjmd, name).__doc__, name
 
 
 def test_every_module_says_what_it_is_for():
