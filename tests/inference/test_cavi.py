@@ -293,6 +293,15 @@ def test_nothing_gets_more_precise_than_the_bound(scale):
         assert np.isfinite(q.elbo()).all()
 
 
+def test_degrees_of_freedom_end_at_the_ends_of_their_range():
+    """docs/model.md: 0.5 <= nu <= 200.  The one for residuals of every size, the other for none."""
+    for mean, log, end in ((1e-6, 50.0, 0.5), (1.0, 0.0, 200.0)):
+        nu = 10.0
+        for _ in range(500):
+            nu = noise.StudentT(nu, mean, log, 1).learned()
+        assert nu == end
+
+
 @pytest.mark.parametrize("residual", [0.1, 1e3, 1e15, 1e25])
 def test_logarithms_of_many_factors_at_once_do_not_overflow(residual):
     """sum_i ln(1 + w r_i^2 / nu) of every column, however large its residuals are."""
