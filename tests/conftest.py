@@ -37,6 +37,22 @@ def make_sources():
 
 
 @pytest.fixture
+def write_tables(tmp_path, monkeypatch):
+    """Enters an empty folder; writes matrices, features x samples, into files with names like a.csv
+    or b.tsv, whose samples are a0, a1, ... and b0, b1, ...
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def write(matrices, *paths):
+        for x, path in zip(matrices, paths, strict=True):
+            samples = [f"{path[0]}{j}" for j in range(x.shape[1])]
+            frame = pd.DataFrame(x, [f"g{i}" for i in range(len(x))], samples)
+            frame.to_csv(path, sep="," if path.endswith("csv") else "\t")
+
+    return write
+
+
+@pytest.fixture
 def h5mu(tmp_path):
     """An .h5mu file with two modalities of the same features, the first sparse, and their features
     x samples.

@@ -52,15 +52,6 @@ def test_the_example_finds_the_best_approximation(registered):
     )
 
 
-def test_the_example_obeys_the_contract(registered):
-    sources = synthetic.generate("small", 4.0, 4).sources
-    with pytest.raises(
-        InputError, match="method 'rank' has no option 'tolerance'; its options are tol, max_sweeps"
-    ):
-        registry.fit(registered, sources, 5, tolerance=1e-3)
-    assert not registry.fit(registered, sources, 5, max_sweeps=2).converged
-
-
 PACKAGE = {
     "pyproject.toml": """\
 [build-system]

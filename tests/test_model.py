@@ -48,7 +48,8 @@ def test_objective_is_the_negative_log_joint_up_to_a_constant(make_sources, rng)
 
 def test_sparse_stays_sparse_with_indices_of_32_bits_where_they_suffice():
     wide = scipy.sparse.csc_array(np.eye(3))
-    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    wide.indices = wide.indices.astype(np.int64)
+    wide.indptr = wide.indptr.astype(np.int64)
     sources = Sources([wide, wide])
     for x in (*sources.matrices, *sources.concatenated().matrices):
         assert (x.indices.dtype, x.indptr.dtype) == (np.int32, np.int32)
@@ -116,6 +117,7 @@ BAD_SOURCES = {
         "alpha0 is 0.0; it must be a number above 0, or one for each component, or 'learned'",
     ),
     "alpha0 vector": (lambda: Priors(alpha0=[1.0, np.nan]), "alpha0 is"),
+    "alpha0 matrix": (lambda: Priors(alpha0=[[1.0, 2.0]]), "alpha0 is"),
     "alpha0 length": (
         lambda: Priors(alpha0=[1.0, 1.0]).dirichlet(3),
         "the length of alpha0 is 2 but there are to be 3 components",

@@ -85,11 +85,8 @@ def test_what_a_pooled_fit_saw_is_what_all_sources_hold(make_sources):
         np.testing.assert_array_equal(extent, [everything.min(), everything.max(), 0])
 
 
-def test_the_command_notices(counts, logs, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for name, x in (("counts", counts), ("logs", logs)):
-        samples = [f"{name}{j}" for j in range(len(x))]
-        pd.DataFrame(x.T, FEATURES, samples).to_csv(f"{name}.csv")
+def test_the_command_notices(counts, logs, write_tables, capsys):
+    write_tables([counts.T, logs.T], "counts.csv", "logs.csv")
     line = "fit logs.csv -k 3 -o out --restarts 1 --no-figures"
     assert cli.main(line.split()) == 0
     assert "hint" not in capsys.readouterr().err

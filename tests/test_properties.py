@@ -37,13 +37,28 @@ def test_random_fits_keep_their_promises(kind, number):
     assert fits.check(number * len(fits.KINDS) + kind)[1] == []
 
 
+# fmt: off
+ONCE_WRONG = {
+    # a slope with two signs at one end; and a source of one sample with less than 1e-15 of the
+    # other's noise variance, whose sum no float64 holds
+    fits: (16362, 1212, 26846),
+    # a traceback, or half a page
+    inputs: (
+        4184, 7135, 9458, 9612, 10388, 10412, 10886, 11193, 12463, 12856, 13683, 15716, 19549,
+        23559, 66166,
+    ),
+    # a0 = 1e70 leaves no noise, and columns that are not numbers
+    stress: (38, 178),
+}
+# fmt: on
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("number", [16362, 1212, 26846])
-def test_fits_that_once_went_wrong(number):
-    """A slope with two signs at one end; and a source of one sample with less than 1e-15 of the
-    other's noise variance, whose sum no float64 holds.
-    """
-    assert fits.check(number)[1] == []
+@pytest.mark.parametrize(
+    ("kind", "number"), [(kind, number) for kind in ONCE_WRONG for number in ONCE_WRONG[kind]]
+)
+def test_what_once_went_wrong(kind, number):
+    assert kind.check(number)[1] == []
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -53,42 +68,10 @@ def test_damaged_inputs_are_refused_in_a_sentence(number):
     assert inputs.check(number)[1] == []
 
 
-ONCE_WRONG = (
-    4184,
-    7135,
-    9458,
-    9612,
-    10388,
-    10412,
-    10886,
-    11193,
-    12463,
-    12856,
-    13683,
-    15716,
-    19549,
-    23559,
-    66166,
-)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("number", ONCE_WRONG)
-def test_inputs_that_once_ended_in_a_traceback_or_half_a_page(number):
-    assert inputs.check(number)[1] == []
-
-
 @pytest.mark.filterwarnings("ignore")
 @settings(fixed, max_examples=20)
 @given(number=st.integers(0, len(stress.CASES) - 1))
 def test_numbers_of_any_size_give_numbers_or_a_sentence(number):
-    assert stress.check(number)[1] == []
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("number", [38, 178])
-def test_numbers_that_once_ended_in_a_traceback(number):
-    """a0 = 1e70 leaves no noise, and columns that are not numbers."""
     assert stress.check(number)[1] == []
 
 

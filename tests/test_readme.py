@@ -54,10 +54,9 @@ def test_every_file_that_comes_out_is_there(tmp_path, monkeypatch):
     assert memberships.shape == (24, 5) and (memberships.sum(axis=1) - 1).abs().max() < 1e-3
 
 
-def test_every_link_leads_to_a_file_and_every_page_is_linked():
+def test_every_page_is_linked():
+    """test_docs.py follows the links."""
     targets = set(re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXT))
-    for target in targets:
-        assert (ROOT / target).exists(), target
     assert {page.relative_to(ROOT).as_posix() for page in ROOT.glob("docs/**/*.md")} <= targets
 
 

@@ -16,14 +16,9 @@ from bjmd.results import storage
 
 
 @pytest.fixture
-def verify(tmp_path, monkeypatch, capsys, make_sources):
+def verify(write_tables, capsys, make_sources):
     """A fit of two files in out/, and a function that verifies it: exit code and output."""
-    monkeypatch.chdir(tmp_path)
-    for x, name in zip(make_sources().matrices, "ab", strict=True):
-        frame = pd.DataFrame(
-            x, [f"g{i}" for i in range(12)], [f"{name}{j}" for j in range(x.shape[1])]
-        )
-        frame.to_csv(f"{name}.csv")
+    write_tables(make_sources().matrices, "a.csv", "b.csv")
     line = "fit a.csv b.csv -k 2 -o out --restarts 2 --no-figures --scale rms --option tol=1e-4"
     assert cli.main(line.split()) == 0
     capsys.readouterr()
@@ -57,10 +52,8 @@ def test_a_fit_that_was_checked_is_confirmed_and_a_changed_check_is_found(verify
     assert "out/check.tsv has changed since it was written." in verify()[1]
 
 
-def test_normalised_counts_are_confirmed(verify, make_sources):
-    for x, name in zip(make_sources().matrices, "ab", strict=True):
-        features = [f"g{i}" for i in range(12)]
-        pd.DataFrame(np.round(9 * np.abs(x)), features).to_csv(f"{name}.csv")
+def test_normalised_counts_are_confirmed(verify, write_tables, make_sources):
+    write_tables([np.round(9 * np.abs(x)) for x in make_sources().matrices], "a.csv", "b.csv")
     line = "fit a.csv b.csv -k 2 -o counts --restarts 1 --normalize"
     assert cli.main(line.split()) == 0
     assert verify(folder="counts")[0] == 0

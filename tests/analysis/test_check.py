@@ -10,7 +10,6 @@ import scipy.sparse
 from bjmd.analysis import check as module
 from bjmd.analysis.check import Check, check
 from bjmd.data.sources import Sources
-from bjmd.errors import InputError
 from bjmd.estimator import BJMD
 from bjmd.inference import registry
 
@@ -189,9 +188,3 @@ def test_where_there_is_nothing_to_judge_the_text_says_so():
     assert str(unpredicted).startswith("No option can be judged: hidden entries are not predicted")
     nothing = Check(pd.DataFrame(columns=COLUMNS))
     assert (str(nothing), nothing.recommended) == ("No other option can be run on these data.", {})
-
-
-def test_methods_without_noise_models_are_refused(clean):
-    sources = clean[0]
-    with pytest.raises(InputError, match="'kmeans' has no noise models to compare; use cavi-bjmd"):
-        check(sources, registry.fit("kmeans", sources, 3))

@@ -282,10 +282,8 @@ def test_the_figure_marks_the_recommended_number(small):
 
 
 @pytest.fixture
-def files(sources, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for x, path in zip(sources.matrices, ("a.tsv", "b.tsv"), strict=True):
-        pd.DataFrame(x).rename(index=lambda i: f"g{i}").to_csv(path, sep="\t")
+def files(sources, write_tables):
+    write_tables(sources.matrices, "a.tsv", "b.tsv")
 
 
 def test_the_command_has_the_numbers_of_python(files, sources, tmp_path, capsys):

@@ -293,6 +293,15 @@ def test_nothing_gets_more_precise_than_the_bound(scale):
         assert np.isfinite(q.elbo()).all()
 
 
+def test_degrees_of_freedom_end_at_the_ends_of_their_range():
+    """docs/model.md: 0.5 <= nu <= 200.  The one for residuals of every size, the other for none."""
+    for mean, log, end in ((1e-6, 50.0, 0.5), (1.0, 0.0, 200.0)):
+        nu = 10.0
+        for _ in range(500):
+            nu = noise.StudentT(nu, mean, log, 1).learned()
+        assert nu == end
+
+
 @pytest.mark.parametrize("residual", [0.1, 1e3, 1e15, 1e25])
 def test_logarithms_of_many_factors_at_once_do_not_overflow(residual):
     """sum_i ln(1 + w r_i^2 / nu) of every column, however large its residuals are."""
@@ -334,7 +343,7 @@ def test_no_plain_sweep_lowers_the_elbo(make_sources, name, offsets, missing):
             shift=float(rng.choice([0.0, 0.3, 3.0])),
             n_features=int(rng.integers(8, 25)),
             n_samples=rng.integers(5, 30, size=2),
-            noise=10 ** rng.uniform(-2, 1, size=2),
+            noise=10 ** rng.uniform(-6, 2, size=2),
         )
         scale = float(10 ** rng.uniform(-1, 1))
         priors = priors_of(learned, 1.1, lambda_=scale, a0=0.01, b0=0.01)
@@ -372,43 +381,6 @@ def test_momentum_moves_what_is_learned_of_the_dirichlet_but_not_below_its_floor
         factor = 1 if floor is None else 2
         np.testing.assert_allclose(moved.alpha(c), factor * prior.alpha(c))
         assert floor is None or (lowest.alpha(c) == floor).all()
-
-
-EXTREMES = {"ordinary": (-1.0, 0.5), "very noisy": (1.0, 2.0), "nearly noise-free": (-6.0, -3.0)}
-
-
-@pytest.mark.parametrize("noise_range", EXTREMES.values(), ids=EXTREMES)
-@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
-def test_no_fit_lowers_the_elbo(make_sources, noise_range, scale, monkeypatch):
-    """With the paper's priors, extrapolated from the start, which the loop safeguards."""
-    monkeypatch.setattr(cavi, "PLAIN_SWEEPS", 1)
-    rng = np.random.default_rng(1)
-    for trial in range(12):
-        drawn = make_sources(
-            trial,
-            n_features=int(rng.integers(8, 30)),
-            n_samples=rng.integers(5, 40, size=2),
-            n_components=int(rng.integers(1, 6)),
-            noise=10 ** rng.uniform(*noise_range, size=2),
-        )
-        result = registry.fit(
-            "cavi-bjmd",
-            Sources([scale * x for x in drawn.matrices]),
-            [1, 6, 3, 2][trial % 4],
-            seed=trial,
-            priors="paper",
-            alpha0=[1.0, 1.1, 3.0][trial % 3],
-            lambda_=scale * float(10 ** rng.uniform(-1, 1)),
-            b0=0.01 * scale**2,
-            tol=1e-12,
-            max_sweeps=60,
-        )
-        assert np.diff(result.trace).max(initial=-1) <= 0, f"trial {trial}"
-        assert result.objective == result.trace[-1]
-        for h in result.memberships:
-            assert (h > 0).all()
-            assert np.abs(h.sum(axis=0) - 1).max() <= 1e-12
-        assert (result.noise > 0).all()
 
 
 def test_a_state_survives_its_vector(make_sources):

@@ -115,12 +115,10 @@ def test_the_number_of_threads_changes_no_bit(kind, method, options, tmp_path, m
         with threads.limited(n_threads):
             fits.append(registry.fit(method, sources, 3, seed=1, max_sweeps=12, **options))
     for other in fits[1:]:
-        assert np.array_equal(fits[0].trace, other.trace)
-        assert np.array_equal(fits[0].components, other.components)
-        assert all(
-            np.array_equal(a, b)
-            for a, b in zip(fits[0].memberships, other.memberships, strict=True)
-        )
+        for a, b in zip(
+            *((r.trace, r.components, *r.memberships) for r in (fits[0], other)), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "missing"])

@@ -243,27 +243,29 @@ def _archive(content, rng):
     return file.getvalue()
 
 
+TYPES = [np.int8, np.float32, np.complex128, bool, "U5", "S3", np.uint64]
+CHANGES = (
+    lambda array, rng: _with_one_of([-5, 10**6, 7, 0, -1, 2**31 - 1], array, rng),
+    lambda array, rng: array.astype(_chosen(TYPES, rng)),
+    lambda array, rng: array.ravel(),
+    lambda array, rng: array[..., None],
+    lambda array, rng: array[: int(rng.integers(len(array) + 1))],
+    lambda array, rng: np.array(_chosen([3, np.nan, "x"], rng)),
+    lambda array, rng: _with_one_of(EXTREME, array, rng),
+    lambda array, rng: np.array([None, "x"], dtype=object),
+    lambda array, rng: np.concatenate([array, array]),
+)
+
+
 def _array(array, rng):
-    what = rng.integers(9)
     with contextlib.suppress(OverflowError, ValueError, TypeError, IndexError):
-        if what in (0, 6):
-            values = [-5, 10**6, 7, 0, -1, 2**31 - 1] if what == 0 else EXTREME
-            value = _chosen(values, rng)
-            array = np.array(array)
-            array.flat[int(rng.integers(array.size))] = value
-        elif what == 1:
-            kinds = [np.int8, np.float32, np.complex128, bool, "U5", "S3", np.uint64]
-            array = array.astype(_chosen(kinds, rng))
-        elif what in (2, 3):
-            array = array.ravel() if what == 2 else array[..., None]
-        elif what == 4:
-            array = array[: int(rng.integers(len(array) + 1))]
-        elif what == 5:
-            array = np.array(_chosen([3, np.nan, "x"], rng))
-        elif what == 7:
-            array = np.array([None, "x"], dtype=object)
-        else:
-            array = np.concatenate([array, array])
+        return CHANGES[rng.integers(len(CHANGES))](array, rng)
+    return array
+
+
+def _with_one_of(values, array, rng):
+    array = np.array(array)
+    array.flat[int(rng.integers(array.size))] = _chosen(values, rng)
     return array
 
 
