@@ -143,7 +143,7 @@ def test_only_what_seems_better_is_tried_again(clean, monkeypatch, promising, n_
 
 @pytest.mark.parametrize("worse", [{"density_gain": -0.1}, {"t": 0.9}, {"moved": 0.02}])
 def test_what_could_not_be_recommended_is_not_tried_further(worse):
-    row = {"density_gain": 0.1, "t": 1.1, "moved": 0.03, "spread": 0.5}
+    row = {"density_gain": 0.1, "t": 1.1, "moved": 0.03, "least_move": 0.05}
     assert module._is_promising(row)
     assert not module._is_promising(row | worse)
 
@@ -168,7 +168,7 @@ def test_large_data_are_thinned(clean, monkeypatch):
 
 
 def row(**changes):
-    usual = {"option": "noise=robust", "moved": 0.2, "spread": 0.5, "density_gain": 0.1}
+    usual = {"option": "noise=robust", "moved": 0.2, "least_move": 0.05, "density_gain": 0.1}
     return {**usual, "standard_error": 0.01, "t": 5.0, "r2": 0.4, **changes}
 
 
@@ -180,12 +180,20 @@ def row(**changes):
         ({"standard_error": 0.05}, "no gain"),
         ({"t": 3.0}, "higher density, but no better prediction"),
         ({"moved": 0.05}, "better, but memberships stay the same"),
-        ({"moved": 0.02, "spread": 0.04}, "better, but memberships stay the same"),
-        ({"moved": 0.03, "spread": 0.04}, module.WORTH_TRYING),
     ],
 )
 def test_an_option_has_to_pass_every_rule(changes, verdict):
     assert module._verdict(row(**changes)) == verdict
+
+
+@pytest.mark.parametrize(("spread", "least"), [(0.3, 0.05), (0.04, 0.02)])
+def test_memberships_that_hardly_differ_need_not_move_as_far(rng, spread, least):
+    """Sums over two repeats."""
+    samples = pd.DataFrame(rng.random((9, 4)), columns=["gain", "fall", "error", "of_means"])
+    samples = samples.assign(n=5, moved=0.2, spread=2 * spread, repeats=2)
+    numbers = module._row(samples)
+    assert numbers["moved"] == pytest.approx(0.1)
+    assert numbers["least_move"] == pytest.approx(least)
 
 
 def test_where_there_is_nothing_to_judge_the_text_says_so():

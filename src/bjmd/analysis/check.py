@@ -46,7 +46,7 @@ MOST_SAMPLES = 1000  #: of all sources together; more say the same and take long
 LEAST_T = 3.0
 LEAST_STANDARD_ERRORS = 2.0
 LEAST_MOVE = 0.05
-LEAST_SHARE = 0.5  #: of the distance between memberships and their mean, if that is less
+LEAST_SHARE = 0.5  #: of the mean distance of memberships from their mean, if that is less
 PROMISING_T = 1.0  #: of an option that is tried further
 PROMISING_MOVE = 0.5  #: as a share of the least move
 USUAL = 5.0
@@ -135,13 +135,10 @@ def _thinned(sources: Sources, seed: int) -> Sources:
 
 def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
     """A row for each noise model, the most probable first."""
-    columns = ["option", "moved", "density_gain", "standard_error", "t", "r2", "verdict"]
     rows: dict[str, dict[str, Any]] = {}
     totals: dict[str, Any] = {}
-    n_sweeps = min(decomposition.options.get("max_sweeps", MOST_SWEEPS), MOST_SWEEPS)
-    given = {**decomposition.options, "tol": TOL, "max_sweeps": n_sweeps}
+    given = {**decomposition.options, "tol": TOL, "max_sweeps": MOST_SWEEPS}
     plain = given.get("noise", "source")
-    asked = (decomposition.n_components, decomposition.seed)
     left = list(noises)
     with restarts.progress_bar(N_REPEATS * (1 + len(noises)), "check") as bar:
         for repeat in range(N_REPEATS):
@@ -149,16 +146,21 @@ def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
                 break
             hidden = held_out_entries.hide(sources, HIDDEN, np.random.default_rng((seed, repeat)))
             visible = held_out_entries.without(sources, hidden)
-            fit = partial(registry.fit, decomposition.method, visible, *asked)
-            runs = [partial(fit, **given | {"noise": noise}) for noise in (plain, *left)]
+            fit = partial(registry.fit, decomposition.method, visible, decomposition.n_components)
+            runs = [
+                partial(fit, decomposition.seed, **given | {"noise": noise})
+                for noise in (plain, *left)
+            ]
             reference, *others = restarts.in_threads(runs, jobs, lambda *_: bar.update())
             by_sample = _by_sample(reference, others, sources, visible, hidden)
             for noise, samples in zip(left, by_sample, strict=True):
                 totals[noise] = totals.get(noise, 0) + samples
                 rows[noise] = {"option": f"noise={noise}", **_row(totals[noise])}
             left = [noise for noise in left if _is_promising(rows[noise])]
-    lines = [{**row, "verdict": _verdict(row)} for row in rows.values()]
-    table = pd.DataFrame(lines, columns=columns)
+    table = pd.DataFrame(
+        [{**row, "verdict": _verdict(row)} for row in rows.values()],
+        columns=["option", "moved", "density_gain", "standard_error", "t", "r2", "verdict"],
+    )
     table = table.sort_values("density_gain", ascending=False, kind="stable", ignore_index=True)
     also = table.index[table["verdict"] == WORTH_TRYING][1:]
     table.loc[also, "verdict"] = "better, but less than the one recommended"
@@ -177,16 +179,18 @@ def _by_sample(plain, others, sources, visible, hidden) -> list[pd.DataFrame]:
     density = held_out_entries.log_densities(plain, sources, hidden)
     n = np.concatenate([where.sum(axis=0) for where in hidden])
     h = np.hstack(plain.memberships)
-    spread = _distances(h, h.mean(axis=1, keepdims=True))
+    spread = 0.5 * np.abs(h - h.mean(axis=1, keepdims=True)).sum(axis=0)
     tables = []
     for other in others:
         partner, _ = match(other, plain)
         error = _squares(sources, hidden, partial(predictive.mean, other)) / unit
         gain = held_out_entries.log_densities(other, sources, hidden) - density
-        moved = _distances(np.hstack(other.memberships)[partner], h)
-        numbers = {"fall": of_plain - error, "error": error, "of_means": of_means, "gain": gain}
-        numbers |= {"moved": moved, "spread": spread, "n": n}
-        tables.append(pd.DataFrame(numbers).assign(repeats=1))
+        moved = 0.5 * np.abs(np.hstack(other.memberships)[partner] - h).sum(axis=0)
+        tables.append(
+            pd.DataFrame({"fall": of_plain - error, "error": error, "of_means": of_means}).assign(
+                gain=gain, moved=moved, spread=spread, n=n, repeats=1
+            )
+        )
     return tables
 
 
@@ -200,34 +204,31 @@ def _squares(sources, hidden, prediction) -> np.ndarray:
     return np.concatenate(sums)
 
 
-def _distances(g, h) -> np.ndarray:
-    """The total variation distance of every sample."""
-    return 0.5 * np.abs(g - h).sum(axis=0)
-
-
 def _row(samples: pd.DataFrame) -> dict[str, Any]:
-    """The numbers of a table, from sums over the repeats by sample."""
+    """The numbers of a table, from sums over the repeats by sample.
+
+    Where noise hides all structure, memberships hardly differ, and can move only so far.
+    """
     gain, standard_error = held_out_entries.difference(_clipped(samples["gain"]), samples["n"])
-    fall, spread = held_out_entries.difference(_clipped(samples["fall"]), samples["n"])
+    fall, deviation = held_out_entries.difference(_clipped(samples["fall"]), samples["n"])
+    spread = (samples["spread"] / samples["repeats"]).mean()
     return {
         "moved": (samples["moved"] / samples["repeats"]).mean(),
-        "spread": (samples["spread"] / samples["repeats"]).mean(),
+        "least_move": min(LEAST_MOVE, LEAST_SHARE * spread),
         "density_gain": gain,
         "standard_error": standard_error,
-        "t": fall / spread if spread > 0 else 0.0,
+        "t": fall / deviation if deviation > 0 else 0.0,
         "r2": 1 - samples["error"].sum() / samples["of_means"].sum(),
     }
 
 
 def _is_promising(row: dict[str, Any]) -> bool:
-    """Whether more starts or other hidden entries could still lead to a recommendation."""
-    better = row["density_gain"] > 0 and row["t"] > PROMISING_T
-    return better and row["moved"] > PROMISING_MOVE * _least_move(row)
-
-
-def _least_move(row: dict[str, Any]) -> float:
-    """Where the noise hides all structure, memberships hardly differ, and can move only so far."""
-    return min(LEAST_MOVE, LEAST_SHARE * row["spread"])
+    """Whether other hidden entries could still lead to a recommendation."""
+    return (
+        row["density_gain"] > 0
+        and row["t"] > PROMISING_T
+        and row["moved"] > PROMISING_MOVE * row["least_move"]
+    )
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -237,7 +238,7 @@ def _verdict(row: dict[str, Any]) -> str:
         return "no gain"
     if row["t"] <= LEAST_T:
         return "higher density, but no better prediction"
-    if row["moved"] <= _least_move(row):
+    if row["moved"] <= row["least_move"]:
         return "better, but memberships stay the same"
     return WORTH_TRYING
 
