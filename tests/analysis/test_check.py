@@ -119,28 +119,30 @@ def test_only_options_that_the_data_allow_are_added_to_those_of_the_fit(clean):
     assert module.alternatives(dense, everything) == []
 
 
-@pytest.mark.parametrize(("promising", "n_looks"), [(False, 1), (True, 4)])
-def test_only_what_seems_better_is_tried_further(clean, monkeypatch, promising, n_looks):
-    """By one start first, then by two, and both again with other entries hidden."""
+@pytest.mark.parametrize(("promising", "n_looks"), [(False, 1), (True, 2)])
+def test_only_what_seems_better_is_tried_again(clean, monkeypatch, promising, n_looks):
+    """With other entries hidden, from the start of the fit, and for a limited number of sweeps."""
     sources, result, _ = clean
     fits = []
 
     def recorded(method, visible, n_components, seed, **options):
-        fits.append((visible.data[0].array.tobytes(), seed, options.get("noise", "source")))
+        assert options["max_sweeps"] == 12
+        fits.append((visible.data[0].array.tobytes(), seed, options["noise"]))
         return fit_of_registry(method, visible, n_components, seed, **options)
 
     fit_of_registry = registry.fit
     monkeypatch.setattr(registry, "fit", recorded)
+    monkeypatch.setattr(module, "MOST_SWEEPS", 12)
     monkeypatch.setattr(module, "_is_promising", lambda row: promising)
-    check(sources, result)
+    check(sources, replace(result, seed=7))
     assert len(fits) == len({*fits}) == 4 * n_looks
-    hidden, seeds, noises = (len({*part}) for part in zip(*fits, strict=True))
-    assert (hidden, seeds, noises) == ((2, 2, 4) if promising else (1, 1, 4))
+    hidden, seeds, noises = ({*part} for part in zip(*fits, strict=True))
+    assert (len(hidden), seeds, len(noises)) == (n_looks, {7}, 4)
 
 
 @pytest.mark.parametrize("worse", [{"density_gain": -0.1}, {"t": 0.9}, {"moved": 0.02}])
 def test_what_could_not_be_recommended_is_not_tried_further(worse):
-    row = {"density_gain": 0.1, "t": 1.1, "moved": 0.03}
+    row = {"density_gain": 0.1, "t": 1.1, "moved": 0.03, "least_move": 0.05}
     assert module._is_promising(row)
     assert not module._is_promising(row | worse)
 
@@ -165,7 +167,7 @@ def test_large_data_are_thinned(clean, monkeypatch):
 
 
 def row(**changes):
-    usual = {"option": "noise=robust", "moved": 0.2, "density_gain": 0.1}
+    usual = {"option": "noise=robust", "moved": 0.2, "least_move": 0.05, "density_gain": 0.1}
     return {**usual, "standard_error": 0.01, "t": 5.0, "r2": 0.4, **changes}
 
 
@@ -181,6 +183,16 @@ def row(**changes):
 )
 def test_an_option_has_to_pass_every_rule(changes, verdict):
     assert module._verdict(row(**changes)) == verdict
+
+
+@pytest.mark.parametrize(("spread", "least"), [(0.3, 0.05), (0.04, 0.02)])
+def test_memberships_that_hardly_differ_need_not_move_as_far(rng, spread, least):
+    """Sums over two repeats."""
+    samples = pd.DataFrame(rng.random((9, 4)), columns=["gain", "fall", "error", "of_means"])
+    samples = samples.assign(n=5, moved=0.2, spread=2 * spread, repeats=2)
+    numbers = module._row(samples)
+    assert numbers["moved"] == pytest.approx(0.1)
+    assert numbers["least_move"] == pytest.approx(least)
 
 
 def test_where_there_is_nothing_to_judge_the_text_says_so():

@@ -6,8 +6,8 @@
     checked.table
 
 Every option that the data allow is compared with the options of the fit.  A tenth of the entries is
-hidden, and each option predicts them from one start.  An option that seems to do so better is tried
-from a second start too, of which the better one counts, and then with other entries hidden.
+hidden, and each option predicts them, from the start that was best in the fit.  An option that
+seems to do so better is tried again with other entries hidden.
 Density alone is a poor judge: on real data, structure that the model lacks looks like unequal
 noise, and an option that weights it away gains density while the memberships get worse.  If the
 noise really is unequal, weighting makes components and memberships more precise, so that plain
@@ -16,7 +16,7 @@ squared error, which the option does not optimise, falls as well.  An option is 
     the squared error of the hidden entries falls (t above 3),
     their log density rises by more than two standard errors,
     it predicts them better than the means of the features do (R2 above 0), and
-    the memberships move by more than 0.05.
+    the memberships move by more than 0.05, or by half of what they differ from their mean.
 
 Of several options, the one with the highest density is recommended.  docs/options.md has how often
 that was right on data whose answer is known.
@@ -40,14 +40,15 @@ from bjmd.results.decomposition import Decomposition, match
 
 HIDDEN = 0.1  #: share of the entries that are hidden
 N_REPEATS = 2
-N_STARTS = 2
 TOL = 1e-5  #: of the fits, which need not be as good as one to keep
+MOST_SWEEPS = 150
 MOST_SAMPLES = 1000  #: of all sources together; more say the same and take longer
 LEAST_T = 3.0
 LEAST_STANDARD_ERRORS = 2.0
 LEAST_MOVE = 0.05
+LEAST_SHARE = 0.5  #: of the mean distance of memberships from their mean, if that is less
 PROMISING_T = 1.0  #: of an option that is tried further
-PROMISING_MOVE = 0.025
+PROMISING_MOVE = 0.5  #: as a share of the least move
 USUAL = 5.0
 """How far from the median a sample's difference may lie, in robust standard deviations, before it
 is clipped: a single outlier would drown all other evidence in its own standard error.
@@ -134,86 +135,100 @@ def _thinned(sources: Sources, seed: int) -> Sources:
 
 def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
     """A row for each noise model, the most probable first."""
-    columns = ["option", "moved", "density_gain", "standard_error", "t", "r2", "verdict"]
     rows: dict[str, dict[str, Any]] = {}
     totals: dict[str, Any] = {}
-    given = {**decomposition.options, "tol": TOL}
+    given = {**decomposition.options, "tol": TOL, "max_sweeps": MOST_SWEEPS}
     plain = given.get("noise", "source")
     left = list(noises)
-    with restarts.progress_bar(N_REPEATS * N_STARTS * (1 + len(noises)), "check") as bar:
+    with restarts.progress_bar(N_REPEATS * (1 + len(noises)), "check") as bar:
         for repeat in range(N_REPEATS):
             if not left:
                 break
             hidden = held_out_entries.hide(sources, HIDDEN, np.random.default_rng((seed, repeat)))
             visible = held_out_entries.without(sources, hidden)
             fit = partial(registry.fit, decomposition.method, visible, decomposition.n_components)
-            before = dict(totals)
-            best: dict[str, Decomposition] = {}
-            for start in range(N_STARTS):
-                if not left:
-                    break
-                compared = [plain, *left]
-                runs = [partial(fit, seed + start, **given | {"noise": n}) for n in compared]
-                results = restarts.in_threads(runs, jobs, lambda *_: bar.update())
-                for noise, result in zip(compared, results, strict=True):
-                    best[noise] = min(best.get(noise, result), result, key=lambda r: r.objective)
-                for noise in left:
-                    by_sample = _by_sample(best[noise], best[plain], sources, visible, hidden)
-                    totals[noise] = before.get(noise, 0) + by_sample
-                    rows[noise] = {"option": f"noise={noise}", **_row(totals[noise])}
-                left = [noise for noise in left if _is_promising(rows[noise])]
-    lines = [{**row, "verdict": _verdict(row)} for row in rows.values()]
-    table = pd.DataFrame(lines, columns=columns)
+            runs = [
+                partial(fit, decomposition.seed, **given | {"noise": noise})
+                for noise in (plain, *left)
+            ]
+            reference, *others = restarts.in_threads(runs, jobs, lambda *_: bar.update())
+            by_sample = _by_sample(reference, others, sources, visible, hidden)
+            for noise, samples in zip(left, by_sample, strict=True):
+                totals[noise] = totals.get(noise, 0) + samples
+                rows[noise] = {"option": f"noise={noise}", **_row(totals[noise])}
+            left = [noise for noise in left if _is_promising(rows[noise])]
+    table = pd.DataFrame(
+        [{**row, "verdict": _verdict(row)} for row in rows.values()],
+        columns=["option", "moved", "density_gain", "standard_error", "t", "r2", "verdict"],
+    )
     table = table.sort_values("density_gain", ascending=False, kind="stable", ignore_index=True)
     also = table.index[table["verdict"] == WORTH_TRYING][1:]
     table.loc[also, "verdict"] = "better, but less than the one recommended"
     return table
 
 
-def _by_sample(result, plain, sources, visible, hidden) -> pd.DataFrame:
-    """How much better than the plain fit a result predicts the hidden entries of every sample.
+def _by_sample(plain, others, sources, visible, hidden) -> list[pd.DataFrame]:
+    """How much better than the plain fit the others predict the hidden entries of every sample.
 
     Squared errors are in units of the plain fit's noise.
     """
-    blocks = []
-    for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
-        known = visible.data[c]
-        means = (known.sums_of_rows() / np.maximum(known.counts_of_rows, 1))[:, None]
-        for part in predictive.blocks(x.shape[1], x.shape[0]):
-            places = where[:, part].toarray()
-            entries = x.columns(part)
-            predictions = (predictive.mean(fit, c, part) for fit in (result, plain))
-            of_result, of_plain, of_means = (
-                (np.where(places, entries - predicted, 0.0) ** 2).sum(axis=0) / plain.noise[c] ** 2
-                for predicted in (*predictions, means)
+    unit = np.repeat(plain.noise, sources.n_samples) ** 2
+    means = [x.sums_of_rows() / np.maximum(x.counts_of_rows, 1) for x in visible.data]
+    of_means = _squares(sources, hidden, lambda c, part: means[c][:, None]) / unit
+    of_plain = _squares(sources, hidden, partial(predictive.mean, plain)) / unit
+    density = held_out_entries.log_densities(plain, sources, hidden)
+    n = np.concatenate([where.sum(axis=0) for where in hidden])
+    h = np.hstack(plain.memberships)
+    spread = 0.5 * np.abs(h - h.mean(axis=1, keepdims=True)).sum(axis=0)
+    tables = []
+    for other in others:
+        partner, _ = match(other, plain)
+        error = _squares(sources, hidden, partial(predictive.mean, other)) / unit
+        gain = held_out_entries.log_densities(other, sources, hidden) - density
+        moved = 0.5 * np.abs(np.hstack(other.memberships)[partner] - h).sum(axis=0)
+        tables.append(
+            pd.DataFrame({"fall": of_plain - error, "error": error, "of_means": of_means}).assign(
+                gain=gain, moved=moved, spread=spread, n=n, repeats=1
             )
-            columns = {"fall": of_plain - of_result, "error": of_result, "of_means": of_means}
-            blocks.append(pd.DataFrame({**columns, "n": places.sum(axis=0)}))
-    densities = (held_out_entries.log_densities(fit, sources, hidden) for fit in (result, plain))
-    partner, _ = match(result, plain)
-    moves = np.hstack(result.memberships)[partner] - np.hstack(plain.memberships)
-    return pd.concat(blocks, ignore_index=True).assign(
-        gain=np.subtract(*densities), moved=0.5 * np.abs(moves).sum(axis=0), repeats=1
-    )
+        )
+    return tables
+
+
+def _squares(sources, hidden, prediction) -> np.ndarray:
+    """Squared errors of the hidden entries of every sample; prediction(source number, samples)."""
+    sums = []
+    for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
+        for part in predictive.blocks(x.shape[1], x.shape[0]):
+            errors = x.columns(part) - prediction(c, part)
+            sums.append((np.where(where[:, part].toarray(), errors, 0.0) ** 2).sum(axis=0))
+    return np.concatenate(sums)
 
 
 def _row(samples: pd.DataFrame) -> dict[str, Any]:
-    """The numbers of a table, from sums over the repeats by sample."""
+    """The numbers of a table, from sums over the repeats by sample.
+
+    Where noise hides all structure, memberships hardly differ, and can move only so far.
+    """
     gain, standard_error = held_out_entries.difference(_clipped(samples["gain"]), samples["n"])
-    fall, spread = held_out_entries.difference(_clipped(samples["fall"]), samples["n"])
+    fall, deviation = held_out_entries.difference(_clipped(samples["fall"]), samples["n"])
+    spread = (samples["spread"] / samples["repeats"]).mean()
     return {
         "moved": (samples["moved"] / samples["repeats"]).mean(),
+        "least_move": min(LEAST_MOVE, LEAST_SHARE * spread),
         "density_gain": gain,
         "standard_error": standard_error,
-        "t": fall / spread if spread > 0 else 0.0,
+        "t": fall / deviation if deviation > 0 else 0.0,
         "r2": 1 - samples["error"].sum() / samples["of_means"].sum(),
     }
 
 
 def _is_promising(row: dict[str, Any]) -> bool:
-    """Whether more starts or other hidden entries could still lead to a recommendation."""
-    better = row["density_gain"] > 0 and row["t"] > PROMISING_T
-    return better and row["moved"] > PROMISING_MOVE
+    """Whether other hidden entries could still lead to a recommendation."""
+    return (
+        row["density_gain"] > 0
+        and row["t"] > PROMISING_T
+        and row["moved"] > PROMISING_MOVE * row["least_move"]
+    )
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -223,7 +238,7 @@ def _verdict(row: dict[str, Any]) -> str:
         return "no gain"
     if row["t"] <= LEAST_T:
         return "higher density, but no better prediction"
-    if row["moved"] <= LEAST_MOVE:
+    if row["moved"] <= row["least_move"]:
         return "better, but memberships stay the same"
     return WORTH_TRYING
 
