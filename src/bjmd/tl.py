@@ -125,7 +125,13 @@ def bjmd(
         adata.uns[key]["consensus"] = frames.consensus(fits.best, fits.consensus)
     if report is not None:
         metadata = [raw.metadata for raw in raw_sources]
-        summary = summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus)
+        summary = summarise(
+            sources,
+            fits.results,
+            explained=model.variance_explained_,
+            metadata=metadata,
+            consensus=fits.consensus,
+        )
         outputs.write(
             report,
             sources,
