@@ -581,23 +581,14 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         overwrite : bool, default=False
             Whether an earlier report in the folder may be replaced.
         """
-        from bjmd.analysis.associations import by_source
-        from bjmd.analysis.fitting import Summary, summarise
         from bjmd.files import outputs
 
         check_is_fitted(self)
-        if X is not None:
-            data: Any = self._fitted_data(X, sources)
-            summary = summarise(data, self._runs, consensus=self._consensus)
-        else:
-            data = self._named
-            names = self.source_names_
-            summary = Summary(
-                restarts.best(self._runs, len(self._runs)),
-                variance_explained=self.variance_explained_,
-                by_source=by_source(self.decomposition_, names) if len(names) > 1 else None,
-                consensus=self._consensus,
-            )
+        data: Any = self._named if X is None else self._fitted_data(X, sources)
+        explained = self.variance_explained_
+        summary = fitting.summarise(
+            data, self._runs, explained=explained, consensus=self._consensus
+        )
         outputs.write(
             folder,
             data,

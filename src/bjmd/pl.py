@@ -3,8 +3,7 @@
     bjmd.pl.memberships(adata, groups="cell_type")
     bjmd.pl.components(adata).savefig("components.png")
 
-Each function returns a matplotlib Figure, as in the report.  `mod` and `key` are the modality and
-the `key_added` of the fit.
+Each function returns a matplotlib Figure, as in the report.
 """
 
 from dataclasses import replace
@@ -25,31 +24,97 @@ from bjmd.report.tables import Named
 def memberships(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """A heat map of the memberships of every source, with the classes in obs[groups] below."""
+    """A heat map of the memberships of every source.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    groups : str, optional
+        Column of obs with known classes, which are shown below.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     return figures.memberships(*_samples(data, groups, mod, key))
 
 
 def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """A stacked bar of memberships for every sample."""
+    """A stacked bar of memberships for every sample.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     return figures.membership_bars(*_samples(data, None, mod, key))
 
 
 def simplex(
     data: Any, groups: str | None = None, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """Every sample between the components, coloured by its class in obs[groups]."""
+    """Every sample in a polygon between the components, of which there must be at least three.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    groups : str, optional
+        Column of obs with known classes, which have a colour each.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     return figures.simplex(*_samples(data, groups, mod, key))
 
 
 def components(
     data: Any, n_features: int = 6, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """The features that set each component apart, so many up and so many down."""
+    """The features that set each component apart.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    n_features : int, default=6
+        Number of features that are up, and of those that are down.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     return figures.components(*_samples(data, None, mod, key), n_features=n_features)
 
 
 def components_by_source(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """The share of every component in each source, with confidence intervals."""
+    """The share of every component in each source, with confidence intervals.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     names, result = _samples(data, None, mod, key)
     return figures.components_by_source(by_source(result, names.names))
 
@@ -57,7 +122,21 @@ def components_by_source(data: Any, *, mod: str | None = None, key: str | None =
 def offsets(
     data: Any, n_features: int = 6, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """The features in which each source is shifted most, so many up and so many down."""
+    """The features in which each source is shifted most.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    n_features : int, default=6
+        Number of features that are up, and of those that are down.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     names, result, *_ = _fit(data, mod, key)
     known = tables.extensions(names, result)
     if "offsets" not in known:
@@ -66,12 +145,36 @@ def offsets(
 
 
 def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """The noise of every source, with credible intervals."""
+    """The noise of every source, with credible intervals.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     return figures.noise(*_fit(data, mod, key)[:2])
 
 
 def variance_explained(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:
-    """The share of the variance of every source that each component explains."""
+    """The share of the variance of every source that each component explains.
+
+    Parameters
+    ----------
+    data : AnnData or MuData
+        An object that `bjmd.tl.bjmd` has written a fit into.
+    mod, key : str, optional
+        The modality, and the `key_added` of the fit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     names, *_, stored = _fit(data, mod, key)
     names.names = list(stored["sources"])
     explained = tables.variance_explained(names, stored["variance_explained"])
@@ -79,7 +182,17 @@ def variance_explained(data: Any, *, mod: str | None = None, key: str | None = N
 
 
 def selection(selection: Selection) -> Figure:
-    """Held-out density, ELBO and stability against K, from the result of `bjmd.select`."""
+    """Held-out density, ELBO and stability against the number of components.
+
+    Parameters
+    ----------
+    selection : Selection
+        What `bjmd.select` or `bjmd.tl.select` returned.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     return figures.selection(selection)
 
 

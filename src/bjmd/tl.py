@@ -125,7 +125,13 @@ def bjmd(
         adata.uns[key]["consensus"] = frames.consensus(fits.best, fits.consensus)
     if report is not None:
         metadata = [raw.metadata for raw in raw_sources]
-        summary = summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus)
+        summary = summarise(
+            sources,
+            fits.results,
+            explained=model.variance_explained_,
+            metadata=metadata,
+            consensus=fits.consensus,
+        )
         outputs.write(
             report,
             sources,
@@ -157,7 +163,7 @@ def _read(
         adata, source_key, OBJECT, layer=layer, use_highly_variable=use_highly_variable
     )
     if labels is not None:
-        label_by(raw_sources, labels)
+        label_by(raw_sources, [raw.metadata for raw in raw_sources], labels)
     sources, settings = prepare(raw_sources, normalize=normalize, reading=reading)
     files = [str(adata.filename)] if adata.isbacked else []
     return raw_sources, sources, replace(settings, files=files)

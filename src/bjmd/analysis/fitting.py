@@ -92,43 +92,43 @@ class Summary:
 
 
 def summarise(
-    sources: Sources,
+    data: Any,
     results: Sequence[Decomposition],
     *,
+    explained: np.ndarray | None = None,
     metadata: Sequence[pd.DataFrame | None] = (),
     consensus: Consensus | None = None,
 ) -> Summary:
     """Rank the restarts, describe the best one, and relate it to what is known about the samples.
 
-    That is the metadata and, as a column `class`, the labels.
+    That is the metadata and, as a column `class`, the labels.  `data` are `Sources`; the names
+    alone (`tables.Named`) do if the variance explained is known, but leave residuals out.
     """
     ranked = restarts.best(results, len(results))
     best = ranked[0]
     if not registry.get(best.method).infers_bjmd:
         return Summary(ranked)
-    about_samples = [_about_samples(sources, c, metadata) for c in range(len(sources))]
+    about_samples = [_about_samples(data, c, metadata) for c in range(len(data.names))]
     associated = associations(best.memberships, about_samples)
     return Summary(
         ranked,
-        variance_explained=variance.explained(sources, best),
-        residuals=variance.residuals(sources, best),
-        by_source=by_source(best, sources.names) if len(sources) > 1 else None,
+        variance_explained=variance.explained(data, best) if explained is None else explained,
+        residuals=variance.residuals(data, best) if isinstance(data, Sources) else None,
+        by_source=by_source(best, data.names) if len(data.names) > 1 else None,
         associations=associated if len(associated) else None,
         consensus=consensus,
     )
 
 
-def _about_samples(
-    sources: Sources, c: int, metadata: Sequence[pd.DataFrame | None]
-) -> pd.DataFrame:
+def _about_samples(data: Any, c: int, metadata: Sequence[pd.DataFrame | None]) -> pd.DataFrame:
     """The metadata of a source and the classes of its samples; those of several are joined."""
     table = metadata[c] if len(metadata) else None
     if table is None:
-        table = pd.DataFrame(index=sources.sample_names[c])
-    if sources.labels is None:
+        table = pd.DataFrame(index=data.sample_names[c])
+    if data.labels is None:
         return table
-    names = np.array(sources.class_names)
-    classes = [", ".join(names[sample]) or None for sample in sources.labels[c].T]
+    names = np.array(data.class_names)
+    classes = [", ".join(names[sample]) or None for sample in data.labels[c].T]
     # labels that came from the metadata are there already
     known = table.astype(object).where(table.notna(), None).astype(str)
     if any(column.tolist() == [str(name) for name in classes] for _, column in known.items()):

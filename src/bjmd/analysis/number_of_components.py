@@ -52,19 +52,20 @@ class Selection:
         without one); heldout, the mean log predictive density of held-out entries; difference, its
         distance to the best K, and the standard_error of that difference; stability; converged, the
         share of all fits that met their stopping rule; and seconds, of all fits together.
-    fits : DataFrame
-        A row for each fit of all the data: k, seed, objective, converged, seconds.
-    recommended : int
-        The smallest of the candidates.
-    candidates : list of int
-        Every K that predicts held-out entries as well as the best K does, within one standard
-        error.
     """
 
     table: pd.DataFrame
-    fits: pd.DataFrame
-    recommended: int
-    candidates: list[int]
+
+    @property
+    def candidates(self) -> list[int]:
+        """Every K that predicts held-out entries as well as the best, within a standard error."""
+        reach = self.table["standard_error"].clip(lower=SAME)
+        return self.table["k"][-self.table["difference"] <= reach].tolist()
+
+    @property
+    def recommended(self) -> int:
+        """The smallest of the candidates."""
+        return self.candidates[0]
 
     @property
     def best(self) -> int:
@@ -181,16 +182,7 @@ def select(
                 "seconds": sum(fit.seconds for fit in all_fits[k]),
             }
         )
-    table = pd.DataFrame(rows)
-    reach = table["standard_error"].clip(lower=SAME)
-    candidates = table["k"][-table["difference"] <= reach].tolist()
-    columns = ("seed", "objective", "converged", "seconds")
-    fits_table = pd.DataFrame(
-        {"k": k} | {name: getattr(fit, name) for name in columns}
-        for k in ks
-        for fit in of_all_data[k]
-    )
-    return Selection(table, fits_table, recommended=candidates[0], candidates=candidates)
+    return Selection(pd.DataFrame(rows))
 
 
 def stability(results: list[Decomposition]) -> float:

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bjmd.analysis import ranking
 from bjmd.analysis.fitting import Summary
 from bjmd.data.assembly import RawSource, Settings
 from bjmd.data.matrix import as_matrix
@@ -98,12 +97,13 @@ def write(
     with storage.atomic_path(folder) as new:
         new.mkdir()
         storage.save_decompositions(new / "fit.npz", summary.results, {"n_restarts": n_restarts})
-        for name, table in {**tables.of_fit(data, summary.results), **answers}.items():
+        about_fit = tables.of_fit(data, summary.results)
+        for name, table in {**about_fit, **answers}.items():
             _write_table(new / f"{name}.tsv", table)
         _write_patterns(new, data, best)
         if summary.consensus is not None:
             _write_patterns(new, data, summary.consensus.result, "consensus_")
-        _write_rankings(new / "rankings", data, best)
+        _write_rankings(new / "rankings", about_fit["ranking"])
         _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
@@ -267,13 +267,15 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
-def _write_rankings(folder: Path, data: Named, best: Decomposition) -> None:
+def _write_rankings(folder: Path, ranking: pd.DataFrame) -> None:
     """A .rnk file for each component: every feature and its score, the highest first."""
     folder.mkdir()
-    scores = tables.by_component(ranking.scores(best), data.feature_names, "feature")
-    for component, column in scores.items():
-        ranked = column.sort_values(ascending=False, kind="stable")
-        ranked.to_csv(folder / f"{component}.rnk", sep="\t", header=False, float_format="%.6g")
+    for component, scores in tables.scores(ranking).groupby("component"):
+        path = folder / f"{component}.rnk"
+        columns = ["feature", "score"]
+        scores.to_csv(
+            path, sep="\t", columns=columns, header=False, index=False, float_format="%.6g"
+        )
 
 
 def _write_patterns(folder: Path, data: Named, result: Decomposition, prefix: str = "") -> None:

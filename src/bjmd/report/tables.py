@@ -212,6 +212,12 @@ def highest_ranked(data: Named, best: Decomposition, n_features: int) -> pd.Data
     return table.assign(mean=table["feature"].map(mean))
 
 
+def scores(ranking: pd.DataFrame) -> pd.DataFrame:
+    """A ranking with its score, z or else the difference, the highest first."""
+    scored = ranking.assign(score=ranking["z"].fillna(ranking["difference"]))
+    return scored.sort_values("score", ascending=False, kind="stable")
+
+
 def top_features(ranked: pd.DataFrame, n_features: int = 20) -> pd.DataFrame:
     """The features of a ranking that set each component apart, whichever way."""
     size = ranked["z"].fillna(ranked["difference"]).abs()
