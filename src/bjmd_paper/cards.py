@@ -3,7 +3,7 @@
 import pandas as pd
 
 from bjmd_paper.datasets import catalogue
-from bjmd_paper.tables import Table, text_cells
+from bjmd_paper.table_files import Table, text_cells
 
 
 def card(sources, files, family):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd_paper import tables
 from bjmd_paper.claims import verdicts
 from bjmd_paper.claims.evidence import Evidence, Missing
 from bjmd_paper.claims.kinds import measure
 from bjmd_paper.claims.statistics import LEVEL
 from bjmd_paper.claims.verdicts import UNTESTABLE, Outcome
+from bjmd_paper.table_files import Marked, Table
 
 TEXT = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 HEADS = {
@@ -133,7 +133,7 @@ def table(runs, draws, advi, feature_auc, families, rows, table_sigma3):
     ]
     runs = dict(zip(families, runs, strict=True))
     table = verdicts_on(Evidence(paper_rows, table_sigma3, runs, *frames))
-    return tables.Table(table, shown(table))
+    return Table(table, shown(table))
 
 
 def shown(table):
@@ -195,4 +195,4 @@ def _marked(table, columns):
     """Some columns as they are shown, with the verdicts in colour."""
     cells = table[columns].rename(columns=HEADS)
     marks = cells.map(lambda _: "").assign(Verdict=cells["Verdict"].map(COLOURS).fillna(""))
-    return tables.Marked(cells, marks)
+    return Marked(cells, marks)
