@@ -52,7 +52,9 @@ rule figure:
         function=lambda wildcards: FIGURES[wildcards.figure].function,
         settings=lambda wildcards: FIGURES[wildcards.figure].settings,
         caption=lambda wildcards: FIGURES[wildcards.figure].caption,
-        code=lambda wildcards: code_of("figure", FIGURES[wildcards.figure].function.partition(":")[0]),
+        code=lambda wildcards: code_of(
+            "figure", FIGURES[wildcards.figure].function.partition(":")[0]
+        ),
     message:
         "Figure: {wildcards.figure}."
     script:

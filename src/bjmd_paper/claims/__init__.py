@@ -104,9 +104,20 @@ def compare(evidence, kind, test="above", margin=0.0, note="", **options):
     return outcome.noting(note, *dict.fromkeys(effect.note for effect in measured), lacking)
 
 
-def verdicts_on(evidence):
-    """The verdict table: a row for every reading of every claim, the decisive one first."""
-    return pd.DataFrame(
+def table(runs, draws, advi, feature_auc, families, rows, table_sigma3):
+    """The verdicts on a run: a row for every reading of every claim, the decisive one first.
+
+    `runs` are the scores of its `families`, the other inputs are lists of frames, and `rows` has
+    the paper's row of every fit.
+    """
+    paper_rows = {fit: row["paper_row"] for fit, row in rows.items() if "paper_row" in row}
+    frames = [
+        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        for parts in (draws, advi, feature_auc)
+    ]
+    runs = dict(zip(families, runs, strict=True))
+    evidence = Evidence(paper_rows, table_sigma3, runs, *frames)
+    table = pd.DataFrame(
         [
             {
                 **{key: claim[key] for key in ("section", "own", "id", "where")},
@@ -118,21 +129,6 @@ def verdicts_on(evidence):
             for label, outcome in outcomes(claim, evidence).items()
         ]
     )
-
-
-def table(runs, draws, advi, feature_auc, families, rows, table_sigma3):
-    """The verdicts on a run.
-
-    `runs` are the scores of its `families`, the other inputs are lists of frames, and `rows` has
-    the paper's row of every fit.
-    """
-    paper_rows = {fit: row["paper_row"] for fit, row in rows.items() if "paper_row" in row}
-    frames = [
-        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-        for parts in (draws, advi, feature_auc)
-    ]
-    runs = dict(zip(families, runs, strict=True))
-    table = verdicts_on(Evidence(paper_rows, table_sigma3, runs, *frames))
     return Table(table, shown(table))
 
 
