@@ -3,7 +3,7 @@
 import pandas as pd
 
 from bjmd_paper.datasets import catalogue
-from bjmd_paper.tables import Table, text_cells
+from bjmd_paper.table_files import Table, text_cells
 
 
 def card(sources, files, family):
@@ -62,14 +62,12 @@ def comparison(name, sources):
     for group, n in zip(sources.names, sources.n_samples, strict=True):
         rows[f"samples of {group}"] = n, paper and paper.groups[group]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["prepared", "paper"])
-    table["difference"] = [_reason(paper, row, *numbers) for row, numbers in rows.items()]
+    reasons = paper.differences if paper else {}
+    table["difference"] = [
+        "" if theirs in (None, ours) else reasons.get(row, "Not explained: check the files.")
+        for row, (ours, theirs) in rows.items()
+    ]
     return table
-
-
-def _reason(paper, row, ours, theirs):
-    if paper is None or ours == theirs:
-        return ""
-    return paper.differences.get(row, "Not explained: check the files.")
 
 
 def summary(data, families):

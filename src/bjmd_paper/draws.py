@@ -112,9 +112,10 @@ def feature_tables(draw, extra, jobs, noise_from, n_restarts, n_best, seed, *, s
         by_source = tested[[f"passes {source}" for source in drawn.sources.names]].to_numpy().T
         passes[name] = {ALL: by_source.all(axis=0), ANY: by_source.any(axis=0)}
         places = dict(enumerate(by_source, start=1)) | passes[name]
-        rows += [
-            (extra, draw, name, place, *_rates(passed, signal)) for place, passed in places.items()
-        ]
+        for place, passed in places.items():
+            false = passed[~signal]
+            rates = passed[signal].mean(), false.mean(), int(false.any())
+            rows.append((extra, draw, name, place, *rates))
     stages = {"before": before}
     if passes[fit][ANY].any():
         kept = feature_test.filtered(drawn.sources, passes[fit][ANY])
@@ -128,11 +129,6 @@ def feature_tables(draw, extra, jobs, noise_from, n_restarts, n_best, seed, *, s
     names = ["extra", "draw", "noise_from", "source", "power", "false_rate", "any_false"]
     passed = pd.DataFrame(rows, columns=names)
     return passed, auc[["extra", "draw", "fit", "stage", "source", "auc", "seconds"]]
-
-
-def _rates(passes, signal):
-    """The share of signal features that pass, of noise features, and whether any of these does."""
-    return passes[signal].mean(), passes[~signal].mean(), int(passes[~signal].any())
 
 
 def _better_auc(runs):

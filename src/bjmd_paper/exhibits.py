@@ -4,6 +4,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 
 from bjmd.errors import FitError
 from bjmd.report import pages
@@ -37,7 +38,7 @@ class Exhibit:
     title: str
     caption: str
     function: str
-    """Its key in workflow/scripts/table.py or figure.py."""
+    """Where its function is, as "module:name"."""
     inputs: dict
     """Argument -> file, or list of files."""
     settings: dict
@@ -50,10 +51,9 @@ class Exhibit:
         endings = {"table": ("csv", "md", "html", "fragment.html"), "figure": ("svg", "png")}
         return [f"results/{self.kind}s/{self.name}.{ending}" for ending in endings[self.kind]]
 
-    def failures(self):
-        """The files that say which of the fits that it shows have failed."""
-        paths = [path for files in self.inputs.values() for path in _listed(files)]
-        return sorted({_failure_file(path) for path in paths} - {None})
+    def made_of(self):
+        """All files that it is made of."""
+        return [path for files in self.inputs.values() for path in _listed(files)]
 
     def reference_files(self):
         """The files that the reference run keeps; for a figure also the table behind it."""
@@ -87,7 +87,7 @@ def _exhibit(entry, values):
         section=entry["section"],
         title=entry["title"].format(**values),
         caption=" ".join(entry["caption"].format(**values).split()),
-        function=entry["name"].removesuffix("-{family}"),
+        function=entry["function"],
         inputs={
             argument: _files(path, values) for argument, path in entry.get("inputs", {}).items()
         },
@@ -152,16 +152,8 @@ def _listed(files):
     return [files] if isinstance(files, str) else files
 
 
-def _failure_file(path):
-    """Where the failure of a fit is told whose results, or scores, should be in a file, or None."""
-    folder = Path(path).parts[1]
-    if folder == "scores":
-        return path.removesuffix(".csv").removesuffix(".traces") + ".failures.txt"
-    return path if folder in ("draws", "feature-draws", "advi-traces") else None
-
-
 def make(function, inputs, settings, optional=()):
-    """Call the function of an exhibit with its inputs, {argument: file or files}, and settings.
+    """Call the function "module:name" with its inputs, {argument: file or files}, and settings.
 
     Files of fits that failed are left out.  An argument that loses all its files stops the exhibit,
     unless it is optional.
@@ -172,7 +164,7 @@ def make(function, inputs, settings, optional=()):
         if files and not left and argument not in optional:
             raise FitError(f"nothing to show: {'; '.join(failures.sentences(_listed(files)))}")
         arguments[argument] = _read(files) if isinstance(files, str) else [*map(_read, left)]
-    return function(**arguments, **settings)
+    return resolve_name(function)(**arguments, **settings)
 
 
 def _read(path):

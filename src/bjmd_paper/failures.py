@@ -51,11 +51,13 @@ def results(paths):
 
 
 def sentences(paths):
-    """The reasons that some files tell, which are such notes, or have a list of them."""
+    """Why fits failed whose results, or scores, should be in some files."""
     reasons = []
     for path in map(Path, paths):
-        if path.name.endswith(".failures.txt"):
-            reasons += path.read_text(encoding="utf-8").splitlines()
+        if path.parent.name == "scores":  # they tell it in a file of their own
+            stem = path.name.removesuffix(".csv").removesuffix(".traces")
+            told = path.with_name(f"{stem}.failures.txt")
+            reasons += told.read_text(encoding="utf-8").splitlines()
         else:
             reasons.append(reason(path))
     return list(dict.fromkeys(filter(None, reasons)))

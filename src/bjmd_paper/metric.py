@@ -9,6 +9,7 @@ nothing, so both of their ends count as components.
 """
 
 import numpy as np
+import pandas as pd
 
 
 def auc_table(h, labels):
@@ -19,20 +20,11 @@ def auc_table(h, labels):
     labels = np.asarray(labels, dtype=bool)
     inside = labels.sum(axis=1, keepdims=True)
     outside = labels.shape[1] - inside
-    ranks = np.array([_ranks(row) for row in h]).reshape(h.shape)
+    ranks = pd.DataFrame(h).rank(axis=1).to_numpy()  # equal values share their mean rank
     wins = labels @ ranks.T - inside * (inside + 1) / 2
     pairs = (inside * outside).astype(float)
     pairs[pairs == 0] = np.nan
     return wins / pairs
-
-
-def _ranks(values):
-    """The rank of each value, from 1; equal values share their mean rank.
-
-    scipy.stats has it, but takes a second to load in every job of the workflow.
-    """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place]
 
 
 def auc_per_class(h, labels):

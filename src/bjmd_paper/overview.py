@@ -5,7 +5,7 @@ import pandas as pd
 
 from bjmd.inference import registry
 from bjmd_paper import scores
-from bjmd_paper.tables import Marked, Table
+from bjmd_paper.table_files import Marked, Table
 
 BJMD = "BJMD"
 POOLED = "BJMD, pooled"

@@ -5,7 +5,7 @@ import pandas as pd
 
 from bjmd.inference import restarts
 from bjmd_paper import metric
-from bjmd_paper.tables import Table
+from bjmd_paper.table_files import Table
 
 LEVEL = 0.9
 """The level of the intervals whose coverage is counted."""

@@ -1,20 +1,17 @@
-"""The tables of the paper's exhibits, from scores, and how a table is written to files."""
+"""The tables of the paper's exhibits, from scores."""
 
 import platform
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
 from bjmd import __version__
-from bjmd.report import pages
-from bjmd.report.tables import markdown
 from bjmd_paper import scores
 from bjmd_paper.datasets import catalogue
 from bjmd_paper.draws import ALL, ANY
+from bjmd_paper.table_files import Table, text_cells
 
 SHOWN_ITERATIONS = (1000, 5000, 10_000, 20_000, 40_000, 80_000)
 """Iterations that the table of ADVI's traces shows, besides the last."""
@@ -22,64 +19,6 @@ PACKAGES = (
     *("numpy", "scipy", "numba", "scikit-learn", "pandas"),
     *("pymc", "pytensor", "matplotlib", "snakemake"),
 )
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as numbers, and as the sentences and tables of text cells that people read."""
-
-    data: pd.DataFrame
-    shown: list
-
-
-@dataclass(frozen=True)
-class Marked:
-    """A table of text cells, with a CSS class of page.css, or nothing, for each cell."""
-
-    cells: pd.DataFrame
-    marks: pd.DataFrame
-
-
-def text_cells(table):
-    """The same table as text, with a dash where there is no value."""
-    return table.astype(object).where(table.notna(), "–").astype(str)
-
-
-def write(table, title, caption, output):
-    """Write a table as CSV, Markdown, an HTML fragment for the report, and an HTML page."""
-    table.data.to_csv(output.csv, index=False, float_format="%.7g")
-    formats = zip(*(_in_formats(title, part) for part in table.shown), strict=True)
-    text, fragment = map("\n".join, formats)
-    Path(output.markdown).write_text(text)
-    Path(output.fragment).write_text(fragment)
-    Path(output.html).write_text(pages.page(title, [pages.paragraph(caption), fragment]))
-
-
-def _in_formats(title, part):
-    """A sentence or a table of text cells in Markdown and HTML."""
-    if isinstance(part, str):
-        return f"{part}\n", pages.paragraph(part)
-    cells, marks = (part.cells, part.marks) if isinstance(part, Marked) else (part, None)
-    heads = [" ".join(filter(None, [head] if isinstance(head, str) else head)) for head in cells]
-    return markdown(cells.set_axis(heads, axis=1)), pages.table(title, cells, marks)
-
-
-def printed():
-    """All numbers that the paper prints: a row for every family, row of its tables, and source."""
-    rows = [
-        (
-            name,
-            row,
-            c + 1,
-            auc,
-            numbers["seconds"],
-            numbers["noise"][c] if "noise" in numbers else None,
-        )
-        for name, family in catalogue.families().items()
-        for row, numbers in family.printed.items()
-        for c, auc in enumerate(numbers["auc"])
-    ]
-    return pd.DataFrame(rows, columns=["data", "row", "source", "auc", "seconds", "noise"])
 
 
 def performance(runs, family, rows):
@@ -115,7 +54,7 @@ def _beside_printed(runs, rows):
     table["label"] = [rows[fit]["label"] for fit in table["fit"]]
     table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
     names = {name: f"paper_{name}" for name in ("auc", "seconds", "noise")}
-    paper = printed().rename(columns=names)
+    paper = catalogue.printed().rename(columns=names)
     return table.merge(paper, on=["data", "row", "source"], how="left")
 
 
@@ -154,7 +93,7 @@ def conjecture(draws, rows):
     """Draws of the small data with patterns of another height, beside the printed numbers."""
     table = over_draws(draws)
     table["row"] = [rows[fit].get("paper_row", "") for fit in table["fit"]]
-    paper = printed().rename(columns={"auc": "paper"})
+    paper = catalogue.printed().rename(columns={"auc": "paper"})
     paper = paper.loc[paper["data"] == "small", ["row", "source", "paper"]]
     table = table.merge(paper, on=["row", "source"], how="left")
     table["z"] = (table["paper"] - table["mean"]) / table["sd"]

@@ -16,10 +16,11 @@ def test_a_fit_that_fails_says_why_in_place_of_its_results(tmp_path, caplog, cap
     assert sentence in caplog.text and sentence in capsys.readouterr().err
     good = tmp_path / "2-3.csv"
     good.write_text("fit,auc\n")
-    listed = tmp_path / "small.failures.txt"
-    listed.write_text("map on small: not finite\n")
+    scores = tmp_path / "scores/small.traces.csv"
+    scores.parent.mkdir()
+    scores.with_name("small.failures.txt").write_text("map on small: not finite\n")
     assert failures.succeeded([*outputs, good]) == [good]
-    assert failures.sentences([*outputs, good, listed]) == [sentence, "map on small: not finite"]
+    assert failures.sentences([*outputs, good, scores]) == [sentence, "map on small: not finite"]
 
 
 @pytest.mark.parametrize("crash", [ValueError, MemoryError, OSError, KeyError])

@@ -1,4 +1,6 @@
+import inspect
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 import yaml
@@ -72,10 +74,10 @@ def test_the_config_of_mixtures_has_both_kinds_of_priors_and_the_exhibits_of_sha
 
 
 @pytest.mark.parametrize("name", ["paper", "mixology"])
-def test_every_exhibit_has_a_function_in_its_script(name):
+def test_every_exhibit_has_a_function_that_takes_its_inputs_and_settings(name):
     for exhibit in exhibits.of(planned(read(f"config/{name}"))):
-        script = (ROOT / f"workflow/scripts/{exhibit.kind}.py").read_text()
-        assert f'"{exhibit.function}": ' in script, exhibit.name
+        arguments = inspect.signature(resolve_name(exhibit.function)).parameters
+        assert set(arguments) == {*exhibit.inputs, *exhibit.settings}, exhibit.name
 
 
 def test_kinds_stand_for_all_data_of_a_kind_and_null_leaves_a_fit_out(config):

@@ -7,7 +7,8 @@ import pytest
 
 from bjmd.data.sources import Sources
 from bjmd.results.decomposition import Decomposition
-from bjmd_paper import scores, tables
+from bjmd_paper import scores, table_files, tables
+from bjmd_paper.datasets import catalogue
 
 LABELS = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
 FITS = {
@@ -92,13 +93,13 @@ def test_the_table_shows_the_printed_number_and_the_difference(runs, tmp_path, m
         "seconds": [7.0],
         "noise": [1.0],
     }
-    monkeypatch.setattr(tables, "printed", lambda: pd.DataFrame(printed))
+    monkeypatch.setattr(catalogue, "printed", lambda: pd.DataFrame(printed))
     table = tables.performance(runs, "toy", FITS)
     assert table.data.set_index("fit").loc["a", "difference"] == -5
     output = SimpleNamespace(
         **{kind: tmp_path / kind for kind in ("csv", "markdown", "fragment", "html")}
     )
-    tables.write(table, "Toy", "About toys.", output)
+    table_files.write(table, "Toy", "About toys.", output)
     markdown = output.markdown.read_text().splitlines()
     assert markdown[0].startswith(
         "| Algorithm | only AUC | only paper | only diff. | Processor time (s) ours |"

@@ -118,6 +118,19 @@ def test_results_follow_the_code(finished, copy_of_the_code, file, edit, fits, r
     assert jobs.get("fit", 0) == fits
 
 
+@pytest.mark.parametrize(
+    ("file", "tables"),
+    [("claims/claims.toml", {"verdicts"}), ("overview.py", {"overview"}), ("cards.py", {"data"})],
+)
+def test_a_table_follows_the_code_of_its_own_module(finished, copy_of_the_code, file, tables):
+    path = copy_of_the_code / "bjmd_paper" / file
+    before = path.read_text()
+    path.write_text(f"{before}\nCHANGED = 1\n")
+    planned = finished.run("--dry-run", PYTHONPATH=str(copy_of_the_code)).stdout
+    path.write_text(before)
+    assert set(re.findall(r"(?:Table|Figure): ([a-z-]+)\.", planned)) == tables
+
+
 def test_a_label_does_not_rerun_a_fit(changed):
     jobs = changed("map-bjmd", label="ours").jobs()
     assert not {"fit", "score", "synthetic", "draw"} & set(jobs)

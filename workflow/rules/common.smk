@@ -47,7 +47,7 @@ except InputError as error:
 EXHIBITS = [] if PLAN.own else exhibits.of(PLAN)
 TABLES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "table"}
 FIGURES = {exhibit.name: exhibit for exhibit in EXHIBITS if exhibit.kind == "figure"}
-FAILURES = sorted({path for exhibit in EXHIBITS for path in exhibit.failures()})
+MADE_OF = sorted({path for exhibit in EXHIBITS for path in exhibit.made_of()})
 
 
 wildcard_constraints:

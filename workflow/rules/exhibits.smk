@@ -4,7 +4,6 @@
 rule table:
     input:
         unpack(lambda wildcards: TABLES[wildcards.table].inputs),
-        failures=lambda wildcards: TABLES[wildcards.table].failures(),
     output:
         csv="results/tables/{table}.csv",
         markdown="results/tables/{table}.md",
@@ -26,7 +25,7 @@ rule table:
         optional=lambda wildcards: TABLES[wildcards.table].optional,
         title=lambda wildcards: TABLES[wildcards.table].title,
         caption=lambda wildcards: TABLES[wildcards.table].caption,
-        code=lambda wildcards: code_of("table"),
+        code=lambda wildcards: code_of("table", TABLES[wildcards.table].function.partition(":")[0]),
     message:
         "Table: {wildcards.table}."
     script:
@@ -53,7 +52,9 @@ rule figure:
         function=lambda wildcards: FIGURES[wildcards.figure].function,
         settings=lambda wildcards: FIGURES[wildcards.figure].settings,
         caption=lambda wildcards: FIGURES[wildcards.figure].caption,
-        code=lambda wildcards: code_of("figure"),
+        code=lambda wildcards: code_of(
+            "figure", FIGURES[wildcards.figure].function.partition(":")[0]
+        ),
     message:
         "Figure: {wildcards.figure}."
     script:
@@ -64,7 +65,7 @@ rule report:
     input:
         introduction=workflow.source_path("../report/workflow.rst"),
         parts=[exhibit.files()[-1] for exhibit in EXHIBITS],
-        failures=FAILURES,
+        made_of=MADE_OF,
     output:
         "results/report.html",
     log:
@@ -87,7 +88,7 @@ rule complete:
     input:
         "results/report.html",
         [path for exhibit in EXHIBITS for path in exhibit.files()],
-        failures=FAILURES,
+        made_of=MADE_OF,
     output:
         "results/complete.txt",
     log:

@@ -7,7 +7,7 @@ from bjmd_paper import failures
 from bjmd_paper.frame import script
 
 with script(snakemake):
-    failed = failures.sentences(snakemake.input.failures)
+    failed = failures.sentences(snakemake.input.made_of)
     if failed:
         raise FitError(
             f"{snakemake.input[0]} and all else is made, but some fits failed and were left out: "

@@ -11,6 +11,6 @@ with script(snakemake):
         Path(snakemake.input.introduction).read_text(),
         [(*about, path) for about, path in parts],
         snakemake.params.left_out,
-        failures.sentences(snakemake.input.failures),
+        failures.sentences(snakemake.input.made_of),
     )
     Path(snakemake.output[0]).write_text(page)

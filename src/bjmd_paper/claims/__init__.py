@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from bjmd_paper import tables
 from bjmd_paper.claims import verdicts
 from bjmd_paper.claims.evidence import Evidence, Missing
 from bjmd_paper.claims.kinds import measure
 from bjmd_paper.claims.statistics import LEVEL
 from bjmd_paper.claims.verdicts import UNTESTABLE, Outcome
+from bjmd_paper.table_files import Marked, Table
 
 TEXT = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
 HEADS = {
@@ -104,9 +104,20 @@ def compare(evidence, kind, test="above", margin=0.0, note="", **options):
     return outcome.noting(note, *dict.fromkeys(effect.note for effect in measured), lacking)
 
 
-def verdicts_on(evidence):
-    """The verdict table: a row for every reading of every claim, the decisive one first."""
-    return pd.DataFrame(
+def table(runs, draws, advi, feature_auc, families, rows, table_sigma3):
+    """The verdicts on a run: a row for every reading of every claim, the decisive one first.
+
+    `runs` are the scores of its `families`, the other inputs are lists of frames, and `rows` has
+    the paper's row of every fit.
+    """
+    paper_rows = {fit: row["paper_row"] for fit, row in rows.items() if "paper_row" in row}
+    frames = [
+        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        for parts in (draws, advi, feature_auc)
+    ]
+    runs = dict(zip(families, runs, strict=True))
+    evidence = Evidence(paper_rows, table_sigma3, runs, *frames)
+    table = pd.DataFrame(
         [
             {
                 **{key: claim[key] for key in ("section", "own", "id", "where")},
@@ -118,22 +129,7 @@ def verdicts_on(evidence):
             for label, outcome in outcomes(claim, evidence).items()
         ]
     )
-
-
-def table(runs, draws, advi, feature_auc, families, rows, table_sigma3):
-    """The verdicts on a run.
-
-    `runs` are the scores of its `families`, the other inputs are lists of frames, and `rows` has
-    the paper's row of every fit.
-    """
-    paper_rows = {fit: row["paper_row"] for fit, row in rows.items() if "paper_row" in row}
-    frames = [
-        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-        for parts in (draws, advi, feature_auc)
-    ]
-    runs = dict(zip(families, runs, strict=True))
-    table = verdicts_on(Evidence(paper_rows, table_sigma3, runs, *frames))
-    return tables.Table(table, shown(table))
+    return Table(table, shown(table))
 
 
 def shown(table):
@@ -195,4 +191,4 @@ def _marked(table, columns):
     """Some columns as they are shown, with the verdicts in colour."""
     cells = table[columns].rename(columns=HEADS)
     marks = cells.map(lambda _: "").assign(Verdict=cells["Verdict"].map(COLOURS).fillna(""))
-    return tables.Marked(cells, marks)
+    return Marked(cells, marks)

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from bjmd_paper import tables
+from bjmd_paper.datasets import catalogue
 from bjmd_paper.datasets.synthetic import SCALES
 
 FEWEST_STARTS = 3
@@ -44,7 +44,7 @@ class Evidence:
     advi: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Traces of ADVI."""
     feature_auc: pd.DataFrame = field(default_factory=pd.DataFrame)
-    printed: pd.DataFrame = field(default_factory=tables.printed)
+    printed: pd.DataFrame = field(default_factory=catalogue.printed)
 
     # the paper's numbers
 

@@ -138,6 +138,26 @@ def family(name):
     return _known(name, families(), "data")
 
 
+def printed():
+    """All numbers that the paper prints: a row for every family, row of its tables, and source."""
+    import pandas as pd
+
+    rows = [
+        {
+            "data": name,
+            "row": row,
+            "source": c + 1,
+            "auc": auc,
+            "seconds": numbers["seconds"],
+            "noise": numbers["noise"][c] if "noise" in numbers else None,
+        }
+        for name, entry in families().items()
+        for row, numbers in entry.printed.items()
+        for c, auc in enumerate(numbers["auc"])
+    ]
+    return pd.DataFrame(rows)
+
+
 @cache
 def _real():
     entries = map(_dataset, Path(__file__).parent.glob("real/*/dataset.toml"))
