@@ -32,7 +32,10 @@ TESTS = {
     "bjmd/model.py": ["test_model.py", "inference/test_map.py", *CAVI],
     "bjmd/numerics/dirichlet.py": ["numerics/test_dirichlet.py", "analysis/test_intervals.py"],
     "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
-    "bjmd/numerics/laplace.py": ["numerics/test_laplace_rows.py", "paper/baselines/test_laplace.py"],
+    "bjmd/numerics/laplace.py": [
+        "numerics/test_laplace_rows.py",
+        "paper/baselines/test_laplace.py",
+    ],
     "bjmd/numerics/moments.py": [*CAVI, "inference/test_projection.py", "data/test_missing.py"],
     "bjmd/numerics/nonnegative.py": [f"paper/baselines/test_{name}.py" for name in FACTORISATIONS],
     "bjmd/numerics/rows.py": ["numerics/test_lanes.py", *CAVI],
