@@ -11,6 +11,7 @@ import inspect
 import logging
 import os
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -83,8 +84,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message[:1000]}; see {self.prog} --help\n")
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose lines do not break the names of methods at their hyphens."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    style: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    style: dict[str, Any] = {"formatter_class": _Help}
     parser = _Parser(
         "bjmd", usage="bjmd COMMAND ...", description=_DESCRIPTION, epilog=_EXAMPLES, **style
     )
