@@ -50,6 +50,15 @@ def test_intervals_that_were_not_widened_are_called_too_narrow(learned):
     assert "allow, to first order" in wider and "independent, so they" not in wider
 
 
+@pytest.mark.parametrize(("pure", "said"), [(0.4, False), (0.6, True)])
+def test_intervals_of_nearly_pure_samples_get_a_caution(learned, pure, said):
+    sources, result = learned
+    memberships = np.full((3, 60), 1 / 3)
+    memberships[:, : int(60 * pure)] = np.array([[0.98], [0.01], [0.01]])
+    text = words(sources, replace(result, memberships=[memberships]))
+    assert ("contain the truth less often" in text) is said
+
+
 def test_vanishing_is_measured_against_the_noise_not_the_unit(learned):
     _, result = learned
     for unit in (1e-8, 1.0, 1e8):
