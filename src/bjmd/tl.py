@@ -163,7 +163,7 @@ def _read(
         adata, source_key, OBJECT, layer=layer, use_highly_variable=use_highly_variable
     )
     if labels is not None:
-        label_by(raw_sources, [raw.metadata for raw in raw_sources], labels)
+        label_by(raw_sources, labels)
     sources, settings = prepare(raw_sources, normalize=normalize, reading=reading)
     files = [str(adata.filename)] if adata.isbacked else []
     return raw_sources, sources, replace(settings, files=files)

@@ -67,7 +67,7 @@ def test_table_and_figures(results):
     assert list(data.index) == ["nmf", "ours"], "the best first"
     assert data.loc["ours", "error"] == pytest.approx(0.1 / 3)
     assert data.loc["ours", "error 15 pg"] == pytest.approx(0.1)
-    assert data.loc["ours", "coverage"] == pytest.approx(1 / 3), "only the equal mixture is inside"
+    assert data.loc["ours", "coverage"] == pytest.approx(2 / 3), "all but the third sample"
     assert data.loc["ours", "noise 15 pg"] == 2
     assert table.shown[0].iloc[0].tolist()[-1] == "–"
     fits = {fit: {**row, "method": "jnmf"} for fit, row in ROWS.items()}

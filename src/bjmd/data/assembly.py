@@ -326,14 +326,14 @@ def _check_names(raw: RawSource, names: Sequence[str] | None, what: str) -> None
         )
 
 
-def label_by(raw_sources: Sequence[RawSource], tables: Sequence[Any], column: str) -> None:
-    """Let a column of tables about the samples, one for each source, be their classes."""
+def label_by(raw_sources: Sequence[RawSource], column: str) -> None:
+    """Let a column of the metadata be the classes of the samples."""
     values = []
-    for raw, table in zip(raw_sources, tables, strict=True):
-        if table is None or column not in table:
-            has = ", ".join(map(str, () if table is None else table)) or "none"
+    for raw in raw_sources:
+        if column not in raw.metadata:
+            has = ", ".join(map(str, raw.metadata)) or "none"
             raise InputError(f"{raw} has no column {column!r} for labels; it has {has}")
-        values.append(table[column].astype(object))
+        values.append(raw.metadata[column].astype(object))
     class_names = sorted({str(x) for part in values for x in part.dropna()})
     for raw, part in zip(raw_sources, values, strict=True):
         raw.class_names = class_names
