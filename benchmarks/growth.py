@@ -5,8 +5,9 @@
 
 Writes .h5ad files of 1,000 to 1,000,000 samples x 2,000 features, 5 % not zero, with 20 components
 to be found (0.8 GB for a million).  Fits them with every method's default tolerance and K = 20,
-each in a process of its own: bjmd.tl.bjmd (one start, all cores) from disk, scikit-learn's NMF
-and MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes dense data.
+each in a process of its own: bjmd.tl.bjmd (one start, all cores) in memory and from disk,
+scikit-learn's NMF and MiniBatchNMF on the sparse float32 matrix in memory, and mofapy2, which takes
+dense data.
 PYTHON may be the interpreter of another environment, with the peers and anndata.  A peer that
 needs more than CAP seconds of processor time is stopped and gets no larger data.  FOLDER keeps the
 files of data and growth.csv, so that a run that was broken off goes on; FOLDER/growth.png shows it.
@@ -42,6 +43,7 @@ N_TRUE = 20
 COUNTS_A_SAMPLE = 106
 BLOCK = 50_000
 SIZES = size((1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000), (300,))
+OURS = ("bjmd", "bjmd on disk")
 PEERS = ("NMF", "MiniBatchNMF", "mofapy2")
 CAP = 120
 
@@ -75,14 +77,14 @@ def generate(path, n_samples):
     anndata.AnnData(scipy.sparse.csr_matrix(x)).write_h5ad(path)
 
 
-def fit_bjmd(path):
-    """A function that fits the file from disk and returns sweeps and correlation."""
+def fit_bjmd(path, backed):
+    """A function that fits the file and returns sweeps and correlation."""
     import anndata
 
     import bjmd
 
     def fit(path=path, **options):
-        adata = anndata.read_h5ad(path, backed="r")
+        adata = anndata.read_h5ad(path, backed=backed)
         bjmd.tl.bjmd(adata, N_TRUE, n_init=1, n_jobs=-1, **options)
         correlation = np.corrcoef(true_components(), adata.varm["bjmd"].T)
         between = correlation[:N_TRUE, N_TRUE:]
@@ -130,8 +132,8 @@ def fit_one(name, path):
     """In a process of its own: what is measured, as JSON."""
     from threadpoolctl import threadpool_limits
 
-    if name == "bjmd":
-        fit = fit_bjmd(path)
+    if name in OURS:
+        fit = fit_bjmd(path, backed="r" if name == "bjmd on disk" else None)
     else:
         fit = fit_mofa(path) if name == "mofapy2" else fit_sklearn(name, path)
         cap = CAP + int(time.process_time())
@@ -150,7 +152,7 @@ def fit_one(name, path):
 
 def measured(name, path, python):
     """What one fit takes; NaN where it was stopped, None where the peer is not installed."""
-    python = sys.executable if name == "bjmd" else python
+    python = sys.executable if name in OURS else python
     command = [python, __file__, "--one", name, path]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode == -signal.SIGXCPU:
@@ -171,7 +173,7 @@ def draw(table, path):
 
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-        for name, colour, marker in zip(("bjmd", *PEERS), COLOURS, MARKERS, strict=False):
+        for name, colour, marker in zip((*OURS, *PEERS), COLOURS, MARKERS, strict=False):
             rows = table[table["method"] == name].sort_values("samples")
             for axis, column, unit in zip(axes, ("cpu", "peak"), (1, 1e9), strict=True):
                 values = rows[column] / unit
@@ -215,7 +217,7 @@ if __name__ == "__main__":
         )
         parser.add_argument("--folder", type=Path, required=True)
         parser.add_argument("--samples", type=int, nargs="+", default=SIZES)
-        parser.add_argument("--only", nargs="+", choices=["bjmd", *PEERS], default=["bjmd", *PEERS])
+        parser.add_argument("--only", nargs="+", choices=[*OURS, *PEERS], default=[*OURS, *PEERS])
         parser.add_argument("--peers-python", default=sys.executable)
         given = parser.parse_args()
         main(given.folder, given.samples, given.only, given.peers_python)

@@ -189,18 +189,33 @@ def test_flat_columns_are_held_at_the_least_curvature(rng):
     np.testing.assert_allclose(found[1], jacobian @ jacobian / dirichlet.FLATTEST, rtol=1e-8)
 
 
-def test_the_bits_depend_neither_on_threads_nor_on_what_is_kept(monkeypatch):
+def test_the_bits_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(intervals, "BLOCK", 63)  # seven columns at a time
     widenings = []
-    for n_threads, kept in ((1, intervals.KEPT), (3, intervals.KEPT), (3, 0)):
-        monkeypatch.setattr(intervals, "KEPT", kept)
+    for n_threads in (1, 3):
         with threads.limited(n_threads):
             posterior = fitted(draw(), tol=1e-6).posterior
         factors = posterior.components, posterior.noise, *posterior.memberships
         widenings.append([factor.widening for factor in factors])
-    for one, three, recomputed in zip(*widenings, strict=True):
+    for one, three in zip(*widenings, strict=True):
         np.testing.assert_array_equal(one, three)
-        np.testing.assert_array_equal(one, recomputed)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_an_even_share_of_the_columns_stands_for_all(monkeypatch, missing):
+    """Of six copies of every sample, one says as much as all."""
+    source = draw(missing=missing, n_samples=(20,))
+    many = Sources([np.repeat(x, 6, axis=1) for x in source.matrices])
+    result = fitted(many, tol=1e-6)
+    widenings = []
+    for most in (120, 20):
+        monkeypatch.setattr(intervals, "MOST_SUMMED", most)
+        posterior = intervals.widened(many, result).posterior
+        factors = posterior.components, posterior.noise, *posterior.memberships
+        widenings.append([factor.widening for factor in factors])
+    for everything, share in zip(*widenings, strict=True):
+        np.testing.assert_allclose(share, everything, rtol=1e-9)
+    assert np.ptp(widenings[0][0]) > 0
 
 
 def test_too_many_components_leave_the_factors_as_they_are(monkeypatch, caplog):

@@ -40,8 +40,8 @@ LARGEST = 0.9
 MOST_COMPONENTS = 40
 #: numbers in the largest temporary array over columns or rows
 BLOCK = 2**18
-#: numbers in the covariances of all columns up to which they are kept, not computed three times
-KEPT = 2**24
+#: columns of a source over which sums are taken; if it has more, an even share of them
+MOST_SUMMED = 2**14
 
 
 def widened(sources: Sources, result: Decomposition) -> Decomposition:
@@ -139,28 +139,30 @@ class Columns:
             self.observed = x.counts_of_columns / n_features
             packed = np.ascontiguousarray(moments.pack(second_moments))
             self.gaps = moments.sums_over(moments.Places.of(x.missing.T), packed).T
-        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        parts = self._each(self._freedom, covariances.sum(axis=0))
-        self.freedom = sum(freedom for freedom, _ in parts)
+        self.step = -(-n_columns // MOST_SUMMED)
+        self.times = n_columns / len(range(0, n_columns, self.step))
+        self._kept: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        parts = self._each(self._freedom, covariances.sum(axis=0), step=self.step)
+        self.freedom = self.times * sum(freedom for freedom, _ in parts)
         self.kappa = max(0.0, 1 - self.freedom / (n_features * self.observed.sum()))
-        self.pull = self.kappa * sum(covariance for _, covariance in parts)
+        self.pull = self.kappa * self.times * sum(covariance for _, covariance in parts)
 
     def covariance(self, columns):
         """Sigma_j = (diag m - mm') (-f'')^-1 (diag m - mm'), and <G_j, Cov[h_j]>."""
-        if columns.start in self._kept:
-            return self._kept[columns.start]
+        if (columns.start, columns.step) in self._kept:
+            return self._kept[columns.start, columns.step]
         g = self.g[:, columns]
         curvature, explained = dirichlet.curvatures(
             g, self.t[columns], self.alpha, self.gram, self.gaps[:, columns]
         )
         both = dirichlet.covariances(curvature, (g / g.sum(axis=0)).T), explained
-        if self.g.shape[1] * self.gram.size <= KEPT:
-            self._kept[columns.start] = both
+        if columns.step == self.step:  # for the next sums
+            self._kept[columns.start, columns.step] = both
         return both
 
     def coupling(self, spread, share):
         """The sum of u~_j^2 m_j m_j' x Sigma~_j, packed x packed."""
-        return sum(self._each(self._coupling, spread, share))
+        return self.times * sum(self._each(self._coupling, spread, share, step=self.step))
 
     def widening(self, spread, share, gamma):
         """The sd of every column over that of its Dirichlet; none gets wider than its prior."""
@@ -171,9 +173,12 @@ class Columns:
         most = np.maximum(1.0, (s + 1) / (self.alpha.sum() + 1))
         return np.sqrt(np.clip(variance / dirichlet_variance, 1.0, most))[None]
 
-    def _each(self, function, *arguments):
-        blocks = _blocks(self.g.shape[1], self.gram.size)
-        return threads.each(lambda *ends: function(slice(*ends), *arguments), blocks)
+    def _each(self, function, *arguments, step=1):
+        """The function of every block of columns, of which only every step-th counts."""
+        blocks = _blocks(-(-self.g.shape[1] // step), self.gram.size)
+        return threads.each(
+            lambda first, last: function(slice(first * step, last * step, step), *arguments), blocks
+        )
 
     def _freedom(self, columns, spread):
         """Sums of t_j times the variance of the fit, which make up df_c, and of t_j Sigma_j."""
