@@ -1,4 +1,5 @@
 import inspect
+import re
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -175,6 +176,17 @@ def test_restarts_may_differ_by_fit_and_by_data(config):
     config["fits"]["jmd"]["by_data"] = {"large": {"restarts": 4}}
     assert planned(config).numbers("jmd", "large-4.0") == {"restarts": 4, "best": 3, "chunk": 5}
     assert planned(config).numbers("jmd", "small-4.0")["restarts"] == 10
+
+
+def test_the_readme_explains_every_key():
+    def keys(schema):
+        below = schema.get("properties", {})
+        inner = [*below.values(), schema.get("additionalProperties")]
+        return {*below}.union(*(keys(one) for one in inner if isinstance(one, dict)))
+
+    page = (ROOT / "config/README.md").read_text()
+    explained = set(re.findall(r"`(?:\w+\.)?(\w+)`", page))
+    assert keys(yaml.safe_load(SCHEMA.read_text())) - explained == set()
 
 
 def fits(name, **changes):
