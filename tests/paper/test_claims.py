@@ -236,6 +236,7 @@ def test_competitors_have_the_better_of_two_scores_and_may_be_lacking():
     found = judged(Evidence(ROWS, 4.0, {"3sources": runs}), **STARTS)[""]
     assert found.verdict in (HOLDS, SMALLER)
     assert "(bnmf)" in found.numbers, "the best of those that were made"
+    assert found.paper == "+6.54", "over the best printed competitor, BNMF, in the mean over sources"
     assert "not made in this run: jnmf on 3sources, semi-nmf on 3sources" in found.numbers
     runs.loc[runs["fit"] == "kmeans", "auc_scaled"] += 50
     found = judged(Evidence(ROWS, 4.0, {"3sources": runs}), **STARTS)[""]
@@ -243,7 +244,9 @@ def test_competitors_have_the_better_of_two_scores_and_may_be_lacking():
     assert "(kmeans)" in found.numbers
     worst = {**STARTS, "pairs": {"": [["map-bjmd", "kmeans"], "bnmf"]}}
     runs.loc[runs["fit"] == "kmeans", "auc_scaled"] -= 60
-    assert judged(Evidence(ROWS, 4.0, {"3sources": runs}), **worst)[""].verdict == REVERSE
+    found = judged(Evidence(ROWS, 4.0, {"3sources": runs}), **worst)[""]
+    assert found.verdict == REVERSE
+    assert found.paper == "-17.29", "the worst of ours, K-means, below BNMF"
 
 
 def test_the_estimate_over_starts_is_what_the_tables_show():
