@@ -236,7 +236,7 @@ def test_competitors_have_the_better_of_two_scores_and_may_be_lacking():
     found = judged(Evidence(ROWS, 4.0, {"3sources": runs}), **STARTS)[""]
     assert found.verdict in (HOLDS, SMALLER)
     assert "(bnmf)" in found.numbers, "the best of those that were made"
-    assert found.paper == "+6.54", "over the best printed competitor, BNMF, in the mean over sources"
+    assert found.paper == "+6.54", "over the best printed competitor, BNMF, in the mean"
     assert "not made in this run: jnmf on 3sources, semi-nmf on 3sources" in found.numbers
     runs.loc[runs["fit"] == "kmeans", "auc_scaled"] += 50
     found = judged(Evidence(ROWS, 4.0, {"3sources": runs}), **STARTS)[""]
