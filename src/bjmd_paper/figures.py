@@ -41,7 +41,7 @@ def _legend_below(figure, ax, n_columns):
     figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, handlelength=3.5)
 
 
-def families(fits):
+def grouped(fits):
     """Names of fits in groups: a method and its pooled version with the same options."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, fit in fits.items():
@@ -54,8 +54,8 @@ def families(fits):
 def line_styles(fits):
     """One colour and marker per group; as in the paper, dashed with a noise level per source."""
     styles = {}
-    for i, family in enumerate(families(fits)):
-        for name in family:
+    for i, group in enumerate(grouped(fits)):
+        for name in group:
             pooled = registry.get(fits[name]["method"]).concatenate
             style = (
                 {"linestyle": "-"} if pooled else {"linestyle": "--", "markerfacecolor": "white"}
@@ -122,7 +122,7 @@ def objective(traces, fits):
     Methods that report only their last value are left out.
     """
     longest = traces.groupby("fit")["iteration"].nunique()
-    groups = [[name for name in family if longest.get(name, 0) > 1] for family in families(fits)]
+    groups = [[name for name in group if longest.get(name, 0) > 1] for group in grouped(fits)]
     groups = [group for group in groups if group]
     styles = line_styles(fits)
     figure, axes = _panels(len(groups), 3.4, 2.8, most_columns=3)

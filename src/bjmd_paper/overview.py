@@ -1,4 +1,4 @@
-"""All methods on all data sets in one table, and by how much BJMD wins or loses."""
+"""All methods on all data sets in one table."""
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,6 @@ BJMD = "BJMD"
 POOLED = "BJMD, pooled"
 OTHER = "other"
 CONTROL = "control"
-VISIBLE = 0.05
-"""The smallest difference of AUCs that one decimal shows; below it, methods are equally good."""
 HOW_TO_READ = """
 The AUC is the mean over the sources. Every method gets the better of two scores: its memberships as
 they are, or scaled to sum to one. "Behind the best" is the mean distance to the best method of
@@ -33,11 +31,7 @@ def table(runs, families, fits):
     results["rank"] = ranked.transform(lambda auc: auc.round(1).rank(ascending=False, method="min"))
     results["behind"] = results["data"].map(ranked.max()) - results["auc"]
     results.insert(1, "label", [fits[fit]["label"] for fit in results["fit"]])
-    against = _against(results)
-    shown = [_sentence(against), _grid(results, families), " ".join(HOW_TO_READ.split())]
-    if len(against):
-        shown += ["Where BJMD wins, and where it loses:", _marked_against(against)]
-    return Table(results, shown)
+    return Table(results, [_grid(results, families), " ".join(HOW_TO_READ.split())])
 
 
 def _scored(runs, fits):
@@ -54,34 +48,6 @@ def _kind(name):
     if not method.infers_bjmd:
         return OTHER
     return POOLED if method.concatenate else BJMD
-
-
-def _against(results):
-    """The best fit of BJMD and the best of all others on each data set that has both."""
-
-    def best(kinds):
-        rows = results[results["kind"].isin(kinds)]
-        rows = rows.loc[rows.groupby("data", sort=False)["auc"].idxmax()]
-        return rows[["data", "label", "auc"]]
-
-    both = best([BJMD]).merge(best([POOLED, OTHER]), on="data")
-    both.columns = ["Data", "Best BJMD", "AUC", "Best other", "Its AUC"]
-    return both.assign(Difference=both["AUC"] - both["Its AUC"])
-
-
-def _sentence(against):
-    if against.empty:
-        return "This run has no data on which BJMD and another method both ran."
-    won, lost = (against[sign * against["Difference"] >= VISIBLE] for sign in (1, -1))
-    best = f"{len(won)} of {len(against)} data sets"
-    if len(won):
-        best += f" ({', '.join(won['Data'])})"
-    losses = [
-        f"{row['Data']}, by {-row['Difference']:.1f} points to {row['Best other']}"
-        for _, row in lost.iterrows()
-    ]
-    lost_on = f"{len(lost)}: {'; '.join(losses)}" if losses else "0"
-    return f"BJMD is best on {best}. It loses on {lost_on}."
 
 
 def _grid(results, families):
@@ -128,14 +94,3 @@ def _colours(results):
     width = results["data"].map(ranked.max()) - low
     heat = (9 * (results["auc"] - low) / np.maximum(width, 1e-9)).round().clip(0, 9)
     return heat.map("heat heat-{:.0f}".format) + np.where(results["rank"] == 1, " best", "")
-
-
-def _marked_against(against):
-    text = against.assign(
-        **{column: against[column].map("{:.1f}".format) for column in ("AUC", "Its AUC")}
-    )
-    gaps = against["Difference"]
-    text["Difference"] = gaps.map("{:+.1f}".format).where(gaps.abs() >= VISIBLE, "0.0")
-    marks = pd.DataFrame("", text.index, text.columns)
-    marks["Difference"] = np.select([gaps >= VISIBLE, gaps <= -VISIBLE], ["good", "bad"], "")
-    return Marked(text, marks)

@@ -167,3 +167,8 @@ def test_the_numbers_name_the_cells_that_decide():
     cells = [effect(1.0), effect(0.0, label="y"), effect(-1.0, label="z")]
     numbers = judge(cells, "above").numbers
     assert "the reverse is true in z; inconclusive in y; x +1.00 (" in numbers
+
+
+def test_the_effect_is_shown_as_a_share_of_the_printed_one():
+    assert judge([effect(1.0, printed=4.0)]).ours.endswith(", 25 % of the print")
+    assert "of the print" not in judge([effect(-1.0, printed=4.0)]).ours

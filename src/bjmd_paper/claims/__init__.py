@@ -95,12 +95,13 @@ def outcomes(claim, evidence):
 def compare(evidence, kind, test="above", margin=0.0, note="", **options):
     """The outcome of one comparison, given the keys of an entry of claims.toml."""
     try:
-        measured, lacking = measure(evidence, kind, **options)
+        measured, lacking, only = measure(evidence, kind, **options)
     except Missing as error:
         return Outcome(UNTESTABLE, numbers=f"this run did not make {error}")
     if isinstance(measured[0], Outcome):
         return measured[0].noting(note, lacking)
     outcome = verdicts.judge(measured, test, TEXT["margins"].get(margin, margin))
+    outcome = replace(outcome, ours="; ".join(filter(None, [outcome.ours, only])))
     return outcome.noting(note, *dict.fromkeys(effect.note for effect in measured), lacking)
 
 

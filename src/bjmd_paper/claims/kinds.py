@@ -42,36 +42,48 @@ SINGULAR = 1 / np.sqrt(np.finfo(float).eps)
 
 
 def measure(evidence, kind, **options):
-    """The effects by a kind of comparison in what a run has, and a note on what it lacks."""
+    """The effects by a kind of comparison, a note on what the run lacks, and one on its data.
+
+    The last is empty unless some of the data of the claim are missing altogether.
+    """
     function = KINDS[kind]
-    cells: list[tuple] = [()]
+    if function not in OF_PAIRS + OF_FITS:
+        return [*function(evidence, **options)], "", ""
+    data = listed(options.pop("data"))
     if function in OF_PAIRS:
-        data = listed(options.pop("data"))
         pairs = options.pop("pairs").items()
         cells = [
             (family, f"{label} on {family}".removeprefix(" on ") if len(data) > 1 else label, *pair)
             for family in data
             for label, pair in pairs
         ]
-    elif function in OF_FITS:
-        data = listed(options.pop("data"))
+    else:
         cells = [(family, fit) for fit in options.pop("fits") for family in data]
-    return collect(lambda *cell: function(evidence, *cell, **options), cells)
+    found, lacking = collect(lambda *cell: [*function(evidence, *cell, **options)], cells)
+    effects = [effect for _, of_cell in found for effect in of_cell]
+    if not effects:
+        raise Missing(lacking)
+    return effects, lacking, only_on({cell[0] for cell, of_cell in found if of_cell}, data)
 
 
 def collect(measure, cells):
-    """What all cells give that the run has, and a note on what it lacks."""
-    measured: list = []
+    """Every cell that the run has with what it gives, and a note on those that it lacks."""
+    found = []
     missing: dict[str, None] = {}
     for cell in cells:
         try:
-            measured += [*measure(*cell)]
+            found.append((cell, measure(*cell)))
         except Missing as error:
             missing[str(error)] = None
     lacking = ", ".join(missing)
-    if not measured:
+    if not found:
         raise Missing(lacking)
-    return measured, lacking and f"not made in this run: {lacking}"
+    return found, lacking and f"not made in this run: {lacking}"
+
+
+def only_on(tested, data):
+    """Which data were tested, if not all that a claim is about."""
+    return "" if tested >= {*data} else f"only on {', '.join(one for one in data if one in tested)}"
 
 
 def listed(value):
@@ -160,11 +172,11 @@ def restarts(evidence, family, label, ours, theirs, column="auc", unit="points",
 
     our = [starts(family, fit) for fit in listed(ours)]
     their, lacking = collect(
-        lambda fit: [(fit, starts(before or family, fit))], [(fit,) for fit in listed(theirs)]
+        lambda fit: starts(before or family, fit), [(fit,) for fit in listed(theirs)]
     )
     for place, source in enumerate(our[0].values, start=1):
         worst = min(our, key=lambda starts: starts.estimate[source])
-        name, best = max(their, key=lambda one: one[1].estimate[source])
+        (name,), best = max(their, key=lambda one: one[1].estimate[source])
         against = f"({name})" if len(listed(theirs)) > 1 else ""
         where = column, "mean" if sources == "mean" else place
         printed = evidence.printed_gap(
@@ -236,18 +248,20 @@ def stops_at_maximum(evidence, data, fit, share, maximum):
 
     Runs that were cut off before it are counted for neither side.
     """
-    runs, lacking = collect(
-        lambda family: [evidence.fit_runs(family, fit).drop_duplicates("seed")],
+    found, lacking = collect(
+        lambda family: evidence.fit_runs(family, fit).drop_duplicates("seed"),
         [(family,) for family in listed(data)],
     )
-    runs = pd.concat(runs)
+    runs = pd.concat(of_family for _, of_family in found)
+    only = only_on({family for (family,), _ in found}, listed(data))
     cut_off = ~runs["converged"].astype(bool)
     reached = (cut_off & (runs["iterations"] >= maximum)).mean()
     verdict = INCONCLUSIVE if cut_off.mean() >= share else REVERSE
     yield Outcome(
         HOLDS if reached >= share else verdict,
         f"at {maximum:,}",
-        f"{100 * reached:.0f} % of starts at {maximum:,}, {100 * cut_off.mean():.0f} % cut off",
+        f"{100 * reached:.0f} % of starts at {maximum:,}, {100 * cut_off.mean():.0f} % cut off"
+        + (only and f"; {only}"),
         lacking,
     )
 
@@ -339,19 +353,12 @@ OF_PAIRS = (draws, restarts, slower)
 """Kinds that are asked of every pair of fits on all data."""
 OF_FITS = (against_print, source_over_source)
 """Kinds that are asked of every fit on all data."""
+OF_A_RUN = (
+    *(larger_on, iterations, stops_at_maximum, singular),
+    *(auc_rises, stable_from, change_at_end, selected),
+)
+"""All others."""
 KINDS: dict[str, Callable] = {
-    "draws": draws,
-    "restarts": restarts,
-    "slower": slower,
-    "against print": against_print,
-    "source over source": source_over_source,
-    "larger on": larger_on,
-    "iterations": iterations,
-    "stops at maximum": stops_at_maximum,
-    "singular": singular,
-    "auc rises": auc_rises,
-    "stable from": stable_from,
-    "change at end": change_at_end,
-    "selected": selected,
+    function.__name__.replace("_", " "): function for function in OF_PAIRS + OF_FITS + OF_A_RUN
 }
 """What `kind` of a claim may say."""
