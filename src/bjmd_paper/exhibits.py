@@ -182,7 +182,7 @@ def _read(path):
 def report(introduction, parts, left_out, failed):
     """The page with all exhibits, given as (section, title, caption, file) from top to bottom."""
     paragraphs = introduction.strip().split("\n\n")
-    paragraphs += [f"Left out: {name}, because its files were not found." for name in left_out]
+    paragraphs += [f"Left out: {name}, because {reason}." for name, reason in left_out.items()]
     paragraphs += [f"Failed, and left out of tables and figures: {reason}." for reason in failed]
     opening = [pages.paragraph(" ".join(text.split())) for text in paragraphs]
     sections: dict[str, list[str]] = {}

@@ -68,11 +68,10 @@ class Plan:
         # A config that overrides another puts its fits first, and null leaves a fit out.
         fits = [(name, fit) for name, fit in config["fits"].items() if fit is not None]
         self.fits = dict(sorted(fits, key=lambda item: (_rank(item[1]["method"]), item[0])))
-        self.left_out = [
-            name
-            for name in config["real"]
-            if config["skip_missing"] and not fetch.at_hand(name, **self._roots())
-        ]
+        self.left_out = {}
+        if config["skip_missing"]:
+            reasons = {name: fetch.refusal(name, **self.where(name)) for name in config["real"]}
+            self.left_out = {name: reason for name, reason in reasons.items() if reason}
         self.real = [name for name in config["real"] if name not in self.left_out]
 
     def check(self):
@@ -130,10 +129,7 @@ class Plan:
     def where(self, real):
         """Where the files of a real data set are, and whether any version of them will do."""
         unverified = real in self.config.get("unverified", [])
-        return {**self._roots(), "unverified": unverified}
-
-    def _roots(self):
-        return {key: self.config[key] for key in ("mirror", "cache")}
+        return {**{key: self.config[key] for key in ("mirror", "cache")}, "unverified": unverified}
 
     def families(self):
         return [*self.scales, *self.real, *(f"{name}-filtered" for name in self.filtered())]

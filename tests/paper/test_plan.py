@@ -263,14 +263,22 @@ def test_own_files_whose_names_snakemake_would_read_as_patterns_are_refused(own,
         planned(own)
 
 
-def test_data_that_are_missing_are_left_out_on_request(config, tmp_path):
-    here = {"cache": str(tmp_path), "mirror": str(tmp_path)}
-    config |= {"real": ["3sources", "metabric-489"], **here}
+def test_data_that_are_missing_or_refused_are_left_out_on_request(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config |= {
+        "real": ["3sources", "metabric-489"],
+        "skip_missing": True,
+        "cache": str(tmp_path),
+        "mirror": str(tmp_path),
+    }
     (tmp_path / "metabric").mkdir()
-    (tmp_path / "metabric/METABRIC_RNA_Mutation.csv").write_text("not verified before it is read")
-    assert planned(config).real == ["3sources", "metabric-489"]
-    plan = planned(config | {"skip_missing": True})
-    assert (plan.real, plan.left_out) == (["metabric-489"], ["3sources"])
+    (tmp_path / "metabric/METABRIC_RNA_Mutation.csv").write_text("another release")
+    plan = planned(config)
+    assert plan.real == []
+    assert plan.left_out["3sources"] == "its files were not found"
+    assert "METABRIC_RNA_Mutation.csv" in plan.left_out["metabric-489"]
+    assert "is not a known version" in plan.left_out["metabric-489"]
+    assert planned(config | {"unverified": ["metabric-489"]}).real == ["metabric-489"]
 
 
 @pytest.fixture

@@ -53,9 +53,35 @@ def files(name, *, mirror=None, cache=None, unverified=False):
     return place, pd.DataFrame(rows)
 
 
-def at_hand(name, *, mirror=None, cache=None):
+def at_hand(name):
     """Whether the mirror or the cache has the files of a data set; nothing is verified."""
-    return _find(catalogue.get(name), _roots(mirror, cache)) is not None
+    return _find(catalogue.get(name), _roots(mirror=None, cache=None)) is not None
+
+
+def refusal(name, *, mirror=None, cache=None, unverified=False):
+    """Why a data set cannot be used without a download, or None if it can.
+
+    The answer is remembered in .snakemake until a file changes, because a workflow asks for it in
+    every job.
+    """
+    from joblib import Memory
+
+    dataset = catalogue.get(name)
+    place = _find(dataset, _roots(mirror, cache))
+    if place is None:
+        return "its files were not found"
+    paths = [place] if place.is_file() else sorted(place.iterdir())
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    remembered = Memory(".snakemake/bjmd", verbose=0).cache(_refusal)
+    return remembered(place, dataset, unverified, stamps)
+
+
+def _refusal(place, dataset, unverified, stamps):
+    try:
+        _verified(place, dataset, unverified)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _roots(mirror, cache):

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import threading
 import zipfile
@@ -272,6 +273,24 @@ def test_a_pointer_of_git_lfs_is_named(get, mirror, unverified):
     where = mirror(CONTENT | {"small.txt": pointer})
     with pytest.raises(InputError, match=r"small\.txt .* is a pointer of Git LFS"):
         get(mirror=where, unverified=unverified)
+
+
+def test_why_a_data_set_cannot_be_used_is_remembered_until_a_file_changes(
+    mirror, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalogue, "get", lambda name: made_up())
+    where = {"mirror": mirror({}), "cache": tmp_path / "cache"}
+    assert fetch.refusal("made-up", **where) == "its files were not found"
+    mirror(CONTENT | {"small.txt": b"other"})
+    assert "not a known version" in fetch.refusal("made-up", **where)
+    assert fetch.refusal("made-up", unverified=True, **where) is None
+    mirror(CONTENT)
+    assert fetch.refusal("made-up", **where) is None
+    before = (tmp_path / "mirror/made-up/small.txt").stat()
+    mirror({"small.txt": CONTENT["small.txt"].swapcase()})
+    os.utime(tmp_path / "mirror/made-up/small.txt", ns=(0, before.st_mtime_ns))
+    assert fetch.refusal("made-up", **where) is None, "the hash was not computed again"
 
 
 def test_every_entry_of_the_catalogue_is_complete():
