@@ -106,7 +106,10 @@ def machine():
         "numpy": np.show_config(mode="dicts")["SIMD Extensions"].get("found", []),
         "blas": sorted(blas),
         "numba": [feature for feature in ("fma", "avx2", "avx512f") if features.get(feature)],
-        "numba's settings": [numba.config.CPU_NAME, numba.config.CPU_FEATURES],
+        "numba's processor": [
+            numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
+            numba.config.CPU_FEATURES,
+        ],
     }
     compiler = None
     if shutil.which("g++"):
