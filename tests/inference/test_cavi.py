@@ -304,7 +304,7 @@ def test_degrees_of_freedom_end_at_the_ends_of_their_range():
 
 @pytest.mark.parametrize("residual", [0.1, 1e3, 1e15, 1e25])
 def test_logarithms_of_many_factors_at_once_do_not_overflow(residual):
-    """sum_i ln(1 + w r_i^2 / nu) of every column, however large its residuals are."""
+    """sum_i ln(1 + w r_i^2 / (nu + 1)) of every column, however large its residuals are."""
     n_rows = 400
     columns = np.zeros((3, 2))
     x = np.outer(np.linspace(0.5, 1.5, n_rows), [residual, -2 * residual])
@@ -316,7 +316,7 @@ def test_logarithms_of_many_factors_at_once_do_not_overflow(residual):
         3.0,
         rows,
         np.ones(2),
-        5.0,
+        4.0,
         np.empty_like(x),
         np.zeros(0),
         columns,

@@ -302,7 +302,10 @@ class ClosedForm:
     # Entries.
 
     def weigh_entries(self, state):
-        """q(v) of every source at the present fit; its view is moved to the offsets."""
+        """q(v) of every source at the present fit, after which its view shows z_ij.
+
+        A view is moved to the offsets or, with robust noise, filled with pseudo-data.
+        """
         return [
             entries.weighted(view, self.present_fit(state, c))
             for c, (view, entries) in enumerate(zip(self.views, state.entries, strict=True))
@@ -323,6 +326,7 @@ class ClosedForm:
     # Rows.
 
     def row_sums(self, state, c):
+        """P and r of one source, but for t_c and phi_i (4.3)."""
         view = self.views[c]
         g = state.columns[c]
         u = state.sample[c].mean
@@ -362,7 +366,7 @@ class ClosedForm:
         return errors
 
     def update_components(self, state, sums):
-        """q(W): S_i = (phi_i P_i + diag rho_i)^-1, mu_i = S_i phi_i sum_cj t_c u_j z_ij E[h_j]."""
+        """q(W): S_i = (phi_i (P - gap_i) + diag rho_i)^-1, mu_i = S_i phi_i r_i (4.3)."""
         t = self.shapes / state.rates
         linear = sum(t_c * source.linear for t_c, source in zip(t, sums, strict=True))
         rows = gaussian_rows(
@@ -375,7 +379,7 @@ class ClosedForm:
         return replace(state, rows=rows)
 
     def update_ridge(self, state):
-        """rho, and before it the scales of the components where they are learned."""
+        """rho (4.1), and before it the scales of the components where they are learned (4.12)."""
         laplace = state.laplace
         if state.n_sweeps >= LEARNING_WAITS:
             laplace = laplace.updated(state.rows)

@@ -5,7 +5,8 @@ MAP (3.1).  Both use that with D = diag(rho^-1/2)
 
     (P + diag rho)^-1 = D (I + D P D)^-1 D,
 
-which stays well conditioned as rho grows.
+which stays well conditioned as rho grows.  MAP needs no covariances, so its rows are solved without
+an inverse, in a third of the time.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class GaussianRows:
         """phi_i (P - gap_i) of every row, M x K x K, or P where it is the same for all."""
         if not len(self.moments):
             return self.precision
-        lack = moments.unpack(self.gaps, len(self.precision)) if np.ndim(self.gaps) else 0.0
-        each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - lack
+        gap = moments.unpack(self.gaps, len(self.precision)) if np.ndim(self.gaps) else 0.0
+        each = np.broadcast_to(self.precision, (self.mean.shape[1], *self.precision.shape)) - gap
         return np.reshape(self.weights, (-1, 1, 1)) * each
 
     def entropy(self):
@@ -65,15 +66,15 @@ class GaussianRows:
 
 
 def gaussian_rows(precision, linear, ridge, weights=1.0, gaps=0.0):
-    """The best q(W): S_i as above and mu_i = S_i r_i, given r (`linear`, K x M)."""
+    """The best q(W): S_i as in `GaussianRows` and mu_i = S_i r_i, given r (`linear`, K x M)."""
     size, n_rows = linear.shape
     n_moments = n_rows if np.ndim(weights) or np.ndim(gaps) else 0
     phi = np.ones((1, n_moments)) * weights
-    lack = np.ascontiguousarray(np.transpose(gaps)) if np.ndim(gaps) else np.zeros((0, n_rows))
+    gap = np.ascontiguousarray(np.transpose(gaps)) if np.ndim(gaps) else np.zeros((0, n_rows))
     mean = np.empty_like(linear)
     second_moment = np.empty_like(linear)
     row_moments = np.empty((n_moments, size * (size + 1) // 2))
-    shared = precision, linear, 1 / np.sqrt(ridge), phi, lack, mean, second_moment, row_moments
+    shared = precision, linear, 1 / np.sqrt(ridge), phi, gap, mean, second_moment, row_moments
     blocks = threads.each(
         lambda *ends: _gaussian_rows(*ends, *shared), threads.parts(n_rows, n_rows * size**3, LANES)
     )
@@ -125,7 +126,7 @@ def _ridge_rows(begin, end, precision, linear, roots, out):
 
 @compiled
 def _gaussian_rows(
-    begin, end, precision, linear, roots, phi, lack, mean, second_moment, row_moments
+    begin, end, precision, linear, roots, phi, gaps, mean, second_moment, row_moments
 ):
     """Fill mean and E[w^2] of the rows from `begin` to `end`.
 
@@ -141,7 +142,7 @@ def _gaussian_rows(
     kept = np.empty(lanes)  # 1, or 0 for the copies that fill up the last block
     differ = phi.shape[1] > 0
     weight = np.empty((1, lanes))
-    gap = np.empty((len(lack), lanes))
+    gap = np.empty((len(gaps), lanes))
     covariance = np.empty(lanes)
     sums = np.empty((size, size, lanes))
     total = 0.0
@@ -157,7 +158,7 @@ def _gaussian_rows(
             kept[lane] = 1.0 if lane < n_block else 0.0
         if differ:
             load(phi, first, weight)
-            load(lack, first, gap)
+            load(gaps, first, gap)
         factor(precision, weight[0], gap, root, x, matrix)
         invert_factor(matrix)
         for k in range(size):
