@@ -103,7 +103,7 @@ def write(
         _write_patterns(new, data, best)
         if summary.consensus is not None:
             _write_patterns(new, data, summary.consensus.result, "consensus_")
-        _write_rankings(new / "rankings", about_fit["ranking"])
+        _write_rankings(new / "rankings", tables.scores(about_fit["ranking"]))
         _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
@@ -267,15 +267,12 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
-def _write_rankings(folder: Path, ranking: pd.DataFrame) -> None:
-    """A .rnk file for each component: every feature and its score, the highest first."""
+def _write_rankings(folder: Path, scores: dict[str, pd.DataFrame]) -> None:
+    """A .rnk file for each component."""
     folder.mkdir()
-    for component, scores in tables.scores(ranking).groupby("component"):
+    for component, table in scores.items():
         path = folder / f"{component}.rnk"
-        columns = ["feature", "score"]
-        scores.to_csv(
-            path, sep="\t", columns=columns, header=False, index=False, float_format="%.6g"
-        )
+        table.to_csv(path, sep="\t", header=False, index=False, float_format="%.6g")
 
 
 def _write_patterns(folder: Path, data: Named, result: Decomposition, prefix: str = "") -> None:
