@@ -538,22 +538,22 @@ class ClosedForm:
         )
 
     def fitted_model(self, state):
-        """All else that is known, in the unit of the data."""
+        """What was learned besides, in the unit of the data."""
         unit = self.unit
-        known: dict[str, Any] = offsets_in_unit(state.offsets, unit)
+        learned: dict[str, Any] = offsets_in_unit(state.offsets, unit)
         if state.feature.is_learned:
-            known["feature_precision"] = state.feature.mean
+            learned["feature_precision"] = state.feature.mean
         if state.sample[0].is_learned:
-            known["sample_precision"] = [q.mean for q in state.sample]
-            known["sample_shape"] = np.array([q.a for q in state.sample])
+            learned["sample_precision"] = [q.mean for q in state.sample]
+            learned["sample_shape"] = np.array([q.a for q in state.sample])
         if state.entries[0].is_learned:
-            known["degrees_of_freedom"] = np.concatenate([q.degrees for q in state.entries])
+            learned["degrees_of_freedom"] = np.concatenate([q.degrees for q in state.entries])
         if state.laplace.is_learned:
-            known["component_scales"] = unit * np.ravel(state.laplace.lambda_)
+            learned["component_scales"] = unit * np.ravel(state.laplace.lambda_)
         return FittedModel(
             alpha0=np.array([state.dirichlet.alpha(c) for c in range(len(self.views))]),
             noise_prior=np.array([self.priors.a0, unit**2 * self.priors.b0]),
-            **known,
+            **learned,
         )
 
 

@@ -307,13 +307,13 @@ class PosteriorMode:
 
     def finish(self, state):
         components = self.unit * state.wt.T + np.reshape(self.origin, (-1, 1))
-        known: dict[str, Any] = offsets_in_unit(state.offsets, self.unit)
+        learned: dict[str, Any] = offsets_in_unit(state.offsets, self.unit)
         if state.form.is_learned:
-            known["component_scales"] = self.unit * state.form.lambda_.ravel()
+            learned["component_scales"] = self.unit * state.form.lambda_.ravel()
         model = FittedModel(
             alpha0=np.array([self.alpha0] * len(self.views)),
             noise_prior=np.array([self.priors.a0, self.unit**2 * self.priors.b0]),
-            **known,
+            **learned,
         )
         noise = self.unit * np.sqrt(state.noise_variances)
         return loop.Estimates(
