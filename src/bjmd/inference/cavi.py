@@ -39,13 +39,14 @@ from scipy.special import gammaln, psi
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import centre
-from bjmd.errors import InputError, true_or_false
+from bjmd.errors import InputError
 from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.noise import Equal, Gammas, PresentFit
 from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.offsets import in_unit as offsets_in_unit
+from bjmd.inference.offsets import wanted as offsets_wanted
 from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, SharedDirichlet
 from bjmd.inference.registry import Method
 from bjmd.model import LEARNED, Priors
@@ -108,14 +109,12 @@ def fit(
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
     factors = noise_models.parsed(noise)
-    if offsets is None:
-        offsets = priors == "data" and len(sources) > 1
-    offsets = true_or_false("offsets", offsets)
+    with_offsets = offsets_wanted(offsets, priors, sources)
     _require_able(sources, factors)
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, 0.0)
     rng = np.random.default_rng(seed)
     algorithm = ClosedForm(
-        sources, n_components, prior.in_unit(unit), rng, factors, offsets, unit, origin
+        sources, n_components, prior.in_unit(unit), rng, factors, with_offsets, unit, origin
     )
     return loop.run(
         algorithm,

@@ -14,12 +14,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bjmd.data.sources import Sources
+from bjmd.errors import true_or_false
 from bjmd.numerics import dirichlet, moments
 
 LEAST_TAU = 1e-12
 LONGEST = 3.0
 SHORTEST = 1e-9
 """Of a step in ln tau."""
+
+
+def wanted(offsets: bool | None, priors: str, sources: Sources) -> bool:
+    """Whether sources have offsets: by default with priors="data", if there are several."""
+    if offsets is None:
+        return priors == "data" and len(sources) > 1
+    return true_or_false("offsets", offsets)
 
 
 class NoOffset:
