@@ -24,7 +24,7 @@ from bjmd.inference.priors import (
     SharedDirichlet,
 )
 from bjmd.model import Priors
-from bjmd.numerics import moments
+from bjmd.numerics import moments, threads
 
 NOISES = ["+".join(names) or "source" for n in range(4) for names in combinations(noise.FACTORS, n)]
 ALPHA0 = [1.0, 1.1, 2.5]
@@ -59,10 +59,11 @@ def algorithm(matrices, priors, name="source", offsets=False, n_components=3, se
 
 @pytest.mark.parametrize("poor_start", [False, True])
 @pytest.mark.parametrize("n_components", [2, 3, 6])
-def test_sweeps_are_those_of_the_oracle(make_sources, n_components, poor_start):
-    """With more rows and columns than fit in one block of lanes.  A poor start needs the natural
-    gradient.
+def test_sweeps_are_those_of_the_oracle(make_sources, n_components, poor_start, monkeypatch):
+    """With more rows and columns than fit in one block of lanes or one part of the work.  A poor
+    start needs the natural gradient.
     """
+    monkeypatch.setattr(threads, "PART_OF_WORK", 500)
     matrices = make_sources(n_features=70, n_samples=(70, 20)).matrices
     priors = priors_of(alpha0=0.5 if poor_start else 1.1)
     fast = algorithm(matrices, priors, n_components=n_components)
