@@ -32,15 +32,6 @@ FORMAT_VERSION = 1
 OURS = "a complete folder of bjmd"
 FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
 """What each file holds."""
-ANSWERS = (
-    "components_by_source",
-    "variance_explained",
-    "associations",
-    "residuals",
-    "consensus",
-    "check",
-)
-"""The tables, other than those of the fit itself, that the report shows."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
 
@@ -52,7 +43,7 @@ class Output(Named):
     results: list[Decomposition]
     settings: Settings
     answers: dict[str, pd.DataFrame]
-    """The tables of ANSWERS, as far as they were written."""
+    """The tables of pages.ANSWERS, as far as they were written."""
     files: list[str]
     n_restarts: int
     """How many were asked for; a search makes fewer."""
@@ -111,7 +102,7 @@ def write(
             fit = (raw_sources, sources, best, settings)
             anndata_files.write_back(new, *fit, summary.variance_explained)
         if figures:
-            _write_figures(new / "figures", data, summary, answers)
+            _write_figures(new / "figures", data, best, answers)
         written = Output(
             **vars(data),
             folder=new,
@@ -169,7 +160,7 @@ def load(folder: str | Path) -> Output:
             raise ValueError("the names do not match the result")
         answers = {
             name: pd.read_csv(path, sep="\t")
-            for name in ANSWERS
+            for name in pages.ANSWERS
             if (path := folder / f"{name}.tsv").exists()
         }
         return Output(
@@ -249,13 +240,13 @@ def require_free(
 
 
 def _write_figures(
-    folder: Path, data: Named, summary: Summary, answers: dict[str, pd.DataFrame]
+    folder: Path, data: Named, best: Decomposition, answers: dict[str, pd.DataFrame]
 ) -> None:
     """Every figure as .png and .svg."""
     from bjmd.report import figures
 
     folder.mkdir()
-    for name, figure in figures.of_summary(data, summary, answers).items():
+    for name, figure in figures.of_fit(data, best, answers).items():
         figures.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
 
 
