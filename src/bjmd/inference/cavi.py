@@ -170,7 +170,7 @@ class State:
     sample: list[Any]
     """q(u)."""
     entries: list[Any]
-    """q(v)."""
+    """The prior of v; q(v) follows from the rest."""
     offsets: list[Any]
     """q(o)."""
     laplace: Laplace
@@ -221,6 +221,23 @@ class RowSums(NamedTuple):
     """The same over the missing entries of every row, packed; 0.0 where nothing is missing."""
     linear: np.ndarray
     """sum_j u_j z_ij E[h_j], K x M."""
+
+
+class UpdatedSource(NamedTuple):
+    """What a sweep finds for one source."""
+
+    columns: dirichlet.Solution
+    """q(H)."""
+    sample: Any
+    """q(u)."""
+    offset: Any
+    """q(o)."""
+    rate: float
+    """B_c."""
+    entries: Any
+    """The prior of v."""
+    elbo: tuple[float, ...]
+    """The terms that these add to the ELBO."""
 
 
 class ClosedForm:
@@ -395,48 +412,47 @@ class ClosedForm:
         weighted = state.feature.times(rows.mean)
         gram = weighted @ rows.mean.T + rows.covariance_sum
         elbo = state.laplace.elbo(rows) + rows.entropy()
-        updated = []
-        for c, weighted_entries in enumerate(entries):
-            factors, terms = self.update_source(
-                state, c, weighted_entries, weighted, gram, tol, max_steps, settling
-            )
-            updated.append(factors)
-            for term in terms:
+        sources = [
+            self.update_source(state, c, weighted_entries, weighted, gram, tol, max_steps, settling)
+            for c, weighted_entries in enumerate(entries)
+        ]
+        for source in sources:
+            for term in source.elbo:
                 elbo += term
-        columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
         elbo += state.feature.elbo()
+        columns = [source.columns.g for source in sources]
         prior = state.dirichlet
         gain = 0.0
         if state.n_sweeps >= LEARNING_WAITS and not settling:
-            prior, gain = prior.updated(columns, log_sums)
+            prior, gain = prior.updated(columns, [source.columns.log_sum for source in sources])
         elbo += gain + prior.log_density()
         state = replace(
             state,
             columns=columns,
-            sample=sample,
-            offsets=offsets,
-            rates=np.array(rates),
-            entries=learned,
+            sample=[source.sample for source in sources],
+            offsets=[source.offset for source in sources],
+            rates=np.array([source.rate for source in sources]),
+            entries=[source.entries for source in sources],
             dirichlet=prior,
         )
         return state, elbo
 
     def update_source(self, state, c, entries, weighted, gram, tol, max_steps, settling):
-        """q of H, u, o, s2 and v of one source, in this order; and their terms of the ELBO."""
+        """q of H, u, o and s2 of one source, and the prior of v, in this order."""
         columns = self.update_columns(state, c, weighted, gram, tol, max_steps)
         errors = self.errors_of_columns(state, c, entries, columns)
         sample = state.sample[c].updated(lambda: self.precision(state, c) * errors.clip(min=0.0))
         offset, change = self.update_offset(state, c, columns, sample, settling)
         rate = self.update_rate(sample.weighted_sum(errors) + change)
         learned = entries.learned() if state.n_sweeps else state.entries[c]
-        terms = (
+        elbo = (
             sample.elbo(),
             offset.elbo(),
             self.columns_elbo(state, c, columns),
             noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors),
             entries.elbo(learned),
         )
-        return (columns.g, columns.log_sum, sample, offset, rate, learned), terms
+        return UpdatedSource(columns, sample, offset, rate, learned, elbo)
 
     def update_columns(self, state, c, weighted, gram, tol, max_steps):
         """q(H): Newton steps on f(g), with b_j = sum_i phi_i mu_i z_ij and t_c u_j (4.4, 4.5)."""
