@@ -145,7 +145,7 @@ def write_back(
     for path, stem in unique_stems(copied).items():
         numbers = [c for c, raw in enumerate(raw_sources) if raw.path == path]
         with problems_as_sentences(path, "the file that was fitted"):
-            data, _ = _open(path, isinstance(raw_sources[numbers[0]].matrix, OnDisk))
+            data, _ = _open(path, bool(settings.reading.get("on_disk")))
         ending = path.suffix.lower()
         fit = (raw_sources, sources, settings, result, variance_explained)
         if ending == ".h5mu":
