@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import draws, fitting, variance
 from bjmd.analysis.check import Check, check
 from bjmd.analysis.draws import PosteriorDraws
-from bjmd.data.assembly import RawSource, Settings, assemble, normalized
+from bjmd.data.assembly import RawSource, Settings, normalized, prepare
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError, one_of, whole_number
 from bjmd.inference import projection, restarts
@@ -654,9 +654,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
                 reason = " ".join(str(error).split())[:200]
                 raise InputError(f"source {name!r}: {reason}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
-            raw = RawSource(matrix, features, _sample_names(x), name=name)
-            raw_sources.append(normalized(raw) if self.normalize else raw)
-        sources, _ = assemble(raw_sources, join=self.join)
+            raw_sources.append(RawSource(matrix, features, _sample_names(x), name=name))
+        sources, _ = prepare(raw_sources, join=self.join, normalize=self.normalize)
         if raw_sources[0].feature_names is not None:
             self.feature_names_in_ = np.array(sources.feature_names, dtype=object)
             self.n_features_in_ = sources.n_features

@@ -32,8 +32,10 @@ def memberships(
         An object that `bjmd.tl.bjmd` has written a fit into.
     groups : str, optional
         Column of obs with known classes, which are shown below.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------
@@ -49,8 +51,10 @@ def membership_bars(data: Any, *, mod: str | None = None, key: str | None = None
     ----------
     data : AnnData or MuData
         An object that `bjmd.tl.bjmd` has written a fit into.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------
@@ -70,8 +74,10 @@ def simplex(
         An object that `bjmd.tl.bjmd` has written a fit into.
     groups : str, optional
         Column of obs with known classes, which have a colour each.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------
@@ -91,8 +97,10 @@ def components(
         An object that `bjmd.tl.bjmd` has written a fit into.
     n_features : int, default=6
         Number of features that are up, and of those that are down.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------
@@ -108,8 +116,10 @@ def components_by_source(data: Any, *, mod: str | None = None, key: str | None =
     ----------
     data : AnnData or MuData
         An object that `bjmd.tl.bjmd` has written a fit into.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------
@@ -130,8 +140,10 @@ def offsets(
         An object that `bjmd.tl.bjmd` has written a fit into.
     n_features : int, default=6
         Number of features that are up, and of those that are down.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------
@@ -151,8 +163,10 @@ def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figur
     ----------
     data : AnnData or MuData
         An object that `bjmd.tl.bjmd` has written a fit into.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------
@@ -168,8 +182,10 @@ def variance_explained(data: Any, *, mod: str | None = None, key: str | None = N
     ----------
     data : AnnData or MuData
         An object that `bjmd.tl.bjmd` has written a fit into.
-    mod, key : str, optional
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
 
     Returns
     -------

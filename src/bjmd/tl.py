@@ -225,8 +225,10 @@ def rank_features(
     ----------
     data : AnnData or MuData
         An object that `bjmd` has written a fit into.
-    mod, key
-        The modality, and the `key_added` of the fit.
+    mod : str, optional
+        Of a MuData object, the modality that was fitted.
+    key : str, optional
+        The `key_added` of the fit, if one was given.
     key_added : str, default="rank_genes_groups"
         Name in uns of the ranking.
     """

@@ -4,7 +4,6 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 
 import bjmd
 from bjmd.analysis import variance
@@ -111,18 +110,3 @@ def test_variance_between_sources(rng):
     apart = [np.repeat(np.eye(2)[:, [k]], 5, axis=1) for k in range(2)]
     assert variance.between_sources(apart) == pytest.approx(1)
     assert variance.between_sources([np.ones((1, 4)), np.ones((1, 3))]) == 0
-
-
-def test_sparse_and_streamed_data_give_the_same_without_being_loaded(
-    make_sources, tmp_path, monkeypatch
-):
-    matrices = [np.where(np.abs(x) > 0.7, x, 0.0) for x in make_sources().matrices]
-    sources = Sources(matrices)
-    result = bjmd.fit("cavi-bjmd", sources, 3)
-    expected = variance.explained(sources, result)
-    mapped = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", shape=matrices[1].shape)
-    mapped[:] = matrices[1]
-    sparse = scipy.sparse.csc_array(matrices[0])
-    monkeypatch.setattr(scipy.sparse.csc_array, "toarray", None)
-    other = Sources([sparse, np.load(tmp_path / "x.npy", mmap_mode="r")])
-    np.testing.assert_allclose(variance.explained(other, result), expected, atol=1e-12)

@@ -13,6 +13,7 @@ from bjmd.errors import InputError
 from bjmd.inference import map as map_bjmd
 from bjmd.inference import registry
 from bjmd.model import Priors
+from bjmd.numerics import threads
 
 FORMS = ("laplace", "hierarchical")
 
@@ -103,8 +104,11 @@ def test_with_learned_scales_and_offsets_no_plain_sweep_raises_the_objective(mak
 
 
 @pytest.mark.parametrize("prior", FORMS)
-def test_the_trace_is_the_objective_of_the_model(make_sources, prior):
-    """The paper's form has z/lambda + ln(z)/2 + w^2/(2z) at the best z for |w|/lambda."""
+def test_the_trace_is_the_objective_of_the_model(make_sources, prior, monkeypatch):
+    """The paper's form has z/lambda + ln(z)/2 + w^2/(2z) at the best z for |w|/lambda.  The work is
+    cut into many parts.
+    """
+    monkeypatch.setattr(threads, "PART_OF_WORK", 100)
     sources = make_sources()
     result = fit(sources, prior=prior, alpha0=[1.1, 1.5, 2.0], lambda_=0.5)
     priors = Priors([1.1, 1.5, 2.0], 0.5)

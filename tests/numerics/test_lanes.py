@@ -10,6 +10,7 @@ from numba import njit
 from scipy.special import gammaln, polygamma, psi
 
 import bjmd
+from bjmd.numerics import threads
 from bjmd.numerics.lanes import cholesky, gamma_functions, invert_factor, solve
 from bjmd.numerics.rows import ridge_rows
 
@@ -52,8 +53,9 @@ def test_the_smallest_pivot_tells_definite_from_indefinite():
     assert smallest[3] <= -1
 
 
-def test_rows_of_map_by_the_normal_equations(rng):
-    """More rows than lanes, and some entries whose prior has no width."""
+def test_rows_of_map_by_the_normal_equations(rng, monkeypatch):
+    """More rows than lanes or than one part has, and some entries whose prior has no width."""
+    monkeypatch.setattr(threads, "PART_OF_WORK", 500)
     half = rng.standard_normal((4, 9))
     precision = half @ half.T
     linear = rng.standard_normal((4, 70))

@@ -119,14 +119,3 @@ def test_the_number_of_threads_changes_no_bit(kind, method, options, tmp_path, m
             *((r.trace, r.components, *r.memberships) for r in (fits[0], other)), strict=True
         ):
             np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse", "missing"])
-@pytest.mark.parametrize("method", ["map-bjmd", "cavi-bjmd"])
-def test_many_parts_give_what_one_part_gives(kind, method, tmp_path, monkeypatch):
-    sources = wide_and_tall(kind, tmp_path)
-    whole = registry.fit(method, sources, 3, seed=1, max_sweeps=8)
-    monkeypatch.setattr(threads, "PART_OF_WORK", 500)
-    cut = registry.fit(method, sources, 3, seed=1, max_sweeps=8)
-    np.testing.assert_allclose(cut.trace, whole.trace, rtol=1e-9)
-    np.testing.assert_allclose(cut.components, whole.components, rtol=1e-6, atol=1e-8)

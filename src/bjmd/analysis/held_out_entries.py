@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from threadpoolctl import threadpool_limits
 
 from bjmd.data.matrix import cut
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
+from bjmd.numerics import threads
 from bjmd.results import predictive
 from bjmd.results.decomposition import Decomposition
 
@@ -68,7 +68,7 @@ def without(sources: Sources, hidden: list[Any]) -> Sources:
 def log_densities(result: Decomposition, sources: Sources, hidden: list[Any]) -> np.ndarray:
     """The log predictive density of the held-out entries, summed within every sample."""
     sums = []
-    with threadpool_limits(1):  # the same bits whatever else the machine does
+    with threads.blas_on_one_thread():  # the same bits whatever else the machine does
         for c, (x, where) in enumerate(zip(sources.data, hidden, strict=True)):
             for part in predictive.blocks(x.shape[1], x.shape[0]):
                 densities = predictive.log_density(result, c, part, x.columns(part))

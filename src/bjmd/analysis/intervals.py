@@ -27,6 +27,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bjmd.data.matrix import cut
 from bjmd.data.sources import Sources
 from bjmd.data.view import centre
 from bjmd.numerics import dirichlet, moments, threads
@@ -253,5 +254,4 @@ def _folded(array):
 
 def _blocks(length, width):
     """Ranges of so many rows or columns that a temporary array over them has BLOCK numbers."""
-    step = max(1, BLOCK // width)
-    return [(first, min(first + step, length)) for first in range(0, length, step)]
+    return [(part.start, part.stop) for part in cut(length, width, BLOCK)]

@@ -467,7 +467,9 @@ def residual_sum_of_squares(squared_norm, gram, projection, h):
 
 
 def require_sound_sparse(x: Any, what: str) -> None:
-    """Refuse indices outside a sparse matrix, and a size that would fill memory."""
+    """Refuse indices outside what is sparse, and a size that would fill memory."""
+    if not scipy.sparse.issparse(x):
+        return
     try:
         if max(x.shape) >= 1_000_000 and 1000 * x.nnz < max(x.shape):
             raise ValueError(f"its size is {x.shape[0]} x {x.shape[1]}, its entries are {x.nnz}")

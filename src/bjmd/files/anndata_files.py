@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.sparse
 
 from bjmd import __version__
 from bjmd.data.assembly import RawSource, Settings
@@ -146,7 +145,7 @@ def write_back(
     for path, stem in unique_stems(copied).items():
         numbers = [c for c, raw in enumerate(raw_sources) if raw.path == path]
         with problems_as_sentences(path, "the file that was fitted"):
-            data, _ = _open(path, isinstance(raw_sources[numbers[0]].matrix, OnDisk))
+            data, _ = _open(path, bool(settings.reading.get("on_disk")))
         ending = path.suffix.lower()
         fit = (raw_sources, sources, settings, result, variance_explained)
         if ending == ".h5mu":
@@ -302,11 +301,8 @@ def _matrix(what: str, data: Any, layer: str | None, stored: Any) -> Any:
     x = _chosen(what, data.X, data.layers, layer)
     if x is None:
         raise InputError(f"{what} has no matrix X; put the values to fit there")
-    if scipy.sparse.issparse(x):
-        require_sound_sparse(x, what)
-    elif not hasattr(x, "chunks"):
-        x = np.asarray(x)  # not one of anndata's views
-    return x.T
+    require_sound_sparse(x, what)
+    return np.asarray(x).T if isinstance(x, np.ndarray) else x.T  # not one of anndata's views
 
 
 def _chosen(what: str, x: Any, layers: Any, layer: str | None) -> Any:

@@ -32,15 +32,6 @@ FORMAT_VERSION = 1
 OURS = "a complete folder of bjmd"
 FILES: dict[str, str] = tomllib.loads(pages.ours("files.toml"))
 """What each file holds."""
-ANSWERS = (
-    "components_by_source",
-    "variance_explained",
-    "associations",
-    "residuals",
-    "consensus",
-    "check",
-)
-"""The tables, other than those of the fit itself, that the report shows."""
 __doc__ = f"{__doc__}" + "".join(f"    {name:<27}{what}\n" for name, what in FILES.items())
 
 
@@ -52,7 +43,7 @@ class Output(Named):
     results: list[Decomposition]
     settings: Settings
     answers: dict[str, pd.DataFrame]
-    """The tables of ANSWERS, as far as they were written."""
+    """The tables of pages.ANSWERS, as far as they were written."""
     files: list[str]
     n_restarts: int
     """How many were asked for; a search makes fewer."""
@@ -103,7 +94,7 @@ def write(
         _write_patterns(new, data, best)
         if summary.consensus is not None:
             _write_patterns(new, data, summary.consensus.result, "consensus_")
-        _write_rankings(new / "rankings", about_fit["ranking"])
+        _write_rankings(new / "rankings", tables.scores(about_fit["ranking"]))
         _write_json(new / "settings.json", asdict(settings))
         if any(raw.path and raw.path.suffix.lower() in ANNDATA_ENDINGS for raw in raw_sources):
             from bjmd.files import anndata_files
@@ -111,7 +102,7 @@ def write(
             fit = (raw_sources, sources, best, settings)
             anndata_files.write_back(new, *fit, summary.variance_explained)
         if figures:
-            _write_figures(new / "figures", data, summary, answers)
+            _write_figures(new / "figures", data, best, answers)
         written = Output(
             **vars(data),
             folder=new,
@@ -169,7 +160,7 @@ def load(folder: str | Path) -> Output:
             raise ValueError("the names do not match the result")
         answers = {
             name: pd.read_csv(path, sep="\t")
-            for name in ANSWERS
+            for name in pages.ANSWERS
             if (path := folder / f"{name}.tsv").exists()
         }
         return Output(
@@ -249,13 +240,13 @@ def require_free(
 
 
 def _write_figures(
-    folder: Path, data: Named, summary: Summary, answers: dict[str, pd.DataFrame]
+    folder: Path, data: Named, best: Decomposition, answers: dict[str, pd.DataFrame]
 ) -> None:
     """Every figure as .png and .svg."""
     from bjmd.report import figures
 
     folder.mkdir()
-    for name, figure in figures.of_summary(data, summary, answers).items():
+    for name, figure in figures.of_fit(data, best, answers).items():
         figures.save(figure, folder / f"{name}.svg", folder / f"{name}.png")
 
 
@@ -267,15 +258,12 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
     table.to_csv(path, sep="\t", float_format=float_format, index=named_rows)
 
 
-def _write_rankings(folder: Path, ranking: pd.DataFrame) -> None:
-    """A .rnk file for each component: every feature and its score, the highest first."""
+def _write_rankings(folder: Path, scores: dict[str, pd.DataFrame]) -> None:
+    """A .rnk file for each component."""
     folder.mkdir()
-    for component, scores in tables.scores(ranking).groupby("component"):
+    for component, table in scores.items():
         path = folder / f"{component}.rnk"
-        columns = ["feature", "score"]
-        scores.to_csv(
-            path, sep="\t", columns=columns, header=False, index=False, float_format="%.6g"
-        )
+        table.to_csv(path, sep="\t", header=False, index=False, float_format="%.6g")
 
 
 def _write_patterns(folder: Path, data: Named, result: Decomposition, prefix: str = "") -> None:

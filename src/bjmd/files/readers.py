@@ -316,8 +316,7 @@ def _oriented(
     if matrix.ndim != 2 or 0 in matrix.shape:
         shape = " x ".join(map(str, matrix.shape))
         raise InputError(f"{path} holds an array of the size {shape}; it must hold a matrix")
-    if scipy.sparse.issparse(matrix):
-        require_sound_sparse(matrix, str(path))
+    require_sound_sparse(matrix, str(path))
     for n, names, axis in zip(
         matrix.shape, (row_names, column_names), ("rows", "columns"), strict=True
     ):

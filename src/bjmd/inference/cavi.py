@@ -39,13 +39,14 @@ from scipy.special import gammaln, psi
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import centre
-from bjmd.errors import InputError, true_or_false
+from bjmd.errors import InputError
 from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.noise import Equal, Gammas, PresentFit
 from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.offsets import in_unit as offsets_in_unit
+from bjmd.inference.offsets import wanted as offsets_wanted
 from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, SharedDirichlet
 from bjmd.inference.registry import Method
 from bjmd.model import LEARNED, Priors
@@ -108,14 +109,12 @@ def fit(
     """
     prior = Priors.of(priors, alpha0, lambda_, a0, b0)
     factors = noise_models.parsed(noise)
-    if offsets is None:
-        offsets = priors == "data" and len(sources) > 1
-    offsets = true_or_false("offsets", offsets)
+    with_offsets = offsets_wanted(offsets, priors, sources)
     _require_able(sources, factors)
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, 0.0)
     rng = np.random.default_rng(seed)
     algorithm = ClosedForm(
-        sources, n_components, prior.in_unit(unit), rng, factors, offsets, unit, origin
+        sources, n_components, prior.in_unit(unit), rng, factors, with_offsets, unit, origin
     )
     return loop.run(
         algorithm,
@@ -171,7 +170,7 @@ class State:
     sample: list[Any]
     """q(u)."""
     entries: list[Any]
-    """q(v)."""
+    """The prior of v; q(v) follows from the rest."""
     offsets: list[Any]
     """q(o)."""
     laplace: Laplace
@@ -222,6 +221,23 @@ class RowSums(NamedTuple):
     """The same over the missing entries of every row, packed; 0.0 where nothing is missing."""
     linear: np.ndarray
     """sum_j u_j z_ij E[h_j], K x M."""
+
+
+class UpdatedSource(NamedTuple):
+    """What a sweep finds for one source."""
+
+    columns: dirichlet.Solution
+    """q(H)."""
+    sample: Any
+    """q(u)."""
+    offset: Any
+    """q(o)."""
+    rate: float
+    """B_c."""
+    entries: Any
+    """The prior of v."""
+    elbo: tuple[float, ...]
+    """The terms that these add to the ELBO."""
 
 
 class ClosedForm:
@@ -302,7 +318,10 @@ class ClosedForm:
     # Entries.
 
     def weigh_entries(self, state):
-        """q(v) of every source at the present fit; its view is moved to the offsets."""
+        """q(v) of every source at the present fit, after which its view shows z_ij.
+
+        A view is moved to the offsets or, with robust noise, filled with pseudo-data.
+        """
         return [
             entries.weighted(view, self.present_fit(state, c))
             for c, (view, entries) in enumerate(zip(self.views, state.entries, strict=True))
@@ -323,6 +342,7 @@ class ClosedForm:
     # Rows.
 
     def row_sums(self, state, c):
+        """P and r of one source, but for t_c and phi_i (4.3)."""
         view = self.views[c]
         g = state.columns[c]
         u = state.sample[c].mean
@@ -362,7 +382,7 @@ class ClosedForm:
         return errors
 
     def update_components(self, state, sums):
-        """q(W): S_i = (phi_i P_i + diag rho_i)^-1, mu_i = S_i phi_i sum_cj t_c u_j z_ij E[h_j]."""
+        """q(W): S_i = (phi_i (P - gap_i) + diag rho_i)^-1, mu_i = S_i phi_i r_i (4.3)."""
         t = self.shapes / state.rates
         linear = sum(t_c * source.linear for t_c, source in zip(t, sums, strict=True))
         rows = gaussian_rows(
@@ -375,7 +395,7 @@ class ClosedForm:
         return replace(state, rows=rows)
 
     def update_ridge(self, state):
-        """rho, and before it the scales of the components where they are learned."""
+        """rho (4.1), and before it the scales of the components where they are learned (4.12)."""
         laplace = state.laplace
         if state.n_sweeps >= LEARNING_WAITS:
             laplace = laplace.updated(state.rows)
@@ -392,48 +412,47 @@ class ClosedForm:
         weighted = state.feature.times(rows.mean)
         gram = weighted @ rows.mean.T + rows.covariance_sum
         elbo = state.laplace.elbo(rows) + rows.entropy()
-        updated = []
-        for c, weighted_entries in enumerate(entries):
-            factors, terms = self.update_source(
-                state, c, weighted_entries, weighted, gram, tol, max_steps, settling
-            )
-            updated.append(factors)
-            for term in terms:
+        sources = [
+            self.update_source(state, c, weighted_entries, weighted, gram, tol, max_steps, settling)
+            for c, weighted_entries in enumerate(entries)
+        ]
+        for source in sources:
+            for term in source.elbo:
                 elbo += term
-        columns, log_sums, sample, offsets, rates, learned = map(list, zip(*updated, strict=True))
         elbo += state.feature.elbo()
+        columns = [source.columns.g for source in sources]
         prior = state.dirichlet
         gain = 0.0
         if state.n_sweeps >= LEARNING_WAITS and not settling:
-            prior, gain = prior.updated(columns, log_sums)
+            prior, gain = prior.updated(columns, [source.columns.log_sum for source in sources])
         elbo += gain + prior.log_density()
         state = replace(
             state,
             columns=columns,
-            sample=sample,
-            offsets=offsets,
-            rates=np.array(rates),
-            entries=learned,
+            sample=[source.sample for source in sources],
+            offsets=[source.offset for source in sources],
+            rates=np.array([source.rate for source in sources]),
+            entries=[source.entries for source in sources],
             dirichlet=prior,
         )
         return state, elbo
 
     def update_source(self, state, c, entries, weighted, gram, tol, max_steps, settling):
-        """q of H, u, o, s2 and v of one source, in this order; and their terms of the ELBO."""
+        """q of H, u, o and s2 of one source, and the prior of v, in this order."""
         columns = self.update_columns(state, c, weighted, gram, tol, max_steps)
         errors = self.errors_of_columns(state, c, entries, columns)
         sample = state.sample[c].updated(lambda: self.precision(state, c) * errors.clip(min=0.0))
         offset, change = self.update_offset(state, c, columns, sample, settling)
         rate = self.update_rate(sample.weighted_sum(errors) + change)
         learned = entries.learned() if state.n_sweeps else state.entries[c]
-        terms = (
+        elbo = (
             sample.elbo(),
             offset.elbo(),
             self.columns_elbo(state, c, columns),
             noise_elbo(self.shapes[c], rate, self.n_observed[c], self.priors),
             entries.elbo(learned),
         )
-        return (columns.g, columns.log_sum, sample, offset, rate, learned), terms
+        return UpdatedSource(columns, sample, offset, rate, learned, elbo)
 
     def update_columns(self, state, c, weighted, gram, tol, max_steps):
         """q(H): Newton steps on f(g), with b_j = sum_i phi_i mu_i z_ij and t_c u_j (4.4, 4.5)."""
@@ -534,22 +553,22 @@ class ClosedForm:
         )
 
     def fitted_model(self, state):
-        """All else that is known, in the unit of the data."""
+        """What was learned besides, in the unit of the data."""
         unit = self.unit
-        known: dict[str, Any] = offsets_in_unit(state.offsets, unit)
+        learned: dict[str, Any] = offsets_in_unit(state.offsets, unit)
         if state.feature.is_learned:
-            known["feature_precision"] = state.feature.mean
+            learned["feature_precision"] = state.feature.mean
         if state.sample[0].is_learned:
-            known["sample_precision"] = [q.mean for q in state.sample]
-            known["sample_shape"] = np.array([q.a for q in state.sample])
+            learned["sample_precision"] = [q.mean for q in state.sample]
+            learned["sample_shape"] = np.array([q.a for q in state.sample])
         if state.entries[0].is_learned:
-            known["degrees_of_freedom"] = np.concatenate([q.degrees for q in state.entries])
+            learned["degrees_of_freedom"] = np.concatenate([q.degrees for q in state.entries])
         if state.laplace.is_learned:
-            known["component_scales"] = unit * np.ravel(state.laplace.lambda_)
+            learned["component_scales"] = unit * np.ravel(state.laplace.lambda_)
         return FittedModel(
             alpha0=np.array([state.dirichlet.alpha(c) for c in range(len(self.views))]),
             noise_prior=np.array([self.priors.a0, unit**2 * self.priors.b0]),
-            **known,
+            **learned,
         )
 
 

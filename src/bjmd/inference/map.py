@@ -33,6 +33,7 @@ from bjmd.inference import loop
 from bjmd.inference.loop import exponentials, logarithms, random_memberships
 from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.offsets import in_unit as offsets_in_unit
+from bjmd.inference.offsets import wanted as offsets_wanted
 from bjmd.inference.registry import Method
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
 from bjmd.numerics import simplex
@@ -102,9 +103,7 @@ def fit(
             f"alpha0 is {alpha0!r}, but MAP needs numbers of at least 1, because below 1 the "
             "Dirichlet has no mode inside the simplex; use values of at least 1, or cavi-bjmd"
         )
-    if offsets is None:
-        offsets = priors == "data" and len(sources) > 1
-    offsets = true_or_false("offsets", offsets)
+    with_offsets = offsets_wanted(offsets, priors, sources)
     if whole_number("hold", hold, least=0) and prior == "laplace":
         raise InputError(f"hold is {hold}, but prior='laplace' has no Z to hold; leave hold out")
     momentum = true_or_false("momentum", momentum) and prior == "laplace"
@@ -116,7 +115,7 @@ def fit(
         form = _LearnedLaplace(np.full((n_components, 1), constants.lambda_))
     rng = np.random.default_rng(seed)
     algorithm = PosteriorMode(
-        sources, n_components, constants, form, rng, offsets, unit, origin, hold
+        sources, n_components, constants, form, rng, with_offsets, unit, origin, hold
     )
     per_entry = sum(sources.n_observed) if priors == "data" else None
     return loop.run(
@@ -307,13 +306,13 @@ class PosteriorMode:
 
     def finish(self, state):
         components = self.unit * state.wt.T + np.reshape(self.origin, (-1, 1))
-        known: dict[str, Any] = offsets_in_unit(state.offsets, self.unit)
+        learned: dict[str, Any] = offsets_in_unit(state.offsets, self.unit)
         if state.form.is_learned:
-            known["component_scales"] = self.unit * state.form.lambda_.ravel()
+            learned["component_scales"] = self.unit * state.form.lambda_.ravel()
         model = FittedModel(
             alpha0=np.array([self.alpha0] * len(self.views)),
             noise_prior=np.array([self.priors.a0, self.unit**2 * self.priors.b0]),
-            **known,
+            **learned,
         )
         noise = self.unit * np.sqrt(state.noise_variances)
         return loop.Estimates(

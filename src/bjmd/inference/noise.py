@@ -232,6 +232,7 @@ class NormalEntries:
         return self
 
     def weighted(self, view, fit: PresentFit) -> NormalEntries:
+        """Nothing to weigh; the view is moved to the offsets."""
         if np.ndim(fit.shift):
             view.move(fit.shift)
         return self
@@ -293,7 +294,7 @@ class RobustEntries:
             fit.precision,
             np.ones(n_rows) * fit.phi,
             np.ones(n_columns) * fit.u,
-            self.nu + 1,
+            self.nu,
             view.matrix.array,
             spread_of_rows,
             columns,

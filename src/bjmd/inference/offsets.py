@@ -14,12 +14,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bjmd.data.sources import Sources
+from bjmd.errors import true_or_false
 from bjmd.numerics import dirichlet, moments
 
 LEAST_TAU = 1e-12
 LONGEST = 3.0
 SHORTEST = 1e-9
 """Of a step in ln tau."""
+
+
+def wanted(offsets: bool | None, priors: str, sources: Sources) -> bool:
+    """Whether sources have offsets: by default with priors="data", if there are several."""
+    if offsets is None:
+        return priors == "data" and len(sources) > 1
+    return true_or_false("offsets", offsets)
 
 
 class NoOffset:
@@ -83,15 +92,15 @@ class Offset:
             lacking = moments.sums_over(view.by_row, np.ascontiguousarray(weighted.T))
             fitted -= (components.T * lacking).sum(axis=1)
         residuals = view.sums_of_rows(u) - fitted
-        known = precision * phi * count
-        sums = precision * phi * (residuals + count * self.mean)
+        p = precision * phi * count
+        zeta = precision * phi * (residuals + count * self.mean)
 
-        tau = _better_tau(sums, known, self.tau)
-        variance = 1 / (known + 1 / tau)
-        step = variance * sums - self.mean
+        tau = _better_tau(zeta, p, self.tau)
+        variance = 1 / (p + 1 / tau)
+        step = variance * zeta - self.mean
         widened = count * (variance - self.variance)
         change = (phi * (count * step**2 - 2 * step * residuals + widened)).sum()
-        return Offset(variance * sums, variance, tau), change
+        return Offset(variance * zeta, variance, tau), change
 
     def elbo(self) -> float:
         """E[ln N(o_c; 0, tau_c)] + the entropy of q(o_c)."""
@@ -108,20 +117,19 @@ def in_unit(offsets, unit):
     return {"offsets": unit * means, "offsets_sd": unit * np.sqrt(variances)}
 
 
-def _better_tau(sums, known, tau):
-    """tau after one of Newton's steps in ln tau towards the maximum of
-    sum_i zeta_i^2 tau / (1 + p_i tau) - ln(1 + p_i tau), shortened until it does not go down.
+def _better_tau(zeta, p, tau):
+    """tau after one of Newton's steps in ln tau towards the maximum of 2F = sum_i zeta_i^2 tau /
+    (1 + p_i tau) - ln(1 + p_i tau), shortened until it does not go down (docs/derivation.md, 4.12).
     """
-
-    squares = sums**2
+    squares = zeta**2
 
     def value(tau):
-        scaled = known * tau
+        scaled = p * tau
         return (squares * tau / (1 + scaled) - np.log1p(scaled)).sum()
 
-    share = 1 / (1 + known * tau)
-    slope = tau * ((sums * share) ** 2 - known * share).sum()
-    bend = slope + tau**2 * (known * share**2 * (known - 2 * squares * share)).sum()
+    gamma = 1 / (1 + p * tau)
+    slope = tau * ((zeta * gamma) ** 2 - p * gamma).sum()
+    bend = slope + tau**2 * (p * gamma**2 * (p - 2 * squares * gamma)).sum()
     step = -slope / bend if bend < 0 else np.copysign(LONGEST, slope)
     step = max(-LONGEST, min(step, LONGEST))
     before = value(tau)

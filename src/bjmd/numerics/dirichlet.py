@@ -16,6 +16,7 @@ step that does not raise f is halved, and given up when it is tiny, so f never f
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -171,138 +172,120 @@ def _gamma_functions(x, out):
     gamma_functions(x, out)
 
 
+class Block(NamedTuple):
+    """The problems of some columns, a lane each."""
+
+    gram: np.ndarray
+    """G, K x K, which all columns share."""
+    gap: np.ndarray
+    """What each lane's own G lacks, packed; no rows where nothing is missing."""
+    linear: np.ndarray
+    """b."""
+    precision: np.ndarray
+    """t."""
+    alpha0: np.ndarray
+
+
+class Place(NamedTuple):
+    """A g in every lane, and what is known there."""
+
+    point: np.ndarray
+    """g, and s in the last row."""
+    functions: np.ndarray
+    """ln Gamma, psi, psi' and psi'' of these."""
+    state: np.ndarray
+    """2Gg + d, then b.g, then Q."""
+    f: np.ndarray
+
+
+@part
+def _empty_place(size, lanes):
+    return Place(
+        np.empty((size + 1, lanes)),
+        np.empty((4, size + 1, lanes)),
+        np.empty((size + 2, lanes)),
+        np.empty(lanes),
+    )
+
+
 @compiled
 def _maximise(
     begin, end, gram, gaps, linear, precisions, alpha0, g, value, explained, log_sum, tol, max_steps
 ):
-    """Overwrites g, value, explained and log_sum of the columns from `begin` to `end`, by block."""
+    """Overwrites g, value, explained and log_sum of the columns from `begin` to `end`, by block.
+
+    Every lane takes a step from `here` to `there`, and halves it where f falls.
+    """
     size, n_columns = linear.shape
     lanes = min(LANES, n_columns)
-    b = np.empty((size, lanes))
-    gap = np.empty((len(gaps), lanes))
     precision = np.empty((1, lanes))
-    # The last row of `point` is s; functions[i] has ln Gamma and its derivatives there, state has
-    # 2Gg + d, b.g and Q.
-    point = np.empty((size + 1, lanes))
-    functions = np.empty((4, size + 1, lanes))
-    state = np.empty((size + 2, lanes))
-    trial = np.empty((size + 1, lanes))
-    trial_functions = np.empty((4, size + 1, lanes))
-    trial_state = np.empty((size + 2, lanes))
+    gap = np.empty((len(gaps), lanes))
+    block = Block(gram, gap, np.empty((size, lanes)), precision[0], alpha0)
+    here = _empty_place(size, lanes)
+    there = _empty_place(size, lanes)
     gradient = np.empty((size, lanes))
     direction = np.empty((size, lanes))
     matrix = np.empty((size, size, lanes))
-    f = np.empty(lanes)
-    f_trial = np.empty(lanes)
-    gain = np.empty(lanes)
     step = np.empty(lanes)
-    pivots = np.empty(lanes)
     finished = np.empty(lanes, dtype=np.bool_)
     for first in range(begin, end, lanes):
-        load(g, first, trial[:size])
+        load(g, first, there.point[:size])
         load(gaps, first, gap)
         load(precisions, first, precision)
-        n_block = load(linear, first, b)
+        n_block = load(linear, first, block.linear)
         for lane in range(lanes):
             step[lane] = 0.0
             finished[lane] = False
         n_steps = n_halvings = 0
         # each function is called in one place only: the compiler takes its time for every copy
         while True:
-            _sum_up(b, trial, trial_state)
-            gamma_functions(trial, trial_functions)
-            _evaluate(gram, gap, precision[0], alpha0, trial, trial_functions, trial_state, f_trial)
-            fell = False
-            for lane in range(lanes):
-                if step[lane] > 0.0 and not f_trial[lane] >= f[lane]:
-                    step[lane] *= 0.5
-                    fell = True
-                    if n_halvings == MAX_HALVINGS - 1:
-                        # rounding is all that is left; evaluate once more where we were
-                        step[lane] = 0.0
-                        finished[lane] = True
+            _evaluate(block, there)
             n_halvings += 1
-            if not fell:
-                point, trial = trial, point
-                functions, trial_functions = trial_functions, functions
-                state, trial_state = trial_state, state
-                f, f_trial = f_trial, f
+            if not _halve(here, there, n_halvings, step, finished):
+                left = here
+                here = there
+                there = left  # from here on a place to write to
                 if n_steps == max_steps:
                     break
-                _gradient(b, precision[0], alpha0, point, functions, state, gradient)
-                for attempt in range(2):
-                    _curvature(
-                        gram,
-                        gap,
-                        b,
-                        precision[0],
-                        alpha0,
-                        point,
-                        functions,
-                        state,
-                        gradient,
-                        matrix,
-                    )
-                    if attempt == 1:
-                        _natural_curvature(
-                            gram, gap, precision[0], point, functions, state, pivots, matrix
-                        )
-                    pivots = cholesky(matrix)
-                    concave = True
-                    for lane in range(lanes):
-                        concave &= pivots[lane] > LEAST_PIVOT
-                    if concave:
-                        break
-                for k in range(size):
-                    for lane in range(lanes):
-                        direction[k, lane] = point[k, lane] * gradient[k, lane]
-                solve(matrix, direction)
-                _measure(point, gradient, direction, gain, step)
-                n_finished = 0
-                for lane in range(lanes):
-                    finished[lane] |= gain[lane] <= tol
-                    if finished[lane]:
-                        step[lane] = 0.0
-                        n_finished += 1
-                if n_finished == lanes:
+                _newton_direction(block, here, gradient, matrix, direction)
+                if _all_finish(here, gradient, direction, tol, step, finished):
                     break
                 n_steps += 1
                 n_halvings = 0
             for k in range(size):
                 for lane in range(lanes):
-                    trial[k, lane] = point[k, lane] * np.exp(step[lane] * direction[k, lane])
+                    there.point[k, lane] = here.point[k, lane] * np.exp(
+                        step[lane] * direction[k, lane]
+                    )
         for lane in range(n_block):
-            value[first + lane] = f[lane]
-            explained[first + lane] = _explained(point, state, lane)
-            log_sum[first + lane] = -size * functions[1, size, lane]
+            value[first + lane] = here.f[lane]
+            explained[first + lane] = _explained(here, lane)
+            log_sum[first + lane] = -size * here.functions[1, size, lane]
             for k in range(size):
-                log_sum[first + lane] += functions[1, k, lane]
-        store(point[:size], g, first)
+                log_sum[first + lane] += here.functions[1, k, lane]
+        store(here.point[:size], g, first)
 
 
 @part
-def _sum_up(b, point, state):
-    """Fills s and b.g."""
-    size, lanes = b.shape
+def _evaluate(block, place):
+    """Fill what follows from the g of a place."""
+    point = place.point
+    functions = place.functions
+    state = place.state
+    f = place.f
+    size, lanes = block.linear.shape
+    total_alpha0 = block.alpha0.sum()
     s = point[size]
     along = state[size]
+    quadratic = state[size + 1]
     for lane in range(lanes):
         s[lane] = 0.0
         along[lane] = 0.0
     for k in range(size):
         for lane in range(lanes):
             s[lane] += point[k, lane]
-            along[lane] += b[k, lane] * point[k, lane]
-
-
-@part
-def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
-    """f in every lane; fills what is left of the state: 2Gg + d and Q."""
-    size = len(gram)
-    lanes = len(f)
-    total_alpha0 = alpha0.sum()
-    s = point[size]
-    quadratic = state[size + 1]
+            along[lane] += block.linear[k, lane] * point[k, lane]
+    gamma_functions(point, functions)
     for lane in range(lanes):
         f[lane] = (s[lane] - total_alpha0) * functions[1, size, lane] - functions[0, size, lane]
         quadratic[lane] = 0.0
@@ -310,41 +293,85 @@ def _evaluate(gram, gap, precision, alpha0, point, functions, state, f):
         for lane in range(lanes):
             state[k, lane] = 0.0
         for p in range(size):
-            weight = gram[k, p]
+            weight = block.gram[k, p]
             for lane in range(lanes):
                 state[k, lane] += weight * point[p, lane]
-        if len(gap):
+        if len(block.gap):
             for p in range(size):
                 for lane in range(lanes):
-                    state[k, lane] -= gap[packed(k, p), lane] * point[p, lane]
+                    state[k, lane] -= block.gap[packed(k, p), lane] * point[p, lane]
         for lane in range(lanes):
-            d = _diagonal(gram, gap, k, lane)
+            d = _gram(block, k, k, lane)
             quadratic[lane] += point[k, lane] * (state[k, lane] + d)
             state[k, lane] = 2.0 * state[k, lane] + d
-            f[lane] += (alpha0[k] - point[k, lane]) * functions[1, k, lane] + functions[0, k, lane]
+            own = (block.alpha0[k] - point[k, lane]) * functions[1, k, lane]
+            f[lane] += own + functions[0, k, lane]
     for lane in range(lanes):
-        f[lane] += precision[lane] * _explained(point, state, lane)
+        f[lane] += block.precision[lane] * _explained(place, lane)
 
 
 @part
-def _explained(point, state, lane):
+def _explained(place, lane):
     """L(g) of one lane, from s, b.g and Q."""
-    s = point[-1, lane]
-    along = state[-2, lane]
-    quadratic = state[-1, lane]
+    s = place.point[-1, lane]
+    along = place.state[-2, lane]
+    quadratic = place.state[-1, lane]
     return (along - 0.5 * quadratic / (s + 1.0)) / s
 
 
 @part
-def _diagonal(gram, gap, k, lane):
-    """G_kk of one lane."""
-    return gram[k, k] - gap[packed(k, k), lane] if len(gap) else gram[k, k]
+def _gram(block, k, p, lane):
+    """G_kp of one lane."""
+    entry = block.gram[k, p]
+    return entry - block.gap[packed(k, p), lane] if len(block.gap) else entry
 
 
 @part
-def _gradient(b, precision, alpha0, point, functions, state, out):
+def _halve(here, there, n_halvings, step, finished):
+    """Halve the steps that lowered f, the last time to nothing; whether there were any."""
+    fell = False
+    for lane in range(len(step)):
+        if step[lane] > 0.0 and not there.f[lane] >= here.f[lane]:
+            step[lane] *= 0.5
+            fell = True
+            if n_halvings == MAX_HALVINGS:
+                # rounding is all that is left; evaluate once more where we were
+                step[lane] = 0.0
+                finished[lane] = True
+    return fell
+
+
+@part
+def _newton_direction(block, place, gradient, matrix, direction):
+    """gradient = f'(g), and direction = the step in ln g (docs/derivation.md, 4.5)."""
+    size, lanes = gradient.shape
+    pivots = np.empty(lanes)
+    _gradient(block, place, gradient)
+    for attempt in range(2):
+        _curvature(block, place, gradient, matrix)
+        if attempt == 1:
+            _natural_curvature(block, place, pivots, matrix)
+        pivots = cholesky(matrix)
+        concave = True
+        for lane in range(lanes):
+            concave &= pivots[lane] > LEAST_PIVOT
+        if concave:
+            break
+    for k in range(size):
+        for lane in range(lanes):
+            direction[k, lane] = place.point[k, lane] * gradient[k, lane]
+    solve(matrix, direction)
+
+
+@part
+def _gradient(block, place, out):
     """out = f'(g)."""
-    size, lanes = b.shape
+    alpha0 = block.alpha0
+    precision = block.precision
+    point = place.point
+    functions = place.functions
+    state = place.state
+    size, lanes = out.shape
     total_alpha0 = alpha0.sum()
     common = np.empty(lanes)  # the entries of f' that all k share
     for lane in range(lanes):
@@ -359,14 +386,20 @@ def _gradient(b, precision, alpha0, point, functions, state, out):
     for k in range(size):
         for lane in range(lanes):
             s = point[size, lane]
-            own = precision[lane] * (b[k, lane] - 0.5 * state[k, lane] / (s + 1.0)) / s
+            explained = block.linear[k, lane] - 0.5 * state[k, lane] / (s + 1.0)
+            own = precision[lane] * explained / s
             out[k, lane] = common[lane] + own + functions[2, k, lane] * (alpha0[k] - point[k, lane])
 
 
 @part
-def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradient, matrix):
+def _curvature(block, place, gradient, matrix):
     """matrix = -f'' in ln g, that is diag(g) (-f'') diag(g) - diag(g f'); lower triangle."""
-    size, lanes = b.shape
+    alpha0 = block.alpha0
+    precision = block.precision
+    point = place.point
+    functions = place.functions
+    state = place.state
+    size, lanes = gradient.shape
     total_alpha0 = alpha0.sum()
     of_gram = np.empty(lanes)
     chi_0 = np.empty(lanes)
@@ -382,64 +415,69 @@ def _curvature(gram, gap, b, precision, alpha0, point, functions, state, gradien
         for lane in range(lanes):
             s = point[size, lane]
             e1 = -(2.0 * s + 1.0) / (2.0 * s * s * (s + 1.0) * (s + 1.0))
-            chi[k, lane] = precision[lane] * (e1 * state[k, lane] + b[k, lane] / (s * s))
+            slope = e1 * state[k, lane] + block.linear[k, lane] / (s * s)
+            chi[k, lane] = precision[lane] * slope
     for k in range(size):
         for p in range(k + 1):
-            weight = gram[k, p]
+            weight = block.gram[k, p]
             for lane in range(lanes):
                 bend = of_gram[lane] * weight + chi[k, lane] + chi[p, lane] + chi_0[lane]
                 matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
-            if len(gap):
+            if len(block.gap):
                 for lane in range(lanes):
-                    matrix[k, p, lane] -= (
-                        of_gram[lane] * gap[packed(k, p), lane] * point[k, lane] * point[p, lane]
-                    )
+                    bend = of_gram[lane] * block.gap[packed(k, p), lane]
+                    matrix[k, p, lane] -= bend * point[k, lane] * point[p, lane]
         for lane in range(lanes):
             own = functions[2, k, lane] + (point[k, lane] - alpha0[k]) * functions[3, k, lane]
             matrix[k, k, lane] += point[k, lane] * (own * point[k, lane] - gradient[k, lane])
 
 
 @part
-def _natural_curvature(gram, gap, precision, point, functions, state, pivots, matrix):
+def _natural_curvature(block, place, pivots, matrix):
     """In lanes whose pivots are too small, the natural curvature in ln g: Fisher information plus
     2 t e (I - 1m') G (I - m1').
     """
-    size = gram.shape[0]
-    lanes = point.shape[1]
-    for lane in range(lanes):
+    point = place.point
+    functions = place.functions
+    state = place.state
+    size = len(block.gram)
+    for lane in range(len(pivots)):
         if not pivots[lane] > LEAST_PIVOT:
             s = point[size, lane]
-            weight = precision[lane] / (s * (s + 1.0))
+            weight = block.precision[lane] / (s * (s + 1.0))
             quadratic = 0.0
             for k in range(size):
-                quadratic += (
-                    0.5
-                    * (state[k, lane] - _diagonal(gram, gap, k, lane))
-                    * point[k, lane]
-                    / (s * s)
-                )
+                product = 0.5 * (state[k, lane] - _gram(block, k, k, lane))
+                quadratic += product * point[k, lane] / (s * s)
             for k in range(size):
-                v_k = 0.5 * (state[k, lane] - _diagonal(gram, gap, k, lane)) / s
+                v_k = 0.5 * (state[k, lane] - _gram(block, k, k, lane)) / s
                 for p in range(k + 1):
-                    v_p = 0.5 * (state[p, lane] - _diagonal(gram, gap, p, lane)) / s
-                    entry = gram[k, p] - gap[packed(k, p), lane] if len(gap) else gram[k, p]
+                    v_p = 0.5 * (state[p, lane] - _gram(block, p, p, lane)) / s
+                    entry = _gram(block, k, p, lane)
                     bend = weight * (entry - v_k - v_p + quadratic) - functions[2, size, lane]
                     matrix[k, p, lane] = bend * point[k, lane] * point[p, lane]
                 matrix[k, k, lane] += functions[2, k, lane] * point[k, lane] ** 2
 
 
 @part
-def _measure(point, gradient, direction, gain, step):
-    """The gain (f' . step) / 2 that the quadratic model promises, and the step length that LONGEST
-    allows.
+def _all_finish(place, gradient, direction, tol, step, finished):
+    """Give every lane the length that LONGEST allows, or none if the quadratic model promises a
+    gain (f' . step) / 2 of at most `tol`; whether that ends all of them.
     """
     size, lanes = gradient.shape
+    gain = np.empty(lanes)
     for lane in range(lanes):
         gain[lane] = 0.0
         step[lane] = LONGEST
     for k in range(size):
         for lane in range(lanes):
-            gain[lane] += 0.5 * point[k, lane] * gradient[k, lane] * direction[k, lane]
+            gain[lane] += 0.5 * place.point[k, lane] * gradient[k, lane] * direction[k, lane]
             step[lane] = max(step[lane], abs(direction[k, lane]))
+    n_finished = 0
     for lane in range(lanes):
         step[lane] = LONGEST / step[lane]
+        finished[lane] |= gain[lane] <= tol
+        if finished[lane]:
+            step[lane] = 0.0
+            n_finished += 1
+    return n_finished == lanes

@@ -180,18 +180,18 @@ def _stored_squares(begin, end, data, indices, starts, shift, of_rows, of_column
 
 @compiled
 def downweighted(x, shift, fit, precision, of_rows, of_columns, nu, z, spread_of_rows, columns):
-    """Student's t by pseudo-data: z = fit + v delta, v = 1/(1 + p delta^2/nu), with delta = x -
-    shift - fit and p = precision phi_i u_j.
+    """Student's t by pseudo-data: z = fit + v delta, v = 1/(1 + p delta^2/(nu + 1)), with delta = x
+    - shift - fit and p = precision phi_i u_j (docs/model.md, 3).
 
     Overwrites z, adds u_j v (1 - v) delta^2 to spread_of_rows (if it has room), and to the rows of
-    `columns` phi_i (z^2 + v (1 - v) delta^2), v, and ln(1 + p delta^2 / nu).  Where x is NaN,
+    `columns` phi_i (z^2 + v (1 - v) delta^2), v, and ln(1 + p delta^2 / (nu + 1)).  Where x is NaN,
     z becomes 0 and nothing is added.
     """
     n_rows, n_columns = x.shape
     product = np.ones(n_columns)  # a logarithm of many factors at once
     spread = np.empty(n_columns)
     for i in range(n_rows):
-        weight = precision * of_rows[i] / nu
+        weight = precision * of_rows[i] / (nu + 1.0)
         for j in range(n_columns):
             delta = x[i, j] - shift[i] - fit[i, j]
             known = delta == delta

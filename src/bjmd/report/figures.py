@@ -34,7 +34,6 @@ from bjmd.report.tables import INTERVAL, Named, number, shares
 from bjmd.results.decomposition import Decomposition, component_names
 
 if TYPE_CHECKING:
-    from bjmd.analysis.fitting import Summary
     from bjmd.analysis.number_of_components import Selection
 
 # Okabe and Ito's palette without its yellow, which vanishes on white, and ten more
@@ -83,11 +82,10 @@ def save(figure: Figure, svg: str | Path, png: str | Path) -> None:
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
 
 
-def of_summary(
-    data: Named, summary: Summary, answers: Mapping[str, pd.DataFrame]
+def of_fit(
+    data: Named, best: Decomposition, answers: Mapping[str, pd.DataFrame]
 ) -> dict[str, Figure]:
     """Every figure of a report, by name; `answers` are the tables from `tables.of_summary`."""
-    best = summary.results[0]
     drawn = {
         "memberships": memberships(data, best),
         "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),

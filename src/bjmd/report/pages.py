@@ -47,6 +47,8 @@ FIGURES = {
     name: (about["shows"], about["caption"]) for name, about in _ABOUT.items() if "shows" in about
 }
 """What each figure shows (read out to those who cannot see it), and its caption."""
+ANSWERS = [name for name, about in _ABOUT.items() if "text" in about]
+"""The tables about a fit that have a section each, in this order."""
 
 
 @dataclass(frozen=True)

@@ -212,10 +212,11 @@ def highest_ranked(data: Named, best: Decomposition, n_features: int) -> pd.Data
     return table.assign(mean=table["feature"].map(mean))
 
 
-def scores(ranking: pd.DataFrame) -> pd.DataFrame:
-    """A ranking with its score, z or else the difference, the highest first."""
-    scored = ranking.assign(score=ranking["z"].fillna(ranking["difference"]))
-    return scored.sort_values("score", ascending=False, kind="stable")
+def scores(ranked: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The features of every component and their scores, z or the difference, the highest first."""
+    scored = ranked.assign(score=ranked["z"].fillna(ranked["difference"]))
+    scored = scored.sort_values("score", ascending=False, kind="stable")
+    return {name: part[["feature", "score"]] for name, part in scored.groupby("component")}
 
 
 def top_features(ranked: pd.DataFrame, n_features: int = 20) -> pd.DataFrame:
