@@ -62,7 +62,8 @@ def as_counts(path):
 
 def test_a_fit_has_the_numbers_of_python(files, run):
     out, err = run(
-        f"{FIT} --seed 5 --jobs 2 --alpha0 1.2 --lambda 0.5 --tol 1e-5 --option max_sweeps=300"
+        f"{FIT} --seed 5 --jobs 2 --alpha0 1.2 --lambda 0.5 --tol 1e-5 --option max_sweeps=300 "
+        "--plain-restarts"
     )
     options = {"alpha0": 1.2, "lambda_": 0.5, "tol": 1e-5, "max_sweeps": 300}
     sources = Sources(files)
@@ -74,6 +75,7 @@ def test_a_fit_has_the_numbers_of_python(files, run):
         np.testing.assert_array_equal(*(np.hstack(each.memberships) for each in (result, expected)))
         assert (result.seed, result.options) == (expected.seed, options)
     assert (fit.names, fit.sample_names[1][0], fit.feature_names[3]) == (["a", "b"], "b0", "g3")
+    assert "--plain-restarts is now called --no-search" in err
     assert "12 features; 30 samples from a, 20 samples from b" in err
     assert "All 12 features are in every source." in err
     assert f"{ours[0].noise[0]:.4g}" in out
@@ -355,6 +357,8 @@ MISTAKES = {
     "--option speed": "bjmd: --option 'speed' has no value; write KEY=VALUE, for example ",
     "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number",
     "--noise wild": "bjmd: noise is 'wild'; it must be source, feature, sample or robust",
+    "--noise auto": "bjmd: noise='auto' was removed because it made results worse on real data; ",
+    "--offsets auto": "bjmd: offsets='auto' was removed because it made results worse on ",
     "--offsets maybe": "bjmd: --offsets is 'maybe'; it must be yes or no\n",
     "--alpha0 0": "bjmd: alpha0 is 0",
     "--normalize": "bjmd: a.csv has negative entries, so these are not counts; leave out",

@@ -406,6 +406,8 @@ def test_posterior_draws_agree_with_the_marginals(data):
         ({"join": "left"}, None, "join is 'left'"),
         ({"inference": "gibbs"}, None, "inference is 'gibbs'"),
         ({"random_state": -1}, None, "random_state is -1"),
+        ({"noise": "auto"}, None, "noise='auto' was removed .*; leave noise out"),
+        ({"offsets": "auto"}, None, "offsets='auto' was removed .*; leave offsets out"),
         ({"inference": "map", "noise": "robust"}, None, "'map-bjmd' has no option 'noise'"),
         ({"inference": "map", "alpha0": "learned"}, None, "MAP needs numbers of at least 1"),
     ],

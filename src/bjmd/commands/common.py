@@ -226,6 +226,7 @@ def method_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the method that were given; the others keep their defaults."""
     given = {name: getattr(arguments, name) for name in OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
+    registry.check_options(arguments.method, options)
     if "offsets" in options:
         if options["offsets"] not in ("yes", "no"):
             raise InputError(f"--offsets is {options['offsets']!r}; it must be yes or no")

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run every restart to convergence (default: of 20 or more restarts, run only two "
         "fifths, and continue the best of these)",
     )
+    add("--plain-restarts", action="store_true", help=argparse.SUPPRESS)
     common.add_method(parser, n_restarts=20)
 
 
@@ -64,6 +65,11 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.files import outputs
     from bjmd.report import pages
 
+    if arguments.plain_restarts:
+        common.log.warning(
+            "--plain-restarts is now called --no-search; the old name will be removed"
+        )
+        arguments.no_search = True
     options = common.method_options(arguments)
     infers_bjmd = registry.get(arguments.method).infers_bjmd
     if arguments.consensus and (arguments.restarts < 2 or not infers_bjmd):

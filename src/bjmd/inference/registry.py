@@ -126,7 +126,12 @@ def names_with(attribute: str) -> str:
 def check_options(name: str, options: Mapping[str, Any]) -> None:
     """Refuse an option that the method does not take; its fit checks the values."""
     known = get(name).options()
-    for option in options:
+    for option, value in options.items():
+        if option in ("noise", "offsets") and value == "auto":
+            raise InputError(
+                f"{option}='auto' was removed because it made results worse on real data; leave "
+                f"{option} out, or compare fits with and without it yourself"
+            )
         if option not in known:
             raise InputError(
                 f"method {name!r} has no option {option!r}; its options are {', '.join(known)}"
