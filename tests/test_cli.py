@@ -400,14 +400,22 @@ def test_a_mistake_gets_its_sentence_and_leaves_nothing(mistake, files, run):
 
 
 @pytest.mark.parametrize(
-    "command", [f"{FIT} -k two", f"{FIT} --methd cavi", "fit a.csv", "frobnicate", ""]
+    ("command", "prog"),
+    [
+        (f"{FIT} -k two", "bjmd fit"),
+        (f"{FIT} --methd cavi", "bjmd fit"),
+        ("fit a.csv", "bjmd fit"),
+        ("--methd fit a.csv", "bjmd"),
+        ("frobnicate", "bjmd"),
+        ("", "bjmd"),
+    ],
 )
-def test_a_mistake_in_the_command_line_is_one_sentence(command, capsys):
+def test_a_mistake_in_the_command_line_is_one_sentence(command, prog, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(command.split())
     out, err = capsys.readouterr()
     assert (end.value.code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("bjmd") and err.endswith(" --help\n")
+    assert err.startswith(f"{prog}: ") and err.endswith(f"; see {prog} --help\n")
 
 
 def test_a_fit_that_breaks_down_or_is_interrupted(files, run, monkeypatch):

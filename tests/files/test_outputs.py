@@ -272,7 +272,7 @@ def test_restarts_that_disagree_are_named(make_sources, tmp_path):
     write(tmp_path / "out", sources, results, figures=False)
     text = (tmp_path / "out/summary.md").read_text()
     assert "No other restart found the same components" in text
-    assert "Not all of them found C1 (0), C2 (0); the number" in text
+    assert "Not found by all of them: C1 (0 of 1), C2 (0 of 1).\n\nInterpret components" in text
 
 
 def test_source_names_that_look_alike_as_files_get_numbers():

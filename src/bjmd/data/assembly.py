@@ -162,8 +162,8 @@ def _over(features, x, own_features, name):
         kind = "sparse" if as_matrix(x, name).is_sparse else "on disk"
         raise InputError(
             f"source {name!r} is {kind} and lacks {(~known).sum()} of the features, which it "
-            "cannot mark as missing; take the common features with join='inner', add zeros if "
-            "that is what absence means, or make it dense"
+            "cannot mark as missing; use only the common features (--join inner, in Python "
+            "join='inner'), add zeros if that is what absence means, or make it dense"
         )
     aligned = np.full((len(features), x.shape[1]), np.nan, dtype=as_floats(x).dtype)
     aligned[known] = x[rows[known]]

@@ -300,12 +300,14 @@ def _about_restarts(results: list[Decomposition], n_restarts: int) -> Iterator[s
         f"one (memberships with a correlation of at least {ALIKE})."
     )
     n_found = found.sum(axis=0)
-    missed = [f"C{k + 1} ({n:,})" for k, n in enumerate(n_found) if n < len(others)]
+    n_others = len(others)
+    missed = [f"C{k + 1} ({n:,} of {n_others:,})" for k, n in enumerate(n_found) if n < n_others]
     if missed:
+        yield f"Not found by all of them: {', '.join(missed)}."
+    if (n_found < n_others / 2).any():
         yield (
-            f"Not all of them found {', '.join(missed)}; the number of those that did is in "
-            "brackets. Interpret components that few restarts found with caution, run more "
-            "restarts, or fit fewer components."
+            "Interpret components that few restarts found with caution, run more restarts, or fit "
+            "fewer components."
         )
 
 
