@@ -128,7 +128,7 @@ def test_what_goes_beyond_the_paper_is_written_and_told(fitted, tmp_path):
     noisiest = sources.feature_names[model.feature_precision.argmin()]
     assert f"The noisiest are {noisiest} (" in summary
     assert re.search(r"\| North & South \| (up|down) \| feature \d+ \(", summary)
-    assert "Outliers are down-weighted" in summary and "| Degrees of freedom |" in summary
+    assert "Outliers count less" in summary and "| Degrees of freedom |" in summary
 
 
 @pytest.fixture

@@ -138,10 +138,10 @@ def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_seed_and_jobs(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)"
-    )
+def add_seed_and_jobs(
+    parser: argparse._ActionsContainer, what: str = "seed of the first start"
+) -> None:
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help=f"{what} (default: 0)")
     parser.add_argument(
         "--jobs",
         type=int,

@@ -1,6 +1,7 @@
 """The folder that a fit is written to: tables, figures, a report, and the fit itself.
 
-It appears when it is complete, so a reader never sees half of one.  It has these files:
+It appears when it is complete, so a reader never sees half of one.  It has those of these files
+that apply:
 """
 
 import fnmatch

@@ -155,8 +155,8 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
             yield _about_uneven_noise(extensions[f"{what}_noise"], what)
     if best.model is not None and best.model.degrees_of_freedom is not None:
         yield (
-            "Outliers are down-weighted, the more so the fewer degrees of freedom the noise has; "
-            "from about 50 on, it is practically normal."
+            "Outliers count less, and the fewer degrees of freedom the noise has, the less they "
+            "count; from about 50 on, it is practically normal."
         )
     vanished = best.vanished()
     all_vanished = len(vanished) == best.n_components
@@ -312,9 +312,9 @@ def _about_restarts(results: list[Decomposition], n_restarts: int) -> Iterator[s
 
 
 def _how_many(n: int, total: int, what: str) -> str:
-    """All 8 restarts, 3 of 8 restarts, or no restart."""
+    """All 8 restarts, both restarts, 3 of 8 restarts, or no restart."""
     if n == total:
-        return f"All {total:,} {what}s" if total > 1 else f"The {what}"
+        return {1: f"The {what}", 2: f"Both {what}s"}.get(total, f"All {total:,} {what}s")
     return f"{n:,} of {total:,} {what}s" if n else f"No {what}"
 
 
