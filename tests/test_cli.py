@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from bjmd.data.sources import Sources
 from bjmd.errors import FitError
 from bjmd.files import outputs
 from bjmd.inference import projection, registry, restarts
+from bjmd.report import tables
 from bjmd.results import storage
 from bjmd.results.decomposition import similarities
 
@@ -76,7 +78,7 @@ def test_a_fit_has_the_numbers_of_python(files, run):
         assert (result.seed, result.options) == (expected.seed, options)
     assert (fit.names, fit.sample_names[1][0], fit.feature_names[3]) == (["a", "b"], "b0", "g3")
     assert "--plain-restarts is now called --no-search" in err
-    assert "12 features; 30 samples from a, 20 samples from b" in err
+    assert "12 features, 50 samples: 30 from a; 20 from b" in err
     assert "All 12 features are in every source." in err
     assert f"{ours[0].noise[0]:.4g}" in out
     assert "begin with out/report.html" in out
@@ -242,7 +244,11 @@ def test_a_mistake_after_a_fit_gets_its_sentence(files, run):
 
 
 def test_check_and_show(files, run):
-    assert "bjmd check out" in run(FIT)[0]
+    fitted, _ = run(FIT)
+    assert "bjmd check out" in fitted
+    top = pd.read_csv("out/ranking.tsv", sep="\t").query("direction == 'up' and rank <= 6")
+    for component, features in top.groupby("component")["feature"]:
+        assert re.search(rf"^{component} +[\d.]+ % +{', '.join(features)}$", fitted, re.MULTILINE)
     checked, _ = run("check out")
     assert "This was added to out/report.html" in checked and "CHECK OF THE NOISE MODEL" in checked
     assert set(table("out/check.tsv").index) == {"noise=feature", "noise=sample", "noise=robust"}
@@ -252,7 +258,7 @@ def test_check_and_show(files, run):
     for words in (
         "50 samples from 2 sources, measured on 12 features",
         "All 12 features are in every source.",
-        f"{best.noise[1]:.4g}",
+        tables.number(best.noise[1], 4),
         "The share of a component",
     ):
         assert words in " ".join(out.split())
@@ -357,8 +363,10 @@ MISTAKES = {
     "--option speed": "bjmd: --option 'speed' has no value; write KEY=VALUE, for example ",
     "--option max_sweeps=many": "bjmd: max_sweeps is 'many'; it must be a whole number",
     "--noise wild": "bjmd: noise is 'wild'; it must be source, feature, sample or robust",
-    "--noise auto": "bjmd: noise='auto' was removed because it made results worse on real data; ",
-    "--offsets auto": "bjmd: offsets='auto' was removed because it made results worse on ",
+    "--noise auto": "bjmd: noise='auto' was removed because it made results worse on real data; "
+    "leave it out, and let `bjmd check` (in Python model.check) say whether another noise model",
+    "--offsets auto": "bjmd: offsets='auto' was removed because it made results worse on real "
+    "data; leave it out, or compare a fit with offsets and one without",
     "--offsets maybe": "bjmd: --offsets is 'maybe'; it must be yes or no\n",
     "--alpha0 0": "bjmd: alpha0 is 0",
     "--normalize": "bjmd: a.csv has negative entries, so these are not counts; leave out",
@@ -392,14 +400,22 @@ def test_a_mistake_gets_its_sentence_and_leaves_nothing(mistake, files, run):
 
 
 @pytest.mark.parametrize(
-    "command", [f"{FIT} -k two", f"{FIT} --methd cavi", "fit a.csv", "frobnicate", ""]
+    ("command", "prog"),
+    [
+        (f"{FIT} -k two", "bjmd fit"),
+        (f"{FIT} --methd cavi", "bjmd fit"),
+        ("fit a.csv", "bjmd fit"),
+        ("--methd fit a.csv", "bjmd"),
+        ("frobnicate", "bjmd"),
+        ("", "bjmd"),
+    ],
 )
-def test_a_mistake_in_the_command_line_is_one_sentence(command, capsys):
+def test_a_mistake_in_the_command_line_is_one_sentence(command, prog, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(command.split())
     out, err = capsys.readouterr()
     assert (end.value.code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("bjmd") and err.endswith(" --help\n")
+    assert err.startswith(f"{prog}: ") and err.endswith(f"; see {prog} --help\n")
 
 
 def test_a_fit_that_breaks_down_or_is_interrupted(files, run, monkeypatch):

@@ -135,6 +135,15 @@ def test_sources_that_hold_different_kinds_of_samples_get_a_warning(data):
         model().fit(data)
 
 
+def test_counts_get_a_warning_before_the_fit(data):
+    counts = [np.abs(np.round(10 * x)) for x in data]
+    with pytest.warns(UserWarning, match="'source 1' are whole numbers; if .* normalize=True"):
+        model().fit(counts)
+    with warnings.catch_warnings(action="error"):
+        model(normalize=True).fit(counts)
+        model().fit(data)
+
+
 def test_only_the_data_of_the_fit_can_be_checked(data):
     fitted = model().fit(dict(zip("ab", data, strict=True)))
     with pytest.raises(InputError, match="these are not the data that the model was fitted to"):
@@ -406,8 +415,8 @@ def test_posterior_draws_agree_with_the_marginals(data):
         ({"join": "left"}, None, "join is 'left'"),
         ({"inference": "gibbs"}, None, "inference is 'gibbs'"),
         ({"random_state": -1}, None, "random_state is -1"),
-        ({"noise": "auto"}, None, "noise='auto' was removed .*; leave noise out"),
-        ({"offsets": "auto"}, None, "offsets='auto' was removed .*; leave offsets out"),
+        ({"noise": "auto"}, None, "noise='auto' was removed .*; leave it out, and let"),
+        ({"offsets": "auto"}, None, "offsets='auto' was removed .*; leave it out, or"),
         ({"inference": "map", "noise": "robust"}, None, "'map-bjmd' has no option 'noise'"),
         ({"inference": "map", "alpha0": "learned"}, None, "MAP needs numbers of at least 1"),
     ],

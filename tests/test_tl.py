@@ -233,6 +233,19 @@ def test_the_number_of_components_of_an_object(adata):
     pd.testing.assert_frame_equal(adata.uns["bjmd_select"], selection.table)
 
 
+def test_the_number_of_components_of_counts(adata):
+    counts = anndata.AnnData(np.round(np.exp(adata.X)), obs=adata.obs, var=adata.var)
+    how = {"source_key": "batch", "n_restarts": 1, "n_repeats": 1}
+    with pytest.warns(UserWarning, match=r"whole numbers; if .* scanpy\.pp\.normalize_total"):
+        bjmd.tl.select(counts, [1, 2], **how)
+    logs = counts.copy()
+    logs.X = np.log1p(1e4 * counts.X / counts.X.sum(axis=1, keepdims=True))
+    expected = bjmd.tl.select(logs, [1, 2], **how).table["heldout"]
+    with warnings.catch_warnings(action="error"):
+        selection = bjmd.tl.select(counts, [1, 2], normalize=True, **how)
+    np.testing.assert_allclose(selection.table["heldout"], expected)
+
+
 MISTAKES = {
     "has negative entries, so these are not counts": lambda x: bjmd.tl.bjmd(x, 3, normalize=True),
     "no column 'type' for labels; it has batch": lambda x: bjmd.tl.bjmd(x, 3, labels="type"),

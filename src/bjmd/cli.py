@@ -108,7 +108,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
             command.description = inspect.getdoc(module)
             command.set_defaults(run=module.run)
             module.add_arguments(command)
-    return parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:  # argparse would refer to the help of `bjmd` itself
+        commands.choices.get(argv[0], parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bjmd.analysis import draws, fitting, variance
 from bjmd.analysis.check import Check, check
 from bjmd.analysis.draws import PosteriorDraws
-from bjmd.data.assembly import RawSource, Settings, normalized, prepare
+from bjmd.data.assembly import RawSource, Settings, looks_like_counts, normalized, prepare
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError, one_of, whole_number
 from bjmd.inference import projection, restarts
@@ -249,7 +249,12 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         BJMD
             The fitted estimator itself.
         """
-        self._fit(self._sources(_by_source(X, sources)))
+        raw_sources = self._raw_sources(_by_source(X, sources))
+        assembled = self._assembled(raw_sources)
+        hint = None if self.normalize else looks_like_counts(raw_sources)
+        if hint is not None:
+            warnings.warn(f"{hint}; if these are counts, use normalize=True", stacklevel=2)
+        self._fit(assembled)
         return self
 
     def _fit(self, sources: Sources) -> fitting.Fits:
@@ -642,8 +647,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             options["max_iterations" if self.inference == "advi" else "max_sweeps"] = self.max_iter
         return options
 
-    def _sources(self, matrices: dict[str, Any]) -> Sources:
-        """The data of a fit; sets n_features_in_ and, for DataFrames, feature_names_in_."""
+    def _raw_sources(self, matrices: dict[str, Any]) -> list[RawSource]:
+        """The data of a fit by source; sets n_features_in_."""
         raw_sources = []
         for name, x in matrices.items():
             try:
@@ -655,6 +660,10 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
                 raise InputError(f"source {name!r}: {reason}") from None
             features = list(x.columns) if hasattr(self, "feature_names_in_") else None
             raw_sources.append(RawSource(matrix, features, _sample_names(x), name=name))
+        return raw_sources
+
+    def _assembled(self, raw_sources: list[RawSource]) -> Sources:
+        """The data of a fit; for DataFrames, sets feature_names_in_ and n_features_in_."""
         sources, _ = prepare(raw_sources, join=self.join, normalize=self.normalize)
         if raw_sources[0].feature_names is not None:
             self.feature_names_in_ = np.array(sources.feature_names, dtype=object)
@@ -664,8 +673,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     def _fitted_data(self, X: Any, sources: Any) -> Sources:
         """The data of the fit, given again."""
         check_is_fitted(self)
-        # a clone, because reading data sets attributes
-        data = clone(self)._sources(_by_source(X, sources))
+        reader = clone(self)  # because reading data sets attributes
+        data = reader._assembled(reader._raw_sources(_by_source(X, sources)))
         shapes = [h.shape[1] for h in self.decomposition_.memberships]
         if data.n_samples != shapes or data.n_features != self.n_features_in_:
             raise InputError(

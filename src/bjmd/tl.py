@@ -105,13 +105,6 @@ def bjmd(
     raw_sources, sources, settings = _read(
         adata, source_key, layer, use_highly_variable, bool(options.get("normalize")), labels
     )
-    counts = None if options.get("normalize") else looks_like_counts(raw_sources)
-    if counts is not None:
-        warnings.warn(
-            f"{counts}; if these are counts, call scanpy.pp.normalize_total and scanpy.pp.log1p "
-            "first",
-            stacklevel=2,
-        )
     model = BJMD(n_components, **options)
     fits = model._fit(sources)
     key = key_added or "bjmd"
@@ -152,7 +145,10 @@ def _read(
     normalize: bool = False,
     labels: str | None = None,
 ) -> tuple[list[RawSource], Sources, Settings]:
-    """The same as the command reads from a file, so that `bjmd verify` can read it again."""
+    """The same as the command reads from a file, so that `bjmd verify` can read it again.
+
+    Warns of what looks like counts.
+    """
     reading = {
         "split_by": source_key,
         "layer": layer,
@@ -164,6 +160,13 @@ def _read(
     )
     if labels is not None:
         label_by(raw_sources, labels)
+    counts = None if normalize else looks_like_counts(raw_sources)
+    if counts is not None:
+        warnings.warn(
+            f"{counts}; if these are counts, call scanpy.pp.normalize_total and scanpy.pp.log1p "
+            "first",
+            stacklevel=3,
+        )
     sources, settings = prepare(raw_sources, normalize=normalize, reading=reading)
     files = [str(adata.filename)] if adata.isbacked else []
     return raw_sources, sources, replace(settings, files=files)
@@ -177,6 +180,7 @@ def select(
     layer: str | None = None,
     use_highly_variable: bool | None = None,
     mod: str | None = None,
+    normalize: bool = False,
     key_added: str = "bjmd_select",
     **options: Any,
 ) -> Selection:
@@ -186,6 +190,8 @@ def select(
     ----------
     data, source_key, layer, use_highly_variable, mod
         As for `bjmd`.
+    normalize : bool, default=False
+        As for `bjmd.BJMD`.
     ks : iterable of int, default=range(2, 11)
         The numbers of components to try.
     key_added : str, default="bjmd_select"
@@ -199,7 +205,7 @@ def select(
         Printed, it is the recommendation in words; `bjmd.pl.selection` draws it.
     """
     adata = modality(data, mod)
-    _, sources, _ = _read(adata, source_key, layer, use_highly_variable)
+    _, sources, _ = _read(adata, source_key, layer, use_highly_variable, normalize)
     selection = number_of_components.select(sources, ks, **options)
     adata.uns[key_added] = selection.table
     return selection

@@ -106,4 +106,4 @@ def test_compiling_is_said_once(monkeypatch, caplog):
         namespace = {"__name__": "bjmd_paper.new"}
         exec("def inner(x):\n    return x + 1", namespace)
         numba.njit(namespace["inner"])(np.ones(3))
-    assert caplog.text.count("compiling; first run only") == 1
+    assert caplog.text.count("compiling (only in the first run)") == 1

@@ -8,6 +8,7 @@ from matplotlib.container import BarContainer
 
 from bjmd.analysis import ranking
 from bjmd.analysis.associations import by_source
+from bjmd.analysis.fitting import Summary
 from bjmd.data.sources import Sources
 from bjmd.inference import restarts
 from bjmd.report import figures, tables
@@ -177,6 +178,23 @@ def test_many_classes_have_colours_and_none_hides_another():
     assert len(points.get_offsets()) == 400 and len(set(colours)) == 14
     places = [colours.index(colour) for colour in COLOURS[:12]]
     assert max(places) < 150, "all classes are among the first to be drawn"
+
+
+def test_classes_are_listed_in_one_order_even_if_the_first_source_lacks_some():
+    sources, result = made_up(3, n_samples=(4, 30), n_classes=3)
+    sources.labels[0][:] = [[False], [False], [True]]
+    words = words_of(figures.simplex(sources, result).legends[0])
+    assert words == ["class 1", "class 2", "class 3"]
+
+
+@pytest.mark.parametrize(("n_components", "drawn"), [(12, True), (13, False)])
+def test_a_report_leaves_out_figures_in_which_many_components_cannot_be_told_apart(
+    n_components, drawn
+):
+    sources, result = made_up(n_components, n_samples=(10,))
+    names = figures.of_summary(sources, Summary([result]), {})
+    assert {"memberships", "components"} <= set(names)
+    assert ("simplex" in names) == drawn
 
 
 def test_short_names_keep_both_ends():

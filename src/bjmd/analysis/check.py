@@ -157,6 +157,8 @@ def _compared(sources, decomposition, noises, seed, jobs) -> pd.DataFrame:
                 totals[noise] = totals.get(noise, 0) + samples
                 rows[noise] = {"option": f"noise={noise}", **_row(totals[noise])}
             left = [noise for noise in left if _is_promising(rows[noise])]
+        bar.total = bar.n  # those that need no second look
+        bar.refresh()
     table = pd.DataFrame(
         [{**row, "verdict": _verdict(row)} for row in rows.values()],
         columns=["option", "moved", "density_gain", "standard_error", "t", "r2", "verdict"],

@@ -230,7 +230,13 @@ def _sentences(selection: Selection) -> Iterator[str]:
     k = selection.recommended
     best = selection.best
     others = [str(other) for other in selection.candidates if other not in (k, best)]
-    if k == best:
+    is_largest = best == table.index[-1]
+    if k == best and is_largest:
+        yield (
+            f"Recommended: {k} or more components. {k} is the largest number tried and predicts "
+            "held-out data best, so try larger ones."
+        )
+    elif k == best:
         yield f"Recommended: {count(k, 'component')}, the number that predicts held-out data best."
     else:
         yield (
@@ -243,9 +249,9 @@ def _sentences(selection: Selection) -> Iterator[str]:
         second = table["difference"].drop(k).idxmax()
         ratio = -table["difference"][second] / table["standard_error"][second]
         yield f"The second best, {second}, is {ratio:.1f} standard errors behind."
-    if table["elbo"].notna().all():
+    if table["elbo"].notna().all() and table["elbo"].idxmax() != k:
         yield f"The ELBO is highest at {table['elbo'].idxmax()}."
-    if best == table.index[-1]:
+    if is_largest and k != best:
         yield f"{best} is the largest number tried, so try larger ones."
     if k == table.index[0] and k > 1:
         yield f"{k} is the smallest number tried, so try smaller ones."

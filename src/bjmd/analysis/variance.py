@@ -62,8 +62,8 @@ def confounded(share: float) -> str:
     return (
         f"{100 * share:.0f} % of the variance of the memberships lies between the sources, "
         "despite offsets: either the sources hold different kinds of samples, or the offsets "
-        "have absorbed part of the difference between such kinds; fit without offsets as well, and "
-        "compare"
+        "have absorbed part of what distinguishes them; fit without offsets as well (--offsets no, "
+        "in Python offsets=False), and compare"
     )
 
 

@@ -138,10 +138,10 @@ def add_samples_in_rows(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_seed_and_jobs(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of the first start (default: 0)"
-    )
+def add_seed_and_jobs(
+    parser: argparse._ActionsContainer, what: str = "seed of the first start"
+) -> None:
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help=f"{what} (default: 0)")
     parser.add_argument(
         "--jobs",
         type=int,
@@ -266,12 +266,16 @@ def read(
         reading=reading,
     )
     each = zip(sources.n_samples, sources.names, strict=True)
-    sizes = ", ".join(f"{count(n, 'sample')} from {name}" for n, name in each)
-    log.info("%s; %s", count(sources.n_features, "feature"), sizes)
+    sizes = "; ".join(f"{n:,} from {name}" for n, name in each)
+    n_samples = count(sum(sources.n_samples), "sample")
+    log.info("%s, %s: %s", count(sources.n_features, "feature"), n_samples, sizes)
     hint = None if arguments.normalize else assembly.looks_like_counts(raw_sources)
     if hint is not None:
-        advice = "if these are counts, normalise totals and take log(1 + x), as --normalize does"
-        log.info("hint: %s; %s", hint, advice)
+        log.info(
+            "hint: %s; if these are counts, add --normalize, which makes the totals of the samples "
+            "equal and takes log(1 + x)",
+            hint,
+        )
     if arguments.scale == "none" and all(sources.squared_norms):
         _hint_at_scales(sources)
     for note in settings.notes:

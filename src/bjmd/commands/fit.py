@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bjmd.analysis.fitting import summarise
     from bjmd.files import outputs
     from bjmd.report import pages
+    from bjmd.report.tables import Named
 
     if arguments.plain_restarts:
         common.log.warning(
@@ -101,17 +102,19 @@ def run(arguments: argparse.Namespace) -> None:
             agree=arguments.consensus,
             **options,
         )
-    report = outputs.write(
+    summary = summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus)
+    outputs.write(
         folder,
         sources,
-        summarise(sources, fits.results, metadata=metadata, consensus=fits.consensus),
+        summary,
         settings=settings,
         raw_sources=raw_sources,
         n_restarts=arguments.restarts,
         figures=not arguments.no_figures,
         overwrite=arguments.force,
     )
-    print(pages.plain([part for part in report if part.brief], common.width()))
+    said = pages.in_brief(Named.of(sources), summary.results, arguments.restarts)
+    print(pages.plain(said, common.width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")
     if "noise" in registry.get(arguments.method).options():

@@ -125,12 +125,12 @@ def assemble(
         sample_names=[raw.sample_names for raw in raw_sources],
     )
     if len(shared) == len(union):
-        return sources, f"All {len(union)} features are in every source."
+        return sources, f"All {len(union):,} features are in every source."
     n_lacking = [len(union) - len(features) for features in feature_names]
-    lacking = [f"{name} lacks {n}" for name, n in zip(names, n_lacking, strict=True) if n]
+    lacking = [f"{name} lacks {n:,}" for name, n in zip(names, n_lacking, strict=True) if n]
     others = "missing entries" if join == "outer" else "left out"
     return sources, (
-        f"{len(shared)} of {len(union)} features are in every source; "
+        f"{len(shared):,} of {len(union):,} features are in every source; "
         f"the others are {others} ({', '.join(lacking)})."
     )
 
@@ -162,8 +162,8 @@ def _over(features, x, own_features, name):
         kind = "sparse" if as_matrix(x, name).is_sparse else "on disk"
         raise InputError(
             f"source {name!r} is {kind} and lacks {(~known).sum()} of the features, which it "
-            "cannot mark as missing; take the common features with join='inner', add zeros if "
-            "that is what absence means, or make it dense"
+            "cannot mark as missing; use only the common features (--join inner, in Python "
+            "join='inner'), add zeros if that is what absence means, or make it dense"
         )
     aligned = np.full((len(features), x.shape[1]), np.nan, dtype=as_floats(x).dtype)
     aligned[known] = x[rows[known]]

@@ -1,6 +1,7 @@
 """The folder that a fit is written to: tables, figures, a report, and the fit itself.
 
-It appears when it is complete, so a reader never sees half of one.  It has these files:
+It appears when it is complete, so a reader never sees half of one.  It has those of these files
+that apply:
 """
 
 import fnmatch
@@ -71,8 +72,8 @@ def write(
     n_restarts: int | None = None,
     figures: bool = True,
     overwrite: bool = False,
-) -> list[pages.Section]:
-    """Write everything about the restarts of one fit into a new folder; returns the report's text.
+) -> None:
+    """Write everything about the restarts of one fit into a new folder.
 
     `settings` says how the sources were prepared and `raw_sources` what they were made of, so that
     the fit can be verified, and AnnData and MuData files can be copied with the fit in them.
@@ -114,16 +115,15 @@ def write(
         )
         if raw_sources:
             written.files.append("hashes.json")
-        sections = _write_report(written)
+        _write_report(written)
         if raw_sources:
             hashes = {
                 name: hash_of_source(raw) for name, raw in zip(data.names, raw_sources, strict=True)
             }
             _write_hashes(new, data=hashes, versions=storage.versions())
-    return sections
 
 
-def _write_report(fit: Output) -> list[pages.Section]:
+def _write_report(fit: Output) -> None:
     """names.json, and summary.md and report.html with the figures in the folder."""
     about = {"format": "bjmd", "format_version": FORMAT_VERSION, "files": fit.files}
     _write_json(fit.folder / "names.json", about | fit.to_json())
@@ -132,7 +132,6 @@ def _write_report(fit: Output) -> list[pages.Section]:
     sections = fit.sections()
     for name, show in (("summary.md", pages.markdown), ("report.html", pages.report)):
         (fit.folder / name).write_text(show(title, sections, pngs), encoding="utf-8")
-    return sections
 
 
 def _write_hashes(folder: Path, **hashes: dict) -> None:

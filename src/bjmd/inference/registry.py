@@ -128,9 +128,14 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     known = get(name).options()
     for option, value in options.items():
         if option in ("noise", "offsets") and value == "auto":
+            instead = {
+                "noise": "leave it out, and let `bjmd check` (in Python model.check) say whether "
+                "another noise model is worth trying",
+                "offsets": "leave it out, or compare a fit with offsets and one without",
+            }
             raise InputError(
-                f"{option}='auto' was removed because it made results worse on real data; leave "
-                f"{option} out, or compare fits with and without it yourself"
+                f"{option}='auto' was removed because it made results worse on real data; "
+                f"{instead[option]}"
             )
         if option not in known:
             raise InputError(

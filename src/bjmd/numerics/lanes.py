@@ -36,7 +36,7 @@ class _FirstCompilation(event.Listener):
         ours = event.data["dispatcher"].py_func.__module__.startswith("bjmd")
         if ours and not self.said:
             self.said = True
-            logging.getLogger(__name__).info("compiling; first run only")
+            logging.getLogger(__name__).info("compiling (only in the first run)")
 
     def on_end(self, event):
         pass

@@ -62,6 +62,7 @@ styled = matplotlib.rc_context(_DEFAULTS | STYLE)
 a backend, which would import pyplot.
 """
 WIDTH = 6.4  # inches, of every figure: text stays readable on a phone
+MANY = 12  # components, above which the corners of a simplex cannot be told apart
 MAX_SAMPLES = 1500  # of one source in a heat map or bars; more would have less than a pixel each
 IMAGE: dict[str, Any] = {"cmap": "Blues", "aspect": "auto", "interpolation": "nearest"}
 
@@ -86,9 +87,10 @@ def of_fit(
     data: Named, best: Decomposition, answers: Mapping[str, pd.DataFrame]
 ) -> dict[str, Figure]:
     """Every figure of a report, by name; `answers` are the tables from `tables.of_summary`."""
+    is_large = best.n_components > MANY
     drawn = {
         "memberships": memberships(data, best),
-        "components": components(data, best, n_features=6 if best.n_components <= 12 else 4),
+        "components": components(data, best, n_features=4 if is_large else 6),
         "membership_bars": membership_bars(data, best),
     }
     if best.noise is not None:
@@ -96,7 +98,7 @@ def of_fit(
     shifts = tables.shifts(data, best)
     if len(shifts):
         drawn["offsets"] = offsets(shifts)
-    if best.n_components > 2:  # of two memberships, the heat map says it all
+    if best.n_components > 2 and not is_large:  # of two memberships, the heat map says it all
         drawn["simplex"] = simplex(data, best)
     for draw in (components_by_source, variance_explained, associations):
         if draw.__name__ in answers:
@@ -310,13 +312,19 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     if result.n_components < 3:
         raise InputError("a simplex needs at least three components; see the memberships instead")
     figure, axes = panels(data.names, [2.0 if len(data.names) > 2 else 2.8])
+    codes = []
     for c, (ax,) in enumerate(axes):
-        _draw_polygon(ax, shares(result.memberships[c]), *_classes(data, c))
+        code, colours = _classes(data, c)
+        _draw_polygon(ax, shares(result.memberships[c]), code, list(colours.values()))
+        codes.append(code)
+    for i, (label, colour) in enumerate(colours.items()):
+        if label and any((code == i).any() for code in codes):
+            axes[0][0].plot([], [], "o", color=colour, label=label)
     legend(figure, axes, n_columns=3)
     return figure
 
 
-def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, colours: dict[str, str]) -> None:
+def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, colours: list[str]) -> None:
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(h)) / len(h)  # clockwise from the top
     corners = np.column_stack([np.cos(angles), np.sin(angles)])
     ax.fill(*corners.T, facecolor="none", edgecolor="0.6", linewidth=0.8)
@@ -326,14 +334,11 @@ def _draw_polygon(ax: Axes, h: np.ndarray, code: np.ndarray, colours: dict[str, 
     ax.scatter(
         *(h.T[order] @ corners).T,
         s=12 if n < 500 else 4,
-        c=np.array(list(colours.values()))[code[order]],
+        c=np.array(colours)[code[order]],
         alpha=0.7 if n < 500 else 0.5,
         linewidths=0,
         rasterized=n > 500,
     )
-    for i, (label, colour) in enumerate(colours.items()):
-        if label and (code == i).any():
-            ax.plot([], [], "o", color=colour, label=label)
     for k in range(0, len(h), ceil(len(h) / 24)):
         ax.text(
             *(1.12 * corners[k]),
@@ -388,9 +393,10 @@ def selection(selection: Selection) -> Figure:
         ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         ax.grid(axis="y", color="0.9")
     others = [str(k) for k in selection.candidates if k != selection.recommended]
+    more = " or more" if selection.recommended == table["k"].max() else ""
     note = f"; {', '.join(others)} within one standard error" if others else ""
     figure.suptitle(
-        f"{selection.recommended} recommended{note}", x=0.01, ha="left", color=COLOURS[1]
+        f"{selection.recommended}{more} recommended{note}", x=0.01, ha="left", color=COLOURS[1]
     )
     return figure
 

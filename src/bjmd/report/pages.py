@@ -23,6 +23,7 @@ from bjmd import __version__
 from bjmd.analysis import variance
 from bjmd.errors import count
 from bjmd.inference import registry
+from bjmd.model import BY_SOURCE
 from bjmd.report import tables
 from bjmd.report.tables import Named, number
 from bjmd.results.decomposition import (
@@ -59,8 +60,6 @@ class Section:
     paragraphs: list[str]
     table: pd.DataFrame | None = None
     figures: tuple[str, ...] = ()
-    brief: bool = False
-    """Whether the terminal shows it after a fit."""
 
 
 class Link(str):
@@ -99,7 +98,6 @@ def sections(
             [*_about_noise(data, best)],
             tables.sources_as_text(data, best),
             figures=("noise",),
-            brief=True,
         ),
         Section(
             "Components",
@@ -114,8 +112,20 @@ def sections(
             [*_about_memberships(best)],
             figures=("memberships", "membership_bars", "simplex"),
         ),
-        Section("Restarts", [*_about_restarts(results, n_restarts)], brief=True),
+        Section("Restarts", [*_about_restarts(results, n_restarts)]),
         Section("Files", [], pd.DataFrame(links, columns=["File", "Contents"])),
+    ]
+
+
+def in_brief(data: Named, results: list[Decomposition], n_restarts: int) -> list[Section]:
+    """What the terminal shows after a fit."""
+    best = results[0]
+    return [
+        Section(
+            "Sources and noise", [*_about_noise(data, best)], tables.sources_as_text(data, best)
+        ),
+        Section("Components", [], tables.components_in_brief(data, best)),
+        Section("Restarts", [" ".join(_about_restarts(results, n_restarts))]),
     ]
 
 
@@ -126,8 +136,8 @@ def _fitted(data: Named, best: Decomposition) -> Iterator[str]:
     yield (
         f"{count(n_samples, 'sample')} from {count(len(data.names), 'source')}, measured on "
         f"{count(len(data.feature_names), 'feature')}, were decomposed into "
-        f"{count(best.n_components, 'component')} by {method.label} (method {method.name}, seed "
-        f"{best.seed}{options}). A component is a pattern over the features. Every sample is a "
+        f"{count(best.n_components, 'component')} by {method.name} (seed {best.seed}{options}). "
+        "A component is a pattern over the features. Every sample is a "
         "mixture of the components, and its memberships are their shares in it."
     )
     if any(data.n_missing):
@@ -135,7 +145,7 @@ def _fitted(data: Named, best: Decomposition) -> Iterator[str]:
 
 
 def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
-    """Sentences about noise, offsets and a learned Dirichlet."""
+    """Sentences about noise, offsets and scales that were learned."""
     method = registry.get(best.method)
     extensions = tables.extensions(data, best)
     if best.noise is None:
@@ -147,8 +157,8 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
             yield _about_uneven_noise(extensions[f"{what}_noise"], what)
     if best.model is not None and best.model.degrees_of_freedom is not None:
         yield (
-            "Outliers are down-weighted, the more so the fewer degrees of freedom the noise has; "
-            "from about 50 on, it is practically normal."
+            "Outliers count less, and the fewer degrees of freedom the noise has, the less they "
+            "count; from about 50 on, it is practically normal."
         )
     vanished = best.vanished()
     all_vanished = len(vanished) == best.n_components
@@ -158,12 +168,6 @@ def _about_noise(data: Named, best: Decomposition) -> Iterator[str]:
         share = variance.between_sources(best.memberships)
         if share > variance.CONFOUNDED and not all_vanished:
             yield f"Warning: {variance.confounded(share)}."
-    if "dirichlet" in extensions:
-        yield "The Dirichlet prior of the memberships was learned for each source (dirichlet.tsv)."
-    elif best.model is not None and best.posterior is not None:
-        alpha0 = best.model.alpha0[0][0]
-        tendency = "most samples are mixtures" if alpha0 > 1 else "one component is often dominant"
-        yield f"The concentration of the memberships is {alpha0:.2g}: {tendency}."
     if all_vanished:
         yield f"Warning: {ALL_VANISHED}."
     elif len(vanished):
@@ -252,6 +256,13 @@ def _about_mixing(table: pd.DataFrame) -> str:
 
 def _about_memberships(best: Decomposition) -> Iterator[str]:
     entries = np.hstack(best.memberships)
+    largest = np.median(np.hstack([tables.shares(h) for h in best.memberships]).max(axis=0))
+    if best.n_components > 1:
+        yield f"Half of the samples have at least {100 * largest:.0f} % of one component."
+    if best.options.get("alpha0") == BY_SOURCE:
+        yield "The Dirichlet prior of the memberships was learned for each source (dirichlet.tsv)."
+    elif best.model is not None and best.posterior is not None:
+        yield f"The concentration of their Dirichlet prior is {best.model.alpha0[0][0]:.2g}."
     if not np.allclose(entries.sum(axis=0), 1):
         yield (
             f"The memberships of {registry.get(best.method).label} do not sum to 1. They are "
@@ -283,21 +294,30 @@ def _about_restarts(results: list[Decomposition], n_restarts: int) -> Iterator[s
             f"starts and continued the best {n_continued:,} to convergence (see restarts.tsv)."
         )
     n_converged = sum(result.converged for result in results)
-    correlations = similarities(results)
-    n_same = int((correlations.min(axis=1) >= ALIKE).sum())
-    yield f"{n_converged:,} of {len(results):,} restarts converged."
+    found = similarities(results) >= ALIKE
+    n_same = int(found.all(axis=1).sum())
+    yield f"{_how_many(n_converged, len(results), 'restart')} converged."
     yield (
-        f"{n_same:,} of {count(len(others), 'other restart')} found the same components as the "
-        f"best one (the memberships of every component have a correlation of at least {ALIKE})."
+        f"{_how_many(n_same, len(others), 'other restart')} found the same components as the best "
+        f"one (memberships with a correlation of at least {ALIKE})."
     )
-    means = correlations.mean(axis=0)
-    doubtful = [f"C{k + 1} ({mean:.2f})" for k, mean in enumerate(means) if mean < ALIKE]
-    if doubtful:
+    n_found = found.sum(axis=0)
+    n_others = len(others)
+    missed = [f"C{k + 1} ({n:,} of {n_others:,})" for k, n in enumerate(n_found) if n < n_others]
+    if missed:
+        yield f"Not found by all of them: {', '.join(missed)}."
+    if (n_found < n_others / 2).any():
         yield (
-            "Some components were not found reliably. These are, with their mean correlation over "
-            f"the other restarts, {', '.join(doubtful)}. Interpret them with caution, run more "
-            "restarts, or fit fewer components."
+            "Interpret components that few restarts found with caution, run more restarts, or fit "
+            "fewer components."
         )
+
+
+def _how_many(n: int, total: int, what: str) -> str:
+    """All 8 restarts, both restarts, 3 of 8 restarts, or no restart."""
+    if n == total:
+        return {1: f"The {what}", 2: f"Both {what}s"}.get(total, f"All {total:,} {what}s")
+    return f"{n:,} of {total:,} {what}s" if n else f"No {what}"
 
 
 # How it is shown

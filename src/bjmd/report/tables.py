@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from math import floor, log10
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -114,11 +115,17 @@ def shares(memberships: np.ndarray) -> np.ndarray:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number as people write it: 4,000 and 0.0021, and 1.2e-09 only where it is tiny or huge."""
+    """A number as people write it: 4,000 and 0.0021, and 1.2e-09 only where it is tiny or huge.
+
+    What was rounded shows all its digits: 0.7998 is 0.80.
+    """
     if value != 0 and not 1e-4 <= abs(value) < 1e9:
         return f"{value:.{digits - 1}e}"
     rounded = float(f"{value:.{digits}g}")
-    return f"{rounded:,}".removesuffix(".0")
+    if rounded == value:
+        return f"{rounded:,}".removesuffix(".0")
+    decimals = digits - 1 - floor(log10(abs(rounded)))
+    return f"{rounded:,.{max(decimals, 0)}f}"
 
 
 def p_value(p: float) -> str:
@@ -318,10 +325,28 @@ def sources_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def components_in_brief(data: Named, best: Decomposition) -> pd.DataFrame:
+    """The components, their shares and the names of the features most above the others."""
+    top = highest_ranked(data, best, 6)
+    up = top[top["direction"] == "up"].groupby("component")["feature"].agg(", ".join)
+    names = component_names(best.n_components)
+    return pd.DataFrame(
+        {
+            "Component": names,
+            "Share": [f"{100 * share:.1f} %" for share in mean_shares(best)],
+            "Features that are up": [up.get(name, "–") for name in names],
+        }
+    )
+
+
+def mean_shares(best: Decomposition) -> np.ndarray:
+    """The mean share of every component in the samples."""
+    return np.hstack([shares(h) for h in best.memberships]).mean(axis=1)
+
+
 def components_as_text(data: Named, best: Decomposition) -> pd.DataFrame:
     """The components, their shares and the features that set them apart, in text cells."""
-    means = np.hstack([shares(h) for h in best.memberships]).mean(axis=1)
-    share_of = dict(zip(component_names(best.n_components), means, strict=True))
+    share_of = dict(zip(component_names(best.n_components), mean_shares(best), strict=True))
     top = highest_ranked(data, best, 6)
     rows = []
     for (component, direction), part in top.groupby(["component", "direction"], sort=False):
