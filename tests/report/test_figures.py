@@ -8,7 +8,6 @@ from matplotlib.container import BarContainer
 
 from bjmd.analysis import ranking
 from bjmd.analysis.associations import by_source
-from bjmd.analysis.fitting import Summary
 from bjmd.data.sources import Sources
 from bjmd.inference import restarts
 from bjmd.report import figures, tables
@@ -192,7 +191,7 @@ def test_a_report_leaves_out_figures_in_which_many_components_cannot_be_told_apa
     n_components, drawn
 ):
     sources, result = made_up(n_components, n_samples=(10,))
-    names = figures.of_summary(sources, Summary([result]), {})
+    names = figures.of_fit(sources, result, {})
     assert {"memberships", "components"} <= set(names)
     assert ("simplex" in names) == drawn
 
