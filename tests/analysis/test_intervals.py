@@ -115,6 +115,20 @@ def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends):
         assert np.quantile(np.abs(ratio - 1), 0.9) < ends
 
 
+def test_the_precision_of_a_column_is_that_of_the_fit():
+    """E[1/s2] u_j, where the noise of a robust fit is reported at the scale of the t."""
+    for noise in ("sample", "robust"):
+        sources = draw()
+        result = fitted(sources, noise=noise, max_sweeps=5)
+        model = result.model
+        for c in range(2):
+            t = columns(sources, result, c).t * result.noise[c] ** 2
+            if noise == "sample":
+                np.testing.assert_allclose(t, model.sample_precision[c])
+            else:
+                np.testing.assert_allclose(t, 1 + 1 / model.degrees_of_freedom[c])
+
+
 def test_the_response_of_one_factor():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(5, 3, 3))
@@ -186,7 +200,13 @@ def test_flat_columns_are_held_at_the_least_curvature(rng):
     found = dirichlet.covariances(np.array([steep, -steep]), m)  # which have no Cholesky factors
     np.testing.assert_allclose(found[:1], dirichlet.covariances(steep[None], m[:1]), rtol=1e-8)
     jacobian = np.diag(m[0]) - np.outer(m[0], m[0])
-    np.testing.assert_allclose(found[1], jacobian @ jacobian / dirichlet.FLATTEST, rtol=1e-8)
+    np.testing.assert_allclose(found[1], jacobian @ jacobian / 1e-3, rtol=1e-8)
+    m = np.array([[0.4, 0.6]])
+    nearly = dirichlet.covariances(np.array([[[1, 0.9999], [0.9999, 1]]]), m)[0]
+    jacobian = np.diag(m[0]) - np.outer(m, m)
+    vectors = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    expected = jacobian @ vectors @ np.diag([1 / 1.9999, 1 / 1e-3]) @ vectors.T @ jacobian
+    np.testing.assert_allclose(nearly, expected, rtol=1e-8)
 
 
 def test_the_bits_depend_neither_on_threads_nor_on_what_is_kept(monkeypatch):

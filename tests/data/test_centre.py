@@ -65,6 +65,12 @@ def test_a_source_that_seems_to_be_certain_counts_little_more_than_its_samples(n
     np.testing.assert_allclose(share, n_samples**2 / (n_samples**2 + 40), rtol=0.1)
 
 
+def test_the_robust_unit_of_normal_data_is_their_sd(rng):
+    unit, origin = centre(Sources([5 + 3 * rng.standard_normal((40, 1001))]), robust=True)
+    np.testing.assert_allclose(unit, 3, rtol=0.02)
+    np.testing.assert_allclose(origin, 5, atol=0.6)
+
+
 def test_data_that_are_all_the_same_have_a_small_share_of_their_size_for_a_unit():
     for factor in (1e-80, 1.0, 1e80):
         for robust in (False, True):

@@ -309,3 +309,13 @@ def test_far_samples_are_placed_or_refused(make_sources, method, size):
             assert np.isfinite(place(result, far, source=0, any_scale=True)).all()
         except InputError as error:
             assert "(counted from 0) cannot be placed" in str(error)
+
+
+def test_the_sample_that_cannot_be_placed_is_named(make_sources):
+    sources = make_sources()
+    result = registry.fit("cavi-bjmd", sources, 3)
+    x = sources.matrices[0].copy()
+    x[:, 2] *= 1e140
+    for place in (project, log_evidence):
+        with pytest.raises(InputError, match="new sample 2 "):
+            place(result, x, source=0, any_scale=True)

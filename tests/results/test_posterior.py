@@ -57,10 +57,10 @@ def test_memberships(result):
         assert (upper <= 1).all()
 
 
-@pytest.mark.parametrize("widening", [None, np.array([[1.3, 1.2, 1.1, 1.2]])])
+@pytest.mark.parametrize("widening", [None, np.array([[1.3, 1.2, 1.1, 1.2, 1.0]])])
 def test_intervals_of_nearly_pure_samples_begin_at_0_and_end_at_1(widening):
     """Where the density falls from 0 on, or rises up to 1, no other interval is as short."""
-    parameters = np.array([[0.6, 30.0, 4.0, 0.9], [9.0, 0.7, 5.0, 0.9]])
+    parameters = np.array([[0.6, 30.0, 4.0, 0.9, 1.0], [9.0, 0.7, 5.0, 0.9, 1.0]])
     columns = DirichletColumns(parameters, widening=widening)
     lower, upper = columns.interval(0.8)
     np.testing.assert_allclose(lower[1], 1 - upper[0])
@@ -71,6 +71,13 @@ def test_intervals_of_nearly_pure_samples_begin_at_0_and_end_at_1(widening):
     for below in np.linspace(0, 0.2, 21):
         other = columns.quantile(below + 0.8 - 1e-12) - columns.quantile(below)
         assert (other[:, :2] >= (upper - lower)[:, :2] - 1e-9).all()
+
+
+def test_where_the_density_has_its_top_at_0_but_no_pole_the_interval_begins_there():
+    """Of Beta(1, 4), whose quantiles are 1 - (1 - q)^(1/4)."""
+    lower, upper = DirichletColumns(np.array([[1.0, 4.0], [4.0, 1.0]])).interval(0.8)
+    np.testing.assert_allclose(lower[0], [0, 0.2**0.25], atol=1e-12)
+    np.testing.assert_allclose(upper[0], [1 - 0.2**0.25, 1], atol=1e-12)
 
 
 def test_noise(result):
