@@ -24,7 +24,7 @@ class State:
 
 
 class Given:
-    """The objective of every sweep is the next of a list, and in the end there may be a lower one."""
+    """The objective of every sweep is the next of a list; the end may have a lower one."""
 
     def __init__(self, *values, last=np.inf):
         self.values = list(values)
