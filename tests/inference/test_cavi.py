@@ -278,6 +278,24 @@ def test_the_variance_of_offsets_is_a_maximum_that_no_start_misses(width, start)
     assert value(found) >= max(map(value, np.geomspace(LEAST_TAU, 1e4, 500))) - 1e-6
 
 
+@pytest.mark.parametrize("start", [0.03, 0.05, 0.2])
+def test_the_variance_of_offsets_takes_newtons_step(start, rng):
+    """By the first two derivatives of ln p(sums | tau) in ln tau, which differences give."""
+    known = rng.uniform(20, 200, 300)
+    sums = known * (0.3 + 1 / np.sqrt(known)) * rng.standard_normal(300)
+
+    def value(log_tau):
+        return norm.logpdf(sums / known, scale=np.sqrt(np.exp(log_tau) + 1 / known)).sum()
+
+    at = np.log(start)
+    before, there, after = (value(at + step) for step in (-1e-3, 0.0, 1e-3))
+    slope = (after - before) / 2e-3
+    bend = (after - 2 * there + before) / 1e-6
+    assert bend < 0  # or there is no such step
+    found = np.log(_better_tau(sums, known, start)) - at
+    np.testing.assert_allclose(found, -slope / bend, rtol=1e-3)
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-3, 1.0, 1e6])
 def test_nothing_gets_more_precise_than_the_bound(scale):
     """Whatever the errors are, none included, and however often a is learned from them."""

@@ -9,7 +9,14 @@ from scipy.stats import invgamma
 
 from bjmd.errors import InputError
 from bjmd.inference import registry
-from bjmd.results.posterior import DirichletColumns, InverseGamma, LogNormal, Normal, NormalRows
+from bjmd.results.posterior import (
+    DirichletColumns,
+    InverseGamma,
+    LogNormal,
+    Normal,
+    NormalRows,
+    Posterior,
+)
 
 N_DRAWS = 200_000
 
@@ -86,6 +93,21 @@ def test_noise(result):
         noise,
         np.sqrt(invgamma.rvs(noise.shape, scale=noise.rate, size=(N_DRAWS, 2), random_state=0)),
     )
+
+
+def test_the_posterior_of_pooled_sources_is_handed_to_each():
+    """Columns go to the sources that they came from, and the noise to all."""
+    columns = DirichletColumns(np.arange(1.0, 13).reshape(2, 6), widening=np.arange(6.0)[None])
+    noise = InverseGamma(np.array([3.0]), np.array([4.0]), widening=np.array([1.5]))
+    rows = Normal(np.zeros((4, 2)), np.ones((4, 2)))
+    apart = Posterior(rows, [columns], noise).by_source([3, 1, 2])
+    assert apart.components is rows
+    for factor, where in zip(apart.memberships, ([0, 1, 2], [3], [4, 5]), strict=True):
+        np.testing.assert_array_equal(factor.parameters, columns.parameters[:, where])
+        np.testing.assert_array_equal(factor.widening, columns.widening[:, where])
+    for name, value in noise.arrays().items():
+        np.testing.assert_array_equal(apart.noise.arrays()[name], np.repeat(value, 3))
+    assert Posterior(rows, [columns], None).by_source([6]).noise is None
 
 
 def test_draws_come_from_the_marginals(result):
