@@ -15,11 +15,20 @@ from bjmd.numerics import dirichlet, threads
 N = (40, 30)
 
 
-def draw(seed=0, n_features=25, n_samples=N, n_components=3, missing=0.0, sd=0.5):
+def draw(
+    seed=0, n_features=25, n_samples=N, n_components=3, missing=0.0, sd=0.5, rough=0.0, loud=0.0
+):
+    """`rough` and `loud` are by how much the noise differs between features and samples."""
+    other = np.random.default_rng(seed + 1)
+    by_feature = np.exp(rough * other.standard_normal((n_features, 1)))
+    by_sample = [np.exp(loud * other.standard_normal(n)) for n in n_samples]
     rng = np.random.default_rng(seed)
     w = rng.laplace(size=(n_features, n_components))
     h = [rng.dirichlet(np.ones(n_components), n).T for n in n_samples]
-    data = [w @ block + sd * rng.standard_normal((n_features, block.shape[1])) for block in h]
+    data = [
+        w @ block + sd * by_feature * own * rng.standard_normal((n_features, block.shape[1]))
+        for block, own in zip(h, by_sample, strict=True)
+    ]
     return Sources([np.where(rng.random(x.shape) < missing, np.nan, x) for x in data])
 
 
@@ -30,10 +39,17 @@ def fitted(sources, n_components=3, **options):
     )
 
 
+def precisions(result):
+    """phi of every feature."""
+    phi = result.model.feature_precision
+    return np.ones(len(result.components)) if phi is None else phi
+
+
 def columns(sources, result, c):
+    phi = precisions(result)[:, None, None]
     covariance = result.posterior.components.covariance()
     second = covariance + result.components[:, :, None] * result.components[:, None]
-    return intervals.Columns(sources.data[c], result, c, 1.0, covariance, second)
+    return intervals.Columns(sources.data[c], result, c, 1.0, phi * covariance, phi * second)
 
 
 def covariances(source):
@@ -88,7 +104,7 @@ def whole(sources, result):
         m = dirichlet.mean(source.g)
         residuals = np.nan_to_num(x - mu @ m)[:, :, None, None] * np.eye(size)
         pull = np.einsum("kj,il->ijkl", m, mu) - residuals
-        t = np.where(np.isnan(x), 0.0, source.t)
+        t = np.where(np.isnan(x), 0.0, precisions(result)[:, None] * source.t)
         coupling = np.einsum("ij,ijkl,lq->ikjq", t, pull, tangent)
         couplings.append(coupling.reshape(n_features * size, -1))
     joint = scipy.linalg.block_diag(*blocks)
@@ -102,10 +118,14 @@ def whole(sources, result):
     )
 
 
+@pytest.mark.parametrize("noise", ["source", "feature", "feature+sample"])
 @pytest.mark.parametrize(("missing", "middle", "ends"), [(0.0, 0.03, 0.15), (0.3, 0.04, 0.2)])
-def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends):
-    sources = draw(missing=missing)
-    result = fitted(sources)
+def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends, noise):
+    sources = draw(
+        missing=missing, rough=0.6 * ("feature" in noise), loud=0.4 * ("sample" in noise)
+    )
+    result = fitted(sources, noise=noise)
+    assert (np.ptp(precisions(result)) > 2) == ("feature" in noise)
     of_rows, of_columns = whole(sources, result)
     ours = np.hstack([(factor.sd**2).sum(axis=0) for factor in result.posterior.memberships])
     widths = result.posterior.components.widening

@@ -93,6 +93,17 @@ def test_the_noise_of_a_source_is_found_again(holed, method, options):
     np.testing.assert_allclose(found.memberships, result.memberships[0], atol=1e-3)
 
 
+def test_the_noise_of_new_samples_is_that_of_the_fit_at_its_best(data):
+    """The mode of the inverse gamma for MAP, 1 / E[1/s2] for the closed form."""
+    for method, expected in (("map-bjmd", 16 / 13), ("cavi-bjmd", 8 / 5.5)):
+        result = fit(data, method, max_sweeps=2)
+        kind = projection._Dirichlets if result.posterior else projection._Points
+        problem = kind(result, as_matrix(data[0]), None)
+        problem.a0 = 2.0
+        problem.b0 = 3.0
+        np.testing.assert_allclose(problem.noise_variance(10.0, 7), expected)
+
+
 # New samples.
 
 
