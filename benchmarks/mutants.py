@@ -3,10 +3,11 @@
     python benchmarks/mutants.py --number 200 --state mutants.jsonl
 
 A mutant is one operator, comparison, constant or sign changed in a copy of the sources.  It is
-killed if a test of its module fails or does not end.  What was run is kept in --state, so a run
-that was stopped goes on; the same seed gives the same mutants as long as the sources stay the same.
-Survivors are printed.  Judge them by hand: one that changes no result is named in
-mutants_equivalent.tsv with the reason, the others need a test.
+killed if a test of its module fails.  What was run is kept in --state, so a run that was stopped
+goes on; the same seed gives the same mutants as long as the sources stay the same.  Printed are
+survivors, and those whose tests did not end in --seconds, perhaps because the machine was busy.
+Judge them by hand: one that changes no result is named in mutants_equivalent.tsv with the reason,
+the others need a test.
 """
 
 import argparse
@@ -238,16 +239,16 @@ def report(known):
     counts = Counter()
     survivors = []
     for one in known:
-        word = "killed"
-        if one["outcome"] == "survived":
-            word = "same" if tuple(one[key] for key in KEYS) in excused else "survived"
+        word = one["outcome"]
+        if word != "killed" and tuple(one[key] for key in KEYS) in excused:
+            word = "same"
         counts[one["module"], word] += 1
         counts["all", word] += 1
-        if word == "survived":
+        if word in ("survived", "no end"):
             survivors.append(f"{one['module']}:{one['line']}  {one['old']} -> {one['new']}")
-    header("module", "no change of a result", "killed", "survived")
+    header("module", "no change of a result", "killed", "no end", "survived")
     for module in dict.fromkeys([*(one["module"] for one in known), "all"]):
-        row(module, *(counts[module, word] for word in ("same", "killed", "survived")))
+        row(module, *(counts[module, word] for word in ("same", "killed", "no end", "survived")))
     print("", *survivors, sep="\n")
 
 

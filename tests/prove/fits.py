@@ -252,8 +252,12 @@ def _same_in_single_precision(one, number):
 
 
 def _equal(result, other, factor=1.0):
-    """Whether two fits have the same memberships and, in their units, the same components."""
-    pairs = [*zip(result.memberships, other.memberships, strict=True)]
-    size = np.abs(result.components).max()
-    pairs.append((result.components / size, other.components / factor / size))
-    return all(np.allclose(a, b, rtol=0, atol=1e-6) for a, b in pairs)
+    """Whether two fits say the same of the data, in their units; where components are alike,
+    memberships mean nothing.
+    """
+    fitted = result.components @ np.hstack(result.memberships)
+    same = other.components @ np.hstack(other.memberships) / factor
+    noise = np.asarray(other.noise) / factor
+    return np.allclose(same, fitted, rtol=0, atol=1e-6 * np.abs(fitted).max()) and np.allclose(
+        noise, result.noise, rtol=1e-6
+    )
