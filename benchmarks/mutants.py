@@ -123,6 +123,9 @@ def mutants(module):
         # neither messages nor annotations are mathematics
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.arg | ast.Import | ast.ImportFrom):
             continue
+        # nor is how much work a part is, by which no result may change
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "threads.parts":
+            continue
         if isinstance(node, ast.FunctionDef):
             is_compiled = is_compiled or (not function and bool(node.decorator_list))
             function = node.name
