@@ -11,6 +11,7 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
 from bjmd.numerics import dirichlet, threads
+from bjmd.results.posterior import DirichletColumns
 
 N = (40, 30)
 
@@ -83,6 +84,18 @@ def test_a_column_responds_as_its_optimum_moves(missing):
         np.testing.assert_allclose(
             slope.T, expected[:, :, k], rtol=1e-3, atol=1e-3 * np.abs(expected).max()
         )
+
+
+def test_the_width_of_a_column_is_over_that_of_its_dirichlet():
+    """Where nothing else is uncertain: the trace of Sigma_j over that of the Dirichlet."""
+    sources = draw(sd=1.5)
+    source = columns(sources, fitted(sources), 0)
+    found = source.widening(np.zeros((3, 3)), 1.0, np.zeros((6, 6)))[0]
+    plain = (DirichletColumns(source.g).sd ** 2).sum(axis=0)
+    ratio = np.trace(covariances(source), axis1=1, axis2=2) / plain
+    most = (source.g.sum(axis=0) + 1) / (source.alpha.sum() + 1)
+    assert ((ratio > 1) & (ratio < most)).any()
+    np.testing.assert_allclose(found**2, np.clip(ratio, 1, np.maximum(most, 1)))
 
 
 def whole(sources, result):
