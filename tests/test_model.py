@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
-from bjmd.model import Priors
+from bjmd.model import Priors, dirichlet_terms
 
 
 def literal_objective(matrices, w, memberships, noise_variances, alpha0, lambda_, a0, b0):
@@ -44,6 +44,13 @@ def test_objective_is_the_negative_log_joint_up_to_a_constant(make_sources, rng)
             ours - literal_objective(sources.matrices, w, memberships, s2, alpha0, 0.7, 2.0, 3.0)
         )
     np.testing.assert_allclose(differences, differences[0], rtol=1e-10)
+
+
+def test_a_flat_dirichlet_adds_nothing_to_the_objective(rng):
+    h = rng.dirichlet(np.ones(3), 9).T
+    assert dirichlet_terms(h, np.ones(3)) == 0
+    alpha0 = np.array([1.0, 2.0, 1.5])
+    np.testing.assert_allclose(dirichlet_terms(h, alpha0), -np.log(h[1] * h[2] ** 0.5).sum())
 
 
 def test_sparse_stays_sparse_with_indices_of_32_bits_where_they_suffice():
@@ -170,4 +177,5 @@ def test_with_priors_of_the_data_everything_is_learned_unless_it_is_given():
     given = Priors.of("data", alpha0=0.5, lambda_=2.0)
     assert (given.learns_alpha, given.learns_lambda) == ("", False)
     assert (given.alpha0, given.lambda_, given.relative) == (0.5, 2.0, ("b0",))
-    assert Priors.of("paper") == Priors()
+    assert (default.lambda_, default.a0, default.b0) == (1.5, 0.01, 0.01)
+    assert Priors.of("paper") == Priors() == Priors(1.1, 1.0, 0.01, 0.01)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from bjmd import BJMD, cli, tl
+from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.files import outputs
 from bjmd.inference import projection, registry
@@ -58,6 +59,26 @@ def test_what_is_like_the_data_of_the_fit_passes(model, logs):
     for x in (outlier, 1000 * logs, logs - 1000):
         with pytest.raises(InputError, match="the new samples are numbers from"):
             model.transform(x)
+
+
+def test_a_few_numbers_may_be_whole_by_chance(model):
+    """Twenty that are not zero; zeros are whole on any scale."""
+    x = np.zeros((1, 30))
+    x[0, :20] = 3.0
+    x[0, 25] = np.nan
+    model.transform(x)
+    x[0, 20] = 3.0
+    with pytest.raises(InputError, match="are whole numbers from 0 to 3"):
+        model.transform(x)
+
+
+def test_the_width_of_data_that_are_all_the_same_is_their_size():
+    result = registry.fit("map-bjmd", Sources([np.full((5, 6), -2.5)]), 1, max_sweeps=2)
+    for x in (22.4, -27.4):
+        assert np.isfinite(projection.project(result, np.full((5, 1), x)).memberships).all()
+    for x in (22.6, -27.6):
+        with pytest.raises(InputError, match="are numbers from"):
+            projection.project(result, np.full((5, 1), x))
 
 
 def test_logarithms_in_place_of_counts_are_refused(counts, logs):

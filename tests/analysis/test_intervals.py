@@ -11,15 +11,25 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
 from bjmd.numerics import dirichlet, threads
+from bjmd.results.posterior import DirichletColumns
 
 N = (40, 30)
 
 
-def draw(seed=0, n_features=25, n_samples=N, n_components=3, missing=0.0, sd=0.5):
+def draw(
+    seed=0, n_features=25, n_samples=N, n_components=3, missing=0.0, sd=0.5, rough=0.0, loud=0.0
+):
+    """`rough` and `loud` are by how much the noise differs between features and samples."""
+    other = np.random.default_rng(seed + 1)
+    by_feature = np.exp(rough * other.standard_normal((n_features, 1)))
+    by_sample = [np.exp(loud * other.standard_normal(n)) for n in n_samples]
     rng = np.random.default_rng(seed)
     w = rng.laplace(size=(n_features, n_components))
     h = [rng.dirichlet(np.ones(n_components), n).T for n in n_samples]
-    data = [w @ block + sd * rng.standard_normal((n_features, block.shape[1])) for block in h]
+    data = [
+        w @ block + sd * by_feature * own * rng.standard_normal((n_features, block.shape[1]))
+        for block, own in zip(h, by_sample, strict=True)
+    ]
     return Sources([np.where(rng.random(x.shape) < missing, np.nan, x) for x in data])
 
 
@@ -30,10 +40,17 @@ def fitted(sources, n_components=3, **options):
     )
 
 
+def precisions(result):
+    """phi of every feature."""
+    phi = result.model.feature_precision
+    return np.ones(len(result.components)) if phi is None else phi
+
+
 def columns(sources, result, c):
+    phi = precisions(result)[:, None, None]
     covariance = result.posterior.components.covariance()
     second = covariance + result.components[:, :, None] * result.components[:, None]
-    return intervals.Columns(sources.data[c], result, c, 1.0, covariance, second)
+    return intervals.Columns(sources.data[c], result, c, 1.0, phi * covariance, phi * second)
 
 
 def covariances(source):
@@ -69,6 +86,18 @@ def test_a_column_responds_as_its_optimum_moves(missing):
         )
 
 
+def test_the_width_of_a_column_is_over_that_of_its_dirichlet():
+    """Where nothing else is uncertain: the trace of Sigma_j over that of the Dirichlet."""
+    sources = draw(sd=1.5)
+    source = columns(sources, fitted(sources), 0)
+    found = source.widening(np.zeros((3, 3)), 1.0, np.zeros((6, 6)))[0]
+    plain = (DirichletColumns(source.g).sd ** 2).sum(axis=0)
+    ratio = np.trace(covariances(source), axis1=1, axis2=2) / plain
+    most = (source.g.sum(axis=0) + 1) / (source.alpha.sum() + 1)
+    assert ((ratio > 1) & (ratio < most)).any()
+    np.testing.assert_allclose(found**2, np.clip(ratio, 1, np.maximum(most, 1)))
+
+
 def whole(sources, result):
     """Variances of W, and their sums over the columns of H, from the inverse of the joint Hessian
     of docs/derivation.md, 4.11.
@@ -88,7 +117,7 @@ def whole(sources, result):
         m = dirichlet.mean(source.g)
         residuals = np.nan_to_num(x - mu @ m)[:, :, None, None] * np.eye(size)
         pull = np.einsum("kj,il->ijkl", m, mu) - residuals
-        t = np.where(np.isnan(x), 0.0, source.t)
+        t = np.where(np.isnan(x), 0.0, precisions(result)[:, None] * source.t)
         coupling = np.einsum("ij,ijkl,lq->ikjq", t, pull, tangent)
         couplings.append(coupling.reshape(n_features * size, -1))
     joint = scipy.linalg.block_diag(*blocks)
@@ -102,10 +131,14 @@ def whole(sources, result):
     )
 
 
+@pytest.mark.parametrize("noise", ["source", "feature", "feature+sample"])
 @pytest.mark.parametrize(("missing", "middle", "ends"), [(0.0, 0.03, 0.15), (0.3, 0.04, 0.2)])
-def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends):
-    sources = draw(missing=missing)
-    result = fitted(sources)
+def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends, noise):
+    sources = draw(
+        missing=missing, rough=0.6 * ("feature" in noise), loud=0.4 * ("sample" in noise)
+    )
+    result = fitted(sources, noise=noise)
+    assert (np.ptp(precisions(result)) > 2) == ("feature" in noise)
     of_rows, of_columns = whole(sources, result)
     ours = np.hstack([(factor.sd**2).sum(axis=0) for factor in result.posterior.memberships])
     widths = result.posterior.components.widening
@@ -113,6 +146,20 @@ def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends):
     for ratio in (result.posterior.components.sd / np.sqrt(of_rows), np.sqrt(ours / of_columns)):
         assert abs(np.median(ratio) - 1) < middle
         assert np.quantile(np.abs(ratio - 1), 0.9) < ends
+
+
+def test_the_precision_of_a_column_is_that_of_the_fit():
+    """E[1/s2] u_j, where the noise of a robust fit is reported at the scale of the t."""
+    for noise in ("sample", "robust"):
+        sources = draw()
+        result = fitted(sources, noise=noise, max_sweeps=5)
+        model = result.model
+        for c in range(2):
+            t = columns(sources, result, c).t * result.noise[c] ** 2
+            if noise == "sample":
+                np.testing.assert_allclose(t, model.sample_precision[c])
+            else:
+                np.testing.assert_allclose(t, 1 + 1 / model.degrees_of_freedom[c])
 
 
 def test_the_response_of_one_factor():
@@ -186,7 +233,13 @@ def test_flat_columns_are_held_at_the_least_curvature(rng):
     found = dirichlet.covariances(np.array([steep, -steep]), m)  # which have no Cholesky factors
     np.testing.assert_allclose(found[:1], dirichlet.covariances(steep[None], m[:1]), rtol=1e-8)
     jacobian = np.diag(m[0]) - np.outer(m[0], m[0])
-    np.testing.assert_allclose(found[1], jacobian @ jacobian / dirichlet.FLATTEST, rtol=1e-8)
+    np.testing.assert_allclose(found[1], jacobian @ jacobian / 1e-3, rtol=1e-8)
+    m = np.array([[0.4, 0.6]])
+    nearly = dirichlet.covariances(np.array([[[1, 0.9999], [0.9999, 1]]]), m)[0]
+    jacobian = np.diag(m[0]) - np.outer(m, m)
+    vectors = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    expected = jacobian @ vectors @ np.diag([1 / 1.9999, 1 / 1e-3]) @ vectors.T @ jacobian
+    np.testing.assert_allclose(nearly, expected, rtol=1e-8)
 
 
 def test_the_bits_do_not_depend_on_threads(monkeypatch):

@@ -65,6 +65,19 @@ def test_a_source_that_seems_to_be_certain_counts_little_more_than_its_samples(n
     np.testing.assert_allclose(share, n_samples**2 / (n_samples**2 + 40), rtol=0.1)
 
 
+def test_the_robust_unit_of_normal_data_is_their_sd(rng):
+    unit, origin = centre(Sources([5 + 3 * rng.standard_normal((40, 1001))]), robust=True)
+    np.testing.assert_allclose(unit, 3, rtol=0.02)
+    np.testing.assert_allclose(origin, 5, atol=0.6)
+
+
+@pytest.mark.parametrize(("spread", "unit"), [(1.2e-14, 1.2e-14), (0.8e-14, 1e-6)])
+def test_a_spread_of_less_than_1e_14_is_rounding(spread, unit):
+    """About fifty times the distance of two numbers near 1."""
+    x = 1 + spread * np.where(np.arange(12) % 2, 1.0, -1.0)
+    np.testing.assert_allclose(centre(Sources([np.tile(x, (3, 1))]))[0], unit, rtol=0.02)
+
+
 def test_data_that_are_all_the_same_have_a_small_share_of_their_size_for_a_unit():
     for factor in (1e-80, 1.0, 1e80):
         for robust in (False, True):

@@ -93,6 +93,17 @@ def test_the_noise_of_a_source_is_found_again(holed, method, options):
     np.testing.assert_allclose(found.memberships, result.memberships[0], atol=1e-3)
 
 
+def test_the_noise_of_new_samples_is_that_of_the_fit_at_its_best(data):
+    """The mode of the inverse gamma for MAP, 1 / E[1/s2] for the closed form."""
+    for method, expected in (("map-bjmd", 16 / 13), ("cavi-bjmd", 8 / 5.5)):
+        result = fit(data, method, max_sweeps=2)
+        kind = projection._Dirichlets if result.posterior else projection._Points
+        problem = kind(result, as_matrix(data[0]), None)
+        problem.a0 = 2.0
+        problem.b0 = 3.0
+        np.testing.assert_allclose(problem.noise_variance(10.0, 7), expected)
+
+
 # New samples.
 
 
@@ -309,3 +320,13 @@ def test_far_samples_are_placed_or_refused(make_sources, method, size):
             assert np.isfinite(place(result, far, source=0, any_scale=True)).all()
         except InputError as error:
             assert "(counted from 0) cannot be placed" in str(error)
+
+
+def test_the_sample_that_cannot_be_placed_is_named(make_sources):
+    sources = make_sources()
+    result = registry.fit("cavi-bjmd", sources, 3)
+    x = sources.matrices[0].copy()
+    x[:, 2] *= 1e140
+    for place in (project, log_evidence):
+        with pytest.raises(InputError, match="new sample 2 "):
+            place(result, x, source=0, any_scale=True)

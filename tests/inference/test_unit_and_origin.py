@@ -158,29 +158,30 @@ def test_outliers_do_not_move_the_robust_unit_and_origin(matrices):
     np.testing.assert_allclose(origin_wild, origin, atol=0.2 * unit)
 
 
+@pytest.mark.parametrize(("unit", "far"), [(2.5, 1.0), (2.0, 0.0), (1.0, 0.0)])
 @pytest.mark.parametrize(
     "kind",
     [f"{kind}{gaps}" for kind in ("dense", "sparse", "mapped") for gaps in ("", " with gaps")],
 )
-def test_a_view_is_the_matrix_that_it_stands_for(tmp_path, kind):
+def test_a_view_is_the_matrix_that_it_stands_for(tmp_path, kind, unit, far):
     """Every sum and product of z = (x - origin) / unit - shift, by NumPy on the matrix itself."""
     rng = np.random.default_rng(4)
     x = np.where(rng.random((9, 7)) < 0.5, 0.0, rng.standard_normal((9, 7)))
-    origin = rng.standard_normal(9)
+    origin = far * rng.standard_normal(9)
     shift = rng.standard_normal(9)
     if kind.endswith("gaps"):
         x[rng.random(x.shape) < 0.3] = np.nan
     if kind.startswith("mapped"):
         np.save(tmp_path / "x.npy", x)
     made = {"sparse": scipy.sparse.csc_array, "mapped": lambda _: np.load(tmp_path / "x.npy", "r")}
-    view = View(made.get(kind.split()[0], np.asarray)(x), 2.5, origin)
+    view = View(made.get(kind.split()[0], np.asarray)(x), unit, origin)
     phi = rng.random(9)
     u = rng.random(7)
     h = rng.random((3, 7))
     wt = rng.standard_normal((3, 9))
     for moved in (0.0, shift, 2 * shift, 0.0):
         view.move(moved)
-        z = (x - origin[:, None]) / 2.5 - np.reshape(moved, (-1, 1))
+        z = (x - origin[:, None]) / unit - np.reshape(moved, (-1, 1))
         seen = ~np.isnan(z)
         z = np.nan_to_num(z)
         for found, expected in (

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import softmax
 
-from bjmd.numerics.simplex import minimise
+from bjmd.numerics.simplex import _keep_what_did_not_fall, minimise
 
 
 def problem(
@@ -133,3 +133,15 @@ def test_repeated_warm_starts_of_a_plain_programme_stay_off_the_boundary():
             gram, linear * (1 + 0.01 * np.sin(step)), 0.0, start=solution, tol=1e-15
         )
     assert (solution.h * solution.slack).min() > 5e-14 * np.abs(gram).max()
+
+
+def test_only_the_columns_of_a_part_go_back_and_only_those_that_rose():
+    gram, linear, alpha = problem(4, 70, 0.1)
+    best = minimise(gram, linear, alpha).h
+    worse = 0.5 * best + 0.125
+    after = np.where(np.arange(70) % 2, worse, best)
+    before = np.where(np.arange(70) % 2, best, worse)
+    expected = after.copy()
+    expected[:, 5:66] = best[:, 5:66]
+    _keep_what_did_not_fall(5, 66, gram, linear, alpha, before, after)
+    np.testing.assert_array_equal(after, expected)

@@ -1,6 +1,6 @@
 """Random fits of small, awkward data: is what comes out what docs/trust.md promises?"""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -79,6 +79,7 @@ def case(number):
     ):
         method = method.replace("bjmd", "catbjmd")
     sources = awkward_sources(rng, may_be_sparse="robust" not in options.get("noise", ""))
+    sources = _mostly_zeros(sources, np.random.default_rng((20, number)))
     k = int(rng.integers(1, 1 + min(5, sum(sources.n_samples))))
     if rng.random() < 0.1:
         options["alpha0"] = list(1 + rng.exponential(size=k))
@@ -115,6 +116,18 @@ def awkward_sources(rng, may_be_sparse):
     return Sources([np.where(where, np.nan, x) for x, where in zip(matrices, holes, strict=True)])
 
 
+def _mostly_zeros(sources, rng):
+    """One case in ten; its own random numbers leave the others as they are."""
+    if rng.random() >= 0.1 or any(sources.is_sparse):
+        return sources
+    kept = [rng.random(x.shape) < 0.3 for x in sources.matrices]
+    matrices = [
+        np.where(where | np.isnan(x), x, 0.0)
+        for where, x in zip(kept, sources.matrices, strict=True)
+    ]
+    return Sources(matrices)
+
+
 def _options(method, rng):
     n_sweeps = int(rng.choice([*MOST_SWEEPS], p=[*MOST_SWEEPS.values()]))
     options: dict[str, Any] = {"tol": 10.0 ** rng.uniform(-8, -3), "max_sweeps": n_sweeps}
@@ -146,6 +159,8 @@ def check(number):
         *_monotone(result),
         *_honest(one, result, number),
         *_same(one, result, number),
+        *_same_in_another_unit(one, result, number),
+        *_same_in_single_precision(one, number),
     ]
 
 
@@ -200,3 +215,49 @@ def _same(one, result, number):
         objective = negative_log_joint(one.sources.matrices, *found, priors)
         if abs(objective - result.objective) > 1e-5 * max(1.0, np.abs(result.trace).max()):
             yield f"the objective is {objective:.9g}, not {result.objective:.9g}"
+
+
+def _same_in_another_unit(one, result, number):
+    """By a power of two nothing is rounded."""
+    everything_is_zero = not any(one.sources.squared_norms)
+    if number % 5 != 2 or one.options.get("priors") == "paper" or everything_is_zero:
+        return
+    factor = 2.0 ** np.random.default_rng((19, number)).integers(-250, 250)
+    powers = {"lambda_": factor, "b0": factor**2}
+    options = {
+        name: powers[name] * value
+        for name, value in one.options.items()
+        if name in powers and value != "learned"
+    }
+    if any(not 1e-150 < value < 1e150 for value in options.values()):
+        return
+    matrices = [factor * x for x in one.sources.matrices]
+    other = replace(one, sources=Sources(matrices)).fit(**options)
+    if not _equal(result, other, factor):
+        yield f"another fit in a unit {factor:.3g} times as small"
+
+
+def _same_in_single_precision(one, number):
+    """What float32 can hold is fitted as float64 would be, also where entries are filled in."""
+    if number % 5 != 3:
+        return
+    single = [x.astype(np.float32) for x in one.sources.matrices]
+    double = [x.astype(np.float64) for x in single]
+    try:
+        first, second = (replace(one, sources=Sources(x)).fit() for x in (single, double))
+    except FitError:
+        return
+    if not _equal(first, second):
+        yield "another fit of float32 than of the same numbers in float64"
+
+
+def _equal(result, other, factor=1.0):
+    """Whether two fits say the same of the data, in their units; where components are alike,
+    memberships mean nothing.
+    """
+    fitted = result.components @ np.hstack(result.memberships)
+    same = other.components @ np.hstack(other.memberships) / factor
+    noise = np.asarray(other.noise) / factor
+    return np.allclose(same, fitted, rtol=0, atol=1e-6 * np.abs(fitted).max()) and np.allclose(
+        noise, result.noise, rtol=1e-6
+    )

@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import anndata
+import h5py
 import numpy as np
 import scipy.io
 import scipy.sparse
@@ -163,8 +164,10 @@ def changed(name, content, rng):
                 content = gzip.compress(changed(name[:-3], gzip.decompress(content), rng))
             if rng.random() < 0.5:
                 return _bytes(content, rng)
-        elif name.endswith((".json", ".h5ad")) or rng.random() < 0.3:
+        elif name.endswith(".json") or rng.random() < 0.3:
             content = _bytes(content, rng)
+        elif name.endswith(".h5ad"):
+            content = _hdf5(content, rng)
         elif name.endswith(".npz"):
             content = _archive(content, rng)
         else:
@@ -240,6 +243,27 @@ def _archive(content, rng):
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in members.items():
             archive.writestr(name, data)
+    return file.getvalue()
+
+
+def _hdf5(content, rng):
+    """A change of one array or attribute of an HDF5 file, or a part less."""
+    file = io.BytesIO(content)
+    # it may be too damaged to look into
+    with contextlib.suppress(Exception), h5py.File(file, "r+") as root:
+        names: list[str] = []
+        root.visit(names.append)
+        name = _chosen(["X", "X/indptr", "X/indices", *names], rng)
+        what = rng.integers(6)
+        if what == 0:
+            del root[name]
+        elif what == 1:
+            attributes = root[name].attrs
+            attributes[_chosen(sorted(attributes), rng)] = _chosen(["x", 3, [10**6, 2], "csc"], rng)
+        else:
+            array = _array(root[name][...], rng)
+            del root[name]
+            root[name] = array
     return file.getvalue()
 
 

@@ -9,7 +9,14 @@ from scipy.stats import invgamma
 
 from bjmd.errors import InputError
 from bjmd.inference import registry
-from bjmd.results.posterior import DirichletColumns, InverseGamma, LogNormal, Normal, NormalRows
+from bjmd.results.posterior import (
+    DirichletColumns,
+    InverseGamma,
+    LogNormal,
+    Normal,
+    NormalRows,
+    Posterior,
+)
 
 N_DRAWS = 200_000
 
@@ -57,10 +64,10 @@ def test_memberships(result):
         assert (upper <= 1).all()
 
 
-@pytest.mark.parametrize("widening", [None, np.array([[1.3, 1.2, 1.1, 1.2]])])
+@pytest.mark.parametrize("widening", [None, np.array([[1.3, 1.2, 1.1, 1.2, 1.0]])])
 def test_intervals_of_nearly_pure_samples_begin_at_0_and_end_at_1(widening):
     """Where the density falls from 0 on, or rises up to 1, no other interval is as short."""
-    parameters = np.array([[0.6, 30.0, 4.0, 0.9], [9.0, 0.7, 5.0, 0.9]])
+    parameters = np.array([[0.6, 30.0, 4.0, 0.9, 1.0], [9.0, 0.7, 5.0, 0.9, 1.0]])
     columns = DirichletColumns(parameters, widening=widening)
     lower, upper = columns.interval(0.8)
     np.testing.assert_allclose(lower[1], 1 - upper[0])
@@ -73,12 +80,34 @@ def test_intervals_of_nearly_pure_samples_begin_at_0_and_end_at_1(widening):
         assert (other[:, :2] >= (upper - lower)[:, :2] - 1e-9).all()
 
 
+def test_where_the_density_has_its_top_at_0_but_no_pole_the_interval_begins_there():
+    """Of Beta(1, 4), whose quantiles are 1 - (1 - q)^(1/4)."""
+    lower, upper = DirichletColumns(np.array([[1.0, 4.0], [4.0, 1.0]])).interval(0.8)
+    np.testing.assert_allclose(lower[0], [0, 0.2**0.25], atol=1e-12)
+    np.testing.assert_allclose(upper[0], [1 - 0.2**0.25, 1], atol=1e-12)
+
+
 def test_noise(result):
     noise = result.posterior.noise
     check(
         noise,
         np.sqrt(invgamma.rvs(noise.shape, scale=noise.rate, size=(N_DRAWS, 2), random_state=0)),
     )
+
+
+def test_the_posterior_of_pooled_sources_is_handed_to_each():
+    """Columns go to the sources that they came from, and the noise to all."""
+    columns = DirichletColumns(np.arange(1.0, 13).reshape(2, 6), widening=np.arange(6.0)[None])
+    noise = InverseGamma(np.array([3.0]), np.array([4.0]), widening=np.array([1.5]))
+    rows = Normal(np.zeros((4, 2)), np.ones((4, 2)))
+    apart = Posterior(rows, [columns], noise).by_source([3, 1, 2])
+    assert apart.components is rows
+    for factor, where in zip(apart.memberships, ([0, 1, 2], [3], [4, 5]), strict=True):
+        np.testing.assert_array_equal(factor.parameters, columns.parameters[:, where])
+        np.testing.assert_array_equal(factor.widening, columns.widening[:, where])
+    for name, value in noise.arrays().items():
+        np.testing.assert_array_equal(apart.noise.arrays()[name], np.repeat(value, 3))
+    assert Posterior(rows, [columns], None).by_source([6]).noise is None
 
 
 def test_draws_come_from_the_marginals(result):

@@ -59,15 +59,20 @@ def test_the_paper_without_a_prefix(github, tmp_path):
     assert (tmp_path / "results/scores/small-4.0.csv").exists()
 
 
-def test_own_data_with_a_prefix(github, tmp_path):
-    """Rules have other names and results another folder; the user's files stay where they are."""
-    use = '    prefix:\n        "cohorts"\n\n\nuse rule * from bjmd as bjmd_*\n'
-    workflow = deployed(tmp_path / "project", use)
-    own = yaml.safe_load((ROOT / ".test/config/own.yaml").read_text())
+def test_own_data_as_the_page_says(github, tmp_path):
+    """The block of docs/deploy.md: rules have other names and results another folder; the user's
+    files stay where they are.
+    """
+    (block,) = re.findall("```python\n(.*?)```", (ROOT / "docs/deploy.md").read_text(), re.DOTALL)
+    workflow = deployed(tmp_path / "project", "")
+    block = block.replace("OWNER", "someone").replace("vVERSION", TAG)
+    workflow.snakefile.write_text(block)
+    shutil.copy(ROOT / "config/config.yaml", workflow.folder / "config")
     shutil.copytree(ROOT / "config/example", workflow.folder / "data")
+    own = yaml.safe_load((ROOT / ".test/config/own.yaml").read_text())
     files = [f"data/lab-{lab}.tsv" for lab in "abc"]
     own["own"] |= {"sources": files, "labels": "data/labels.tsv"}
-    workflow.configure({**workflow.config, **own})
+    (workflow.folder / "config/own.yaml").write_text(yaml.safe_dump(own))
     workflow.run(**github)
     assert (workflow.folder / "cohorts/results/own/example/report.html").exists()
     assert not (workflow.folder / "results").exists()

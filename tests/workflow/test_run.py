@@ -300,6 +300,20 @@ def test_the_same_command_continues_after_a_crash(fresh):
     fresh.run(target.replace("slow", "map-bjmd").replace("0-0", "0-1"))
 
 
+def test_a_run_outlives_the_script_that_started_it(fresh):
+    """Whatever the script is called, and though its shell ends while a fit runs."""
+    target = f"results/fits/{small(fresh)}/map-bjmd/0-0.npz"
+    script = fresh.folder / "run_snakemake.sh"
+    script.write_text('nohup "$@" > said.txt 2>&1 &\n')
+    command = [sys.executable, "-m", "snakemake", "-s", ROOT / "workflow/Snakefile", "--cores", "1"]
+    subprocess.run(["bash", script, *command, target], cwd=fresh.folder, check=True)
+    said = fresh.folder / "said.txt"
+    patience = time.monotonic() + 300
+    while "steps (100%) done" not in said.read_text() and time.monotonic() < patience:
+        time.sleep(0.2)
+    assert (fresh.folder / target).exists(), said.read_text()
+
+
 def test_a_second_run_in_the_same_folder_is_refused_while_the_first_lives(fresh):
     lock = fresh.folder / ".snakemake/bjmd.lock"
     lock.parent.mkdir()

@@ -2,6 +2,7 @@ import numpy as np
 
 from bjmd.data.sources import Sources
 from bjmd.inference import registry
+from bjmd.numerics.nonnegative import multiply
 from bjmd_paper.baselines import semi_nmf
 
 
@@ -32,6 +33,13 @@ def test_a_sweep_against_the_literal_update(rng):
     np.testing.assert_allclose(state.wt.T, w, rtol=1e-10)
     np.testing.assert_allclose(state.h, expected, rtol=1e-10)
     np.testing.assert_allclose(error, ((x - w @ expected) ** 2).sum(), rtol=1e-10)
+
+
+def test_what_nothing_pulls_down_stays_as_it_is():
+    """B- + lowered is 0 where a component is zero, and there is nothing to divide by."""
+    h = np.array([[2.0, 3.0]])
+    multiply(np.array([[0.0, -1.0]]), np.array([[0.0, 4.0]]), np.zeros((1, 2)), h)
+    np.testing.assert_allclose(h, [[2, 6]])
 
 
 def test_the_solution_is_stationary(make_sources):
