@@ -67,6 +67,8 @@ def test_vanishing_is_measured_against_the_noise_not_the_unit(learned):
         )
         assert there.vanished().tolist() == [1]
     assert not len(replace(result, model=None).vanished())
+    alone = with_scales(replace(result, components=result.components[:, :1]), np.array([1e-9]))
+    assert not len(alone.vanished())  # it is the mean of the data
 
 
 @pytest.mark.parametrize(

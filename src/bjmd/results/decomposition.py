@@ -107,8 +107,11 @@ class Decomposition:
         return self.components.shape[1]
 
     def vanished(self) -> np.ndarray:
-        """The components whose learned scale went to zero, by number from 0."""
-        if self.model is None or self.model.component_scales is None:
+        """The components whose learned scale went to zero, by number from 0.
+
+        A single component is the mean of the data whatever its scale.
+        """
+        if self.n_components == 1 or self.model is None or self.model.component_scales is None:
             return np.empty(0, dtype=int)
         least_noise = np.min(np.asarray(self.noise))
         return np.flatnonzero(self.model.component_scales < VANISHED * least_noise)
