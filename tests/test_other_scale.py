@@ -82,7 +82,8 @@ def test_the_width_of_data_that_are_all_the_same_is_their_size():
 
 
 def test_logarithms_in_place_of_counts_are_refused(counts, logs):
-    model = BJMD(3, n_init=1).fit(counts)
+    with pytest.warns(UserWarning, match="are whole numbers; if these are counts, use normalize"):
+        model = BJMD(3, n_init=1).fit(counts)
     model.transform(counts[:5])
     with pytest.raises(InputError, match=r"are numbers from .* the data of the fit were whole"):
         model.transform(logs)
