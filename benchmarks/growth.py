@@ -175,6 +175,8 @@ def draw(table, path):
         figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
         for name, colour, marker in zip((*OURS, *PEERS), COLOURS, MARKERS, strict=False):
             rows = table[table["method"] == name].sort_values("samples")
+            if rows.empty:
+                continue
             for axis, column, unit in zip(axes, ("cpu", "peak"), (1, 1e9), strict=True):
                 values = rows[column] / unit
                 axis.loglog(rows["samples"], values, marker=marker, color=colour, label=name)
