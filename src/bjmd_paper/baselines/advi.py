@@ -14,6 +14,7 @@ components, s2_j the variance of sample j's source and V = diag(1/s2_j), it need
 so the graph has two products with the data and no M x N matrix.
 """
 
+import logging
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -249,6 +250,8 @@ def _relative_change(previous, current):
 @contextmanager
 def _quiet_pymc():
     """PyMC and PyTensor without their warnings about compilers and BLAS."""
+    # it speaks when something is compiled for the first time
+    logging.getLogger("pytensor.tensor.blas").setLevel(logging.ERROR)
     with warnings.catch_warnings(action="ignore"):
         try:
             import pymc
