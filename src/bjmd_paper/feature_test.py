@@ -23,8 +23,7 @@ def feature_table(sources, noise, *, level=0.05, rule="all"):
     passes = []
     for x, sd, name in zip(sources.data, noise, sources.names, strict=True):
         n = x.shape[1]
-        ones = np.ones(x.shape[0]), np.ones(n)
-        variance = x.squares(x.sums_of_rows() / n, *ones)[0] / (n - 1)
+        variance = x.squares_around(x.means_of_rows) / (n - 1)
         statistic = (n - 1) * variance / sd**2
         p_value = chdtrc(n - 1, statistic)
         passes.append(p_value < level / sources.n_features)

@@ -175,7 +175,7 @@ def _by_sample(plain, others, sources, visible, hidden) -> list[pd.DataFrame]:
     Squared errors are in units of the plain fit's noise.
     """
     unit = np.repeat(plain.noise, sources.n_samples) ** 2
-    means = [x.sums_of_rows() / np.maximum(x.counts_of_rows, 1) for x in visible.data]
+    means = [x.means_of_rows for x in visible.data]
     of_means = _squares(sources, hidden, lambda c, part: means[c][:, None]) / unit
     of_plain = _squares(sources, hidden, partial(predictive.mean, plain)) / unit
     density = held_out_entries.log_densities(plain, sources, hidden)

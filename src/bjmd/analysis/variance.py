@@ -43,7 +43,7 @@ def explained(sources: Sources, result: Decomposition) -> np.ndarray:
 
 def _explained(x, result, c):
     h = result.memberships[c]
-    mean = x.sums_of_rows() / np.maximum(x.counts_of_rows, 1)
+    mean = x.means_of_rows
     view = View(x, origin=mean)
     v = result.components + predictive.offsets(result, c)[0] - mean[:, None]
     product = view.times_memberships(h)

@@ -161,6 +161,19 @@ class Matrix(ABC):
             total[rows] += block.sums_of_rows()
         return total
 
+    @cached_property
+    def means_of_rows(self) -> np.ndarray:
+        """The mean of the observed entries of every feature; 0 where there are none."""
+        return self.sums_of_rows() / np.maximum(self.counts_of_rows, 1)
+
+    @cached_property
+    def _spread_of_rows(self):
+        return self.squares(self.means_of_rows, *map(np.ones, self.shape))[0]
+
+    def squares_around(self, origin) -> np.ndarray:
+        """sum_j (x_ij - origin_i)^2 of every feature, whose data are only looked at once."""
+        return self._spread_of_rows + self.counts_of_rows * (self.means_of_rows - origin) ** 2
+
     def squares(self, base, of_rows, of_columns) -> tuple[np.ndarray, np.ndarray]:
         """Weighted squares around the base of every row, summed over every row and every column.
 

@@ -115,33 +115,28 @@ class View:
             rss += np.sum((z - wt.T @ h[:, part]) ** 2)
         return rss
 
-    @cached_property
-    def _around_origin(self):
-        """Sums of rows, and squares of rows and of columns, of (x - origin) / unit, for constant
-        data.
-        """
-        sums = self._data.sums_of_rows() - self._data.counts_of_rows * self.origin
-        rows, columns = self._data.squares(self.origin, *map(np.ones, self.shape))
-        return sums / self.unit, rows / self.unit**2, columns / self.unit**2
-
     def sums_of_rows(self, weights=1.0):
         """sum_j u_j z_ij."""
         if np.ndim(weights) or not self.constant:
             return self.times_memberships(np.ones((1, self.shape[1])) * weights)[0]
-        return self._around_origin[0] - self.counts_of_rows() * self.shift
+        return self.counts_of_rows() * (self._data.means_of_rows - self.base) / self.unit
 
     def squares_of_rows(self, weights=1.0):
         """sum_j u_j z_ij^2."""
         if np.ndim(weights) or not self.constant:
             return self._squares(1.0, weights)[0]
-        sums, squares, _ = self._around_origin
-        return squares - self.shift * (2 * sums - self.counts_of_rows() * self.shift)
+        return self._data.squares_around(self.base) / self.unit**2
+
+    @cached_property
+    def _squares_of_columns(self):
+        """sum_i z_ij^2 with no shift."""
+        return self._data.squares(self.origin, *map(np.ones, self.shape))[1] / self.unit**2
 
     def squares_of_columns(self, weights=1.0):
         """sum_i phi_i z_ij^2."""
         if np.ndim(weights) or not self.constant:
             return self._squares(weights, 1.0)[1]
-        squares = self._around_origin[2]
+        squares = self._squares_of_columns
         if not np.any(self.shift):
             return squares
         along = self.times_components(self.shift[None])[0]  # sum_i shift_i z_ij
@@ -185,7 +180,7 @@ def centre(sources, robust=False):
         unit = NORMAL_OVER_MEDIAN * np.median(positive) if len(positive) else 0.0
     else:
         origin = _weighted_means(sources)
-        total = sum(_squares_around(x, origin) for x in sources.data)
+        total = sum(x.squares_around(origin).sum() for x in sources.data)
         is_constant = total <= ROUNDING * sum(sources.squared_norms)
         unit = 0.0 if is_constant else np.sqrt(total / sum(sources.n_observed))
     size = np.sqrt(sum(sources.squared_norms) / sum(sources.n_observed))
@@ -199,19 +194,12 @@ def _weighted_means(sources):
     which is filled in by the variance of all sources together: a single sample has no variance of
     its own, and samples that are all the same know less than they seem to.
     """
-    sums = [x.sums_of_rows() for x in sources.data]
     counts = [x.counts_of_rows for x in sources.data]
+    sums = [n * x.means_of_rows for x, n in zip(sources.data, counts, strict=True)]
     n_means = [np.count_nonzero(n) for n in counts]
-    squares = [
-        _squares_around(x, s / np.maximum(n, 1))
-        for x, s, n in zip(sources.data, sums, counts, strict=True)
-    ]
+    squares = [x.squares_around(x.means_of_rows).sum() for x in sources.data]
     freedom = sum(sources.n_observed) - sum(n_means)
     pooled = sum(squares) / max(freedom, 1)
     variances = np.add(squares, np.multiply(n_means, pooled)) / sources.n_observed
     weights = pooled / variances if pooled > 0 else np.ones(len(sources))
     return (weights @ np.array(sums)) / (weights @ np.array(counts))
-
-
-def _squares_around(x, origin):
-    return x.squares(origin, *map(np.ones, x.shape))[0].sum()

@@ -42,13 +42,14 @@ from bjmd.data.view import centre
 from bjmd.errors import InputError
 from bjmd.inference import loop
 from bjmd.inference import noise as noise_models
-from bjmd.inference.loop import exponentials, logarithms, random_memberships
+from bjmd.inference.loop import exponentials, logarithms
 from bjmd.inference.noise import Equal, Gammas, PresentFit
 from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.offsets import in_unit as offsets_in_unit
 from bjmd.inference.offsets import wanted as offsets_wanted
 from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, SharedDirichlet
 from bjmd.inference.registry import Method
+from bjmd.inference.starts import clustered_memberships, random_memberships
 from bjmd.model import LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
 from bjmd.numerics.rows import GaussianRows, gaussian_rows
@@ -61,11 +62,11 @@ COLUMN_STEPS = 1
 COLUMN_TOLERANCE = 1e-4
 """Newton steps of a column in a sweep, and the gain in nats below which it takes none."""
 PLAIN_SWEEPS = 10
-PLAIN_SWEEPS_OF_DATA = 5
+PLAIN_SWEEPS_OF_DATA = 3
 """Sweeps before extrapolation begins, because early ones are no guide to later ones: with the
 paper's priors, and with those of the data.
 """
-LEARNING_WAITS = 4
+LEARNING_WAITS = 2
 """Sweeps before priors are learned: memberships that are still random would pull the Dirichlet
 away, and components that are still near zero would keep their scale there.
 """
@@ -114,7 +115,15 @@ def fit(
     unit, origin = centre(sources, robust="robust" in factors) if priors == "data" else (1.0, 0.0)
     rng = np.random.default_rng(seed)
     algorithm = ClosedForm(
-        sources, n_components, prior.in_unit(unit), rng, factors, with_offsets, unit, origin
+        sources,
+        n_components,
+        prior.in_unit(unit),
+        rng,
+        factors,
+        with_offsets,
+        unit,
+        origin,
+        clustered=priors == "data",
     )
     return loop.run(
         algorithm,
@@ -244,10 +253,20 @@ class ClosedForm:
     """Coordinate ascent on the ELBO (loop.Algorithm)."""
 
     def __init__(
-        self, sources, n_components, priors, rng, factors=(), offsets=False, unit=1.0, origin=0.0
+        self,
+        sources,
+        n_components,
+        priors,
+        rng,
+        factors=(),
+        offsets=False,
+        unit=1.0,
+        origin=0.0,
+        clustered=False,
     ):
         self.priors = priors
         self.rng = rng
+        self.clustered = clustered
         self.n_components = n_components
         self.factors = factors
         self.with_offsets = offsets
@@ -261,7 +280,7 @@ class ClosedForm:
         self.settled = SETTLED_WEIGHTS if rounds_creep else SETTLED
 
     def start(self):
-        """Random memberships; everything else as if nothing were known of the components."""
+        """Memberships by chance or by clusters (starts.py); the rest as if nothing were known."""
         priors = self.priors
         n_sources = len(self.views)
         n_features = self.views[0].shape[0]
@@ -280,10 +299,9 @@ class ClosedForm:
             prior = SharedDirichlet(priors.alpha0, self.n_components)
         elif priors.learns_alpha:
             prior = DirichletBySource([alpha0] * n_sources)
-        drawn = [random_memberships(self.n_components, v.shape[1], self.rng) for v in self.views]
         ridge = np.full(shape, 1 / priors.lambda_**2)
-        return State(
-            columns=[alpha0[:, None] + START_STRENGTH * h for h in drawn],
+        state = State(
+            columns=[np.tile(alpha0[:, None], view.shape[1]) for view in self.views],
             ridge=ridge,
             rates=np.array([priors.b0 + 0.5 * entries.squared_norm for entries in self.entries]),
             rows=gaussian_rows(np.zeros((self.n_components,) * 2), np.zeros(shape), ridge),
@@ -294,6 +312,15 @@ class ClosedForm:
             laplace=laplace,
             dirichlet=prior,
         )
+        memberships = self.first_memberships(state)
+        return replace(state, columns=[alpha0[:, None] + START_STRENGTH * h for h in memberships])
+
+    def first_memberships(self, state):
+        if not self.clustered:
+            n_samples = [view.shape[1] for view in self.views]
+            return [random_memberships(self.n_components, n, self.rng) for n in n_samples]
+        self.weigh_entries(state)  # with robust noise, outliers count for less
+        return clustered_memberships(self.views, self.n_components, self.rng, self.with_offsets)
 
     def sweep(self, state):
         """The next state, and minus its ELBO."""

@@ -1,4 +1,4 @@
-"""The loop of iterative methods: random start, stopping rule, trace, momentum, what is watched.
+"""The loop of iterative methods: stopping rule, trace, momentum, what is watched.
 
 A method supplies an `Algorithm`: where to start, one sweep, and what its last state says.  ADVI and
 the Gibbs sampler count draws, not sweeps, and have loops of their own.
@@ -40,14 +40,6 @@ SHRINKAGE = 1.5
 """How share and ceiling grow with every step, and how the share shrinks after a harmful one."""
 LONGEST = 2.0
 """The most that momentum may change an entry beyond the sweep itself."""
-
-CONCENTRATION = 0.1
-"""Nearly one component per sample.
-
-Memberships that are more spread out give K almost equal first components, the mean of the data,
-which take more sweeps to break apart.  Starts from MAP or like k-means++ end at the same ELBO
-within a few nats, so the simplest one is kept.
-"""
 
 State = TypeVar("State")
 """What one sweep hands to the next; with momentum it has vector(), and at(vector), a moved copy."""
@@ -262,11 +254,6 @@ def series(watched: list[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     """What was watched, a series by name."""
     names = watched[0] if watched else ()
     return {name: np.array([entry[name] for entry in watched]) for name in names}
-
-
-def random_memberships(n_components, n_samples, rng):
-    """K x N random columns on the simplex: the whole randomness of a MAP or closed-form fit."""
-    return np.ascontiguousarray(rng.dirichlet(np.full(n_components, CONCENTRATION), n_samples).T)
 
 
 def logarithms(arrays):

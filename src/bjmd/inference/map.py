@@ -30,11 +30,12 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
 from bjmd.errors import InputError, one_of, true_or_false, whole_number
 from bjmd.inference import loop
-from bjmd.inference.loop import exponentials, logarithms, random_memberships
+from bjmd.inference.loop import exponentials, logarithms
 from bjmd.inference.offsets import NoOffset, Offset
 from bjmd.inference.offsets import in_unit as offsets_in_unit
 from bjmd.inference.offsets import wanted as offsets_wanted
 from bjmd.inference.registry import Method
+from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors, dirichlet_terms, laplace_terms, noise_terms
 from bjmd.numerics import simplex
 from bjmd.numerics.rows import ridge_rows

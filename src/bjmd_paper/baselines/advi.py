@@ -29,9 +29,9 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.errors import FitError, InputError, positive_number, whole_number
 from bjmd.inference import loop
-from bjmd.inference.loop import random_memberships
 from bjmd.inference.map import update_components
 from bjmd.inference.registry import Method
+from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
 from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import LogNormal, Normal, Posterior

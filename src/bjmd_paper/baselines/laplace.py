@@ -19,8 +19,8 @@ from bjmd.data.matrix import residual_sum_of_squares
 from bjmd.data.sources import Sources
 from bjmd.errors import FitError, InputError, positive_number
 from bjmd.inference import loop
-from bjmd.inference.loop import random_memberships
 from bjmd.inference.registry import Method
+from bjmd.inference.starts import random_memberships
 from bjmd.model import Priors
 from bjmd.numerics import laplace, simplex
 from bjmd.results.decomposition import Decomposition

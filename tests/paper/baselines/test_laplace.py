@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from bjmd.data.sources import Sources
 from bjmd.errors import InputError
 from bjmd.inference import registry
-from bjmd.inference.loop import random_memberships
+from bjmd.inference.starts import random_memberships
 from bjmd.numerics.laplace import approximate_columns, approximate_rows
 from bjmd.numerics.simplex import minimise
 
