@@ -50,14 +50,14 @@ from bjmd.inference.offsets import wanted as offsets_wanted
 from bjmd.inference.priors import DirichletBySource, FixedDirichlet, Laplace, SharedDirichlet
 from bjmd.inference.registry import Method
 from bjmd.inference.starts import clustered_memberships, random_memberships
-from bjmd.model import LEARNED, Priors
+from bjmd.model import BY_SOURCE, LEARNED, Priors
 from bjmd.numerics import dirichlet, moments
 from bjmd.numerics.rows import GaussianRows, gaussian_rows
 from bjmd.results.decomposition import Decomposition, FittedModel
 from bjmd.results.posterior import DirichletColumns, InverseGamma, NormalRows, Posterior
 
 START_STRENGTH = 20.0
-"""How many samples' worth of belief the first, random memberships get."""
+"""How many samples' worth of belief the first memberships get."""
 COLUMN_STEPS = 1
 COLUMN_TOLERANCE = 1e-4
 """Newton steps of a column in a sweep, and the gain in nats below which it takes none."""
@@ -67,8 +67,9 @@ PLAIN_SWEEPS_OF_DATA = 3
 paper's priors, and with those of the data.
 """
 LEARNING_WAITS = 2
-"""Sweeps before priors are learned: memberships that are still random would pull the Dirichlet
-away, and components that are still near zero would keep their scale there.
+LEARNING_WAITS_BY_SOURCE = 4
+"""Sweeps before priors are learned: components that are still near zero would keep their scale
+there, and a Dirichlet of each source, which can let go of a component for good, would do so.
 """
 SETTLING_ROUNDS = 100
 SETTLING_STEPS = 100
@@ -131,7 +132,7 @@ def fit(
         max_sweeps=max_sweeps,
         watch=watch,
         objective="ELBO",
-        wait=LEARNING_WAITS if prior.learns_alpha or prior.learns_lambda else 0,
+        wait=algorithm.waits,
         momentum_from=PLAIN_SWEEPS if priors == "paper" else PLAIN_SWEEPS_OF_DATA,
         per_entry=sum(sources.n_observed) if priors == "data" else None,
         course=course,
@@ -276,6 +277,11 @@ class ClosedForm:
         self.shapes = priors.a0 + 0.5 * np.array(sources.n_observed)
         """A_c = a0 + (number of observed entries) / 2."""
         self.views, self.entries = noise_models.views_and_entries(sources, factors, unit, origin)
+        self.waits = 0
+        if priors.learns_alpha == BY_SOURCE:
+            self.waits = LEARNING_WAITS_BY_SOURCE
+        elif priors.learns_alpha or priors.learns_lambda:
+            self.waits = LEARNING_WAITS
         rounds_creep = factors or priors.learns_alpha
         self.settled = SETTLED_WEIGHTS if rounds_creep else SETTLED
 
@@ -424,7 +430,7 @@ class ClosedForm:
     def update_ridge(self, state):
         """rho (4.1), and before it the scales of the components where they are learned (4.12)."""
         laplace = state.laplace
-        if state.n_sweeps >= LEARNING_WAITS:
+        if state.n_sweeps >= self.waits:
             laplace = laplace.updated(state.rows)
         return replace(state, laplace=laplace, ridge=laplace.ridge(state.rows))
 
@@ -450,7 +456,7 @@ class ClosedForm:
         columns = [source.columns.g for source in sources]
         prior = state.dirichlet
         gain = 0.0
-        if state.n_sweeps >= LEARNING_WAITS and not settling:
+        if state.n_sweeps >= self.waits and not settling:
             prior, gain = prior.updated(columns, [source.columns.log_sum for source in sources])
         elbo += gain + prior.log_density()
         state = replace(
