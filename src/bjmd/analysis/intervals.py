@@ -88,7 +88,9 @@ def _widened(sources, result, posterior):
     pull += sum((phi * s.observed_of_rows)[:, None, None] * s.pull for s in columns)
     responding = np.concatenate(
         threads.each(
-            lambda first, last: _responding_rows(covariance[first:last], pull[first:last]),
+            lambda first, last: response(
+                np.linalg.cholesky(covariance[first:last]), pull[first:last]
+            ),
             _blocks(n_features, size**2),
         )
     )
@@ -211,15 +213,16 @@ class Columns:
 
 
 def response(root, pull):
-    """A root of (covariance^-1 - pull)^-1, given one of the covariance; one matrix, or many."""
-    values, vectors = np.linalg.eigh(np.swapaxes(root, -2, -1) @ pull @ root)
-    return root @ vectors / np.sqrt(1 - np.minimum(values, LARGEST))[..., None, :]
-
-
-def _responding_rows(covariance, pull):
-    """S~_i of some rows."""
-    root = response(np.linalg.cholesky(covariance), pull)
-    return root @ np.swapaxes(root, 1, 2)
+    """(C^-1 - pull)^-1 of a covariance C = RR', given its root R; one matrix, or many."""
+    across = np.swapaxes(root, -2, -1)
+    lost = across @ pull @ root
+    unity = np.eye(lost.shape[-1])
+    with suppress(np.linalg.LinAlgError):
+        np.linalg.cholesky(LARGEST * unity - lost)  # no direction loses more
+        return root @ np.linalg.inv(unity - lost) @ across
+    values, vectors = np.linalg.eigh(lost)
+    root = root @ vectors / np.sqrt(1 - np.minimum(values, LARGEST))[..., None, :]
+    return root @ np.swapaxes(root, -2, -1)
 
 
 def _shared(v_h, v_w):
@@ -227,9 +230,8 @@ def _shared(v_h, v_w):
     V_W + V_W (V_H^-1 - V_W)^-1 V_W.
     """
     values, vectors = np.linalg.eigh(v_h)
-    root = response(vectors * np.sqrt(np.maximum(values, 0.0)), v_w)
-    product = v_w @ root
-    return root @ root.T, v_w + product @ product.T
+    of_rows = response(vectors * np.sqrt(np.maximum(values, 0.0)), v_w)
+    return of_rows, v_w + v_w @ of_rows @ v_w
 
 
 def _packed_outer(vectors):
