@@ -140,6 +140,7 @@ def test_counts_are_normalised_as_scanpy_does():
         (np.array([[0.5, 4.0], [0.5, np.nan]]), None),
         (-COUNTS, None),
         (np.log1p(1e4 * COUNTS), None),
+        (np.log1p(COUNTS * [100, 1, 0.01]), None),
     ],
 )
 def test_counts_are_recognised(matrix, sentence):
