@@ -37,8 +37,8 @@ def assembled(*matrices_and_features, **options):
             "outer",
             "xyzq",
             [np.vstack([A, [NAN] * 2]), np.vstack([[NAN] * 3, [NAN] * 3, B])],
-            "1 of 4 features are in every source; the others are missing entries (a lacks 1, b "
-            "lacks 2).",
+            "1 of 4 features are in every source; the others are missing where a source lacks them "
+            "(a lacks 1, b lacks 2).",
         ),
         (
             (B, "zy"),

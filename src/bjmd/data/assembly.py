@@ -129,7 +129,7 @@ def assemble(
         return sources, f"All {len(union):,} features are in every source."
     n_lacking = [len(union) - len(features) for features in feature_names]
     lacking = [f"{name} lacks {n:,}" for name, n in zip(names, n_lacking, strict=True) if n]
-    others = "missing entries" if join == "outer" else "left out"
+    others = "missing where a source lacks them" if join == "outer" else "left out"
     return sources, (
         f"{len(shared):,} of {len(union):,} features are in every source; "
         f"the others are {others} ({', '.join(lacking)})."

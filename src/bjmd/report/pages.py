@@ -290,7 +290,7 @@ def _about_restarts(results: list[Decomposition], n_restarts: int) -> Iterator[s
     n_continued = sum(tol < max(tolerances) for tol in tolerances)
     if n_continued:
         yield (
-            f"In place of {n_restarts:,} full restarts, a search made {len(results):,} random "
+            f"Instead of {n_restarts:,} full restarts, a search made {len(results):,} random "
             f"starts and continued the best {n_continued:,} to convergence (see restarts.tsv)."
         )
     n_converged = sum(result.converged for result in results)
