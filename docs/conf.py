@@ -74,7 +74,7 @@ nb_execution_timeout = 300
 nb_merge_streams = True
 # the `bjmd` of this Python, as wide as a page
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-os.environ |= {"COLUMNS": "84", "TQDM_DISABLE": "1"}
+os.environ |= {"COLUMNS": "78", "TQDM_DISABLE": "1"}
 
 autodoc_typehints = "none"  # types stand in the docstrings
 autodoc_member_order = "bysource"
@@ -135,7 +135,10 @@ def _cell(block):
     code = block[2]
     if kind == "sh" and not code.startswith("bjmd "):
         return block[0]  # the workflow has tests of its own
-    return f"```{{code-cell}} ipython3\n{'!' if kind == 'sh' else ''}{code}```\n"
+    if kind == "sh":  # shown as in a shell, without the notebook's exclamation mark
+        shown = f"```sh\n{code}```\n\n"
+        return f"{shown}```{{code-cell}} ipython3\n:tags: [remove-input]\n\n!{code}```\n"
+    return f"```{{code-cell}} ipython3\n{code}```\n"
 
 
 def open_at_the_first_page(app, failure):

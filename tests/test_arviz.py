@@ -1,5 +1,6 @@
 """A posterior as ArviZ takes it."""
 
+import sys
 import warnings
 
 import matplotlib.pyplot as plt
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 import bjmd
+from bjmd.errors import InputError
 
 with warnings.catch_warnings(action="ignore"):  # about ArviZ's own future
     arviz = pytest.importorskip("arviz")
@@ -72,3 +74,10 @@ def test_arviz_summarises_without_a_warning(model):
     with warnings.catch_warnings(action="error"):
         summary = arviz.summary(model.to_arviz(100), var_names=["noise", "components"])
     assert {"noise[Oslo]", "components[C1, gene7]"} <= set(summary.index) and len(summary) == 26
+
+
+def test_a_message_says_how_to_install_arviz(data, monkeypatch):
+    model = bjmd.BJMD(3, n_init=1).fit(data)
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(InputError, match="pip install 'arviz<1'"):
+        model.to_arviz()

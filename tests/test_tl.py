@@ -166,8 +166,19 @@ def test_pictures_show_what_the_object_still_has(adata):
     )
     assert np.asarray(classes.get_images()[0].get_array()).sum(axis=0).tolist() == [1] * part.n_obs
     others = ("membership_bars", "simplex", "components", "components_by_source")
-    for name in (*others, "offsets", "noise", "variance_explained"):
+    for name in (*others, "noise", "variance_explained"):
         assert isinstance(getattr(bjmd.pl, name)(adata), Figure)
+
+
+def test_offsets_are_shown_of_the_sources_that_are_shifted(adata):
+    bjmd.tl.bjmd(adata, 3, **HOW)
+    with pytest.raises(InputError, match="practically 0"):
+        bjmd.pl.offsets(adata)
+    is_late = (adata.obs["batch"] == "late").to_numpy()
+    adata.X = adata.X + np.outer(is_late, np.linspace(-1, 1, 20))
+    bjmd.tl.bjmd(adata, 3, **HOW)
+    titles = [ax.get_title(loc="left") for ax in bjmd.pl.offsets(adata).axes]
+    assert titles == ["late"]
 
 
 def test_the_command_and_the_function_write_the_same(adata, tmp_path, monkeypatch, capsys):

@@ -66,9 +66,7 @@ def test_the_best_run_of_a_search_is_computed_again(verify):
     assert code == 0 and "components: identical" in said
     table = pd.read_csv("found/restarts.tsv", sep="\t")
     assert len(table) == 8 and "below 1e-08" in table["reason"][0]
-    searched = (
-        "In place of 20 full restarts, a search made 8 random starts and continued the best 4"
-    )
+    searched = "Instead of 20 full restarts, a search made 8 random starts and continued the best 4"
     assert searched in Path("found/summary.md").read_text()
     assert bjmd.load("found").n_init == 20
     assert cli.main([*line.replace("found", "plain").split(), "--no-search"]) == 0

@@ -132,7 +132,7 @@ def components_by_source(data: Any, *, mod: str | None = None, key: str | None =
 def offsets(
     data: Any, n_features: int = 6, *, mod: str | None = None, key: str | None = None
 ) -> Figure:
-    """The features in which each source is shifted most.
+    """The features in which each source is shifted most, if it is shifted.
 
     Parameters
     ----------
@@ -150,10 +150,10 @@ def offsets(
     matplotlib.figure.Figure
     """
     names, result, *_ = _fit(data, mod, key)
-    known = tables.extensions(names, result)
-    if "offsets" not in known:
-        raise InputError("this fit has no offsets to show; fit two or more sources with offsets")
-    return figures.offsets(known["offsets"], n_features)
+    shifts = tables.shifts(names, result)
+    if not len(shifts):
+        raise InputError("this fit has no offsets to show: it has none, or they are practically 0")
+    return figures.offsets(shifts, n_features)
 
 
 def noise(data: Any, *, mod: str | None = None, key: str | None = None) -> Figure:

@@ -40,7 +40,7 @@ from bjmd.inference import projection
 from bjmd.report import tables as frames
 from bjmd.results.decomposition import component_names
 
-OBJECT = "the AnnData object"
+OBJECT = "adata"  #: what messages call an object, and its one source
 
 
 def bjmd(

@@ -59,7 +59,7 @@ def _get(name: str, path: Path, unverified: bool) -> None:
         folder, _ = fetch.files(name, unverified=unverified)
     except ImportError as error:
         raise InputError(
-            f"downloads need {error.name}; install it with: pip install pooch requests"
+            f"this needs {error.name}; install it with: pip install pooch requests"
         ) from None
     sources = dataset.read(folder)
     storage.save_sources(path, sources)

@@ -273,7 +273,8 @@ def test_of_sparse_data_no_more_is_held_out_than_they_store_and_nothing_becomes_
 
 def test_the_figure_marks_the_recommended_number(small):
     figure = pl.selection(small)
-    assert [ax.get_ylabel().split()[0] for ax in figure.axes] == ["Held-out", "ELBO", "Stability"]
+    titles = [ax.get_title(loc="left").split()[0] for ax in figure.axes]
+    assert titles == ["Held-out", "ELBO", "Stability"]
     assert all(list(ax.lines[0].get_xdata()) == [5, 5] for ax in figure.axes)
     assert "5 recommended" in figure.get_suptitle()
 

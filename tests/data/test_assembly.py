@@ -37,8 +37,8 @@ def assembled(*matrices_and_features, **options):
             "outer",
             "xyzq",
             [np.vstack([A, [NAN] * 2]), np.vstack([[NAN] * 3, [NAN] * 3, B])],
-            "1 of 4 features are in every source; the others are missing entries (a lacks 1, b "
-            "lacks 2).",
+            "1 of 4 features are in every source; the others are missing where a source lacks them "
+            "(a lacks 1, b lacks 2).",
         ),
         (
             (B, "zy"),
@@ -140,6 +140,7 @@ def test_counts_are_normalised_as_scanpy_does():
         (np.array([[0.5, 4.0], [0.5, np.nan]]), None),
         (-COUNTS, None),
         (np.log1p(1e4 * COUNTS), None),
+        (np.log1p(COUNTS * [100, 1, 0.01]), None),
     ],
 )
 def test_counts_are_recognised(matrix, sentence):

@@ -140,7 +140,7 @@ def change(path, name, place, value):
     [
         (
             "select cells.h5ad --on-disk -o out",
-            "holding out entries needs its data in memory .*without --on-disk",
+            "holding out entries needs the data in memory, .*without --on-disk",
         ),
         ("fit cells.tsv --on-disk -k 2 -o out", "cells.tsv cannot be read with on_disk=True; only"),
     ],

@@ -181,7 +181,7 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_needs_the_matrix_says_so(make_sources, mapped, tmp_path, what):
     x = make_sources().matrices[0]
-    sentence = f"{what} needs its data in memory but source 'source 1' is on disk; load it first"
+    sentence = f"{what} needs the data in memory, but source 'source 1' is on disk; load it first"
     with pytest.raises(InputError, match=sentence):
         REFUSED[what](Sources([mapped(x)]), tmp_path / "sources.npz")
     assert not (tmp_path / "sources.npz").exists()

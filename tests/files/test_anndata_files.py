@@ -193,5 +193,5 @@ def test_a_file_without_modalities_is_refused(h5mu, on_disk):
 def test_an_object_with_a_damaged_matrix_is_refused(value):
     data = example()
     data.X.indptr[2] = value
-    with pytest.raises(InputError, match="the AnnData object is a damaged sparse matrix"):
+    with pytest.raises(InputError, match="adata is a damaged sparse matrix"):
         tl.bjmd(data, 2, source_key="batch")

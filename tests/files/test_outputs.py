@@ -219,7 +219,7 @@ def test_the_list_of_files_is_complete(folder):
     assert len(ranked) == 10 and ranked[1].is_monotonic_decreasing
 
 
-IMAGE = re.compile(r'<img alt="[^"]+" src="data:image/png;base64,([^"]+)">')
+IMAGE = re.compile(r'<img alt="[^"]+" width="\d+" src="data:image/png;base64,([^"]+)">')
 
 
 def test_the_report_is_one_page_with_the_figures_inside(folder):

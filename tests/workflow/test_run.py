@@ -306,8 +306,9 @@ def test_a_run_outlives_the_script_that_started_it(fresh):
     script = fresh.folder / "run_snakemake.sh"
     script.write_text('nohup "$@" > said.txt 2>&1 &\n')
     command = [sys.executable, "-m", "snakemake", "-s", ROOT / "workflow/Snakefile", "--cores", "1"]
-    subprocess.run(["bash", script, *command, target], cwd=fresh.folder, check=True)
     said = fresh.folder / "said.txt"
+    said.touch()  # the shell may end before its child has begun
+    subprocess.run(["bash", script, *command, target], cwd=fresh.folder, check=True)
     patience = time.monotonic() + 300
     while "steps (100%) done" not in said.read_text() and time.monotonic() < patience:
         time.sleep(0.2)

@@ -67,7 +67,12 @@ def to_arviz(
 
     The draws are dealt out to chains, as ArviZ expects them.
     """
-    import arviz
+    try:
+        import arviz
+    except ImportError:
+        raise InputError(
+            "to_arviz needs the package arviz; install it with: pip install 'arviz<1'"
+        ) from None
 
     draws = sample(result, n_draws, rng)
     joined = draws._asdict() | {"memberships": np.concatenate(draws.memberships, axis=1)}

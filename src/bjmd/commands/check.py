@@ -12,7 +12,7 @@ from bjmd.commands import common
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "bjmd check FOLDER [FILE ...] [options]"
     common.add_fit(parser)
-    common.add_seed_and_jobs(parser, "seed of the choice of the entries that are hidden")
+    common.add_seed_and_jobs(parser, "seed of the random choice of hidden entries")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -117,5 +117,6 @@ def run(arguments: argparse.Namespace) -> None:
     print(pages.plain(said, common.width()))
     written = "Tables" if arguments.no_figures else "Tables, figures"
     print(f"{written} and the fit are in {folder}; begin with {folder / 'report.html'}")
-    if "noise" in registry.get(arguments.method).options():
+    in_memory = all(x.in_memory for x in sources.data)
+    if in_memory and "noise" in registry.get(arguments.method).options():
         print(f"To see whether another noise model is worth trying, run: bjmd check {folder}")

@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 JOINS = ("outer", "inner")
 SCALES = ("none", "mean", "rms")
 TOTAL = 1e4  # of the entries of a sample after normalisation, as in scanpy
-UNEQUAL = 10  # samples whose totals differ by this factor look as if they were not normalised
+UNEQUAL = 10  # samples whose totals differ by this factor look as if they were not normalised,
+LOGARITHM = 20  # unless no entry is larger than this: log2 of a million
 # two sources with a smaller share of common features look misnamed or transposed
 FEW_IN_COMMON = 0.1
 
@@ -128,7 +129,7 @@ def assemble(
         return sources, f"All {len(union):,} features are in every source."
     n_lacking = [len(union) - len(features) for features in feature_names]
     lacking = [f"{name} lacks {n:,}" for name, n in zip(names, n_lacking, strict=True) if n]
-    others = "missing entries" if join == "outer" else "left out"
+    others = "missing where a source lacks them" if join == "outer" else "left out"
     return sources, (
         f"{len(shared):,} of {len(union):,} features are in every source; "
         f"the others are {others} ({', '.join(lacking)})."
@@ -203,7 +204,7 @@ def looks_like_counts(raw_sources: Iterable[RawSource]) -> str | None:
             continue
         if x.extent.is_whole:
             return f"the entries of {raw} are whole numbers"
-        if not x.in_memory:
+        if x.extent.largest <= LOGARITHM or not x.in_memory:
             continue
         means = x.sums_of_columns() / np.maximum(x.counts_of_columns, 1)
         means = means[means > 0]

@@ -143,7 +143,7 @@ class Sources:
         for x, name in zip(self.data, self.names, strict=True):
             if not x.in_memory:
                 raise InputError(
-                    f"{what} needs its data in memory but source {name!r} is on disk; load it "
+                    f"{what} needs the data in memory, but source {name!r} is on disk; load it "
                     f"first (without --on-disk, or with numpy.array(x)){instead}"
                 )
 

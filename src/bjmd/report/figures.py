@@ -61,7 +61,7 @@ styled = matplotlib.rc_context(_DEFAULTS | STYLE)
 """Lets a function draw with the common style, whatever the user's matplotlib settings are; without
 a backend, which would import pyplot.
 """
-WIDTH = 6.4  # inches, of every figure: text stays readable on a phone
+WIDTH = 4.4  # inches, of every figure: text stays readable on a phone
 MANY = 12  # components, above which the corners of a simplex cannot be told apart
 MAX_SAMPLES = 1500  # of one source in a heat map or bars; more would have less than a pixel each
 IMAGE: dict[str, Any] = {"cmap": "Blues", "aspect": "auto", "interpolation": "nearest"}
@@ -124,10 +124,10 @@ def short(names: Sequence, most: int) -> list[str]:
 def memberships(data: Named, result: Decomposition) -> Figure:
     """A heat map of the memberships of every source, above the known classes."""
     class_names = short(data.class_names, 14) if data.labels else []
-    n_rows = ceil(len(data.names) / 3)
-    heights = [np.clip(0.15 * result.n_components, 0.7, max(1, 8 / n_rows))]
+    n_rows = ceil(len(data.names) / 2)
+    heights = [np.clip(0.15 * result.n_components, 0.7, max(1, 12 / n_rows))]
     if class_names:
-        heights.append(np.clip(0.15 * len(class_names), 0.3, max(1, 6 / n_rows)))
+        heights.append(np.clip(0.15 * len(class_names), 0.3, max(1, 9 / n_rows)))
     figure, axes = panels(data.names, heights)
     blocks = [shares(h) for h in result.memberships]
     distances = ranking.distances(result)[:, None]
@@ -161,7 +161,7 @@ def membership_bars(data: Named, result: Decomposition) -> Figure:
         ax.set(xlim=(0, edges[-1]), ylim=(0, 1), xticks=[], yticks=[0, 0.5, 1])
         ax.set_xlabel(count(h.shape[1], "sample"))
         ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
-    legend(figure, axes, n_columns=8)
+    legend(figure, axes, n_columns=6)
     return figure
 
 
@@ -173,7 +173,7 @@ def noise(data: Named, result: Decomposition) -> Figure:
     figure, ax = sheet(0.28 * len(levels) + 0.8)
     ax.hlines(places, levels["low"], levels["high"], color="black", linewidth=1.5)
     ax.plot(levels["noise"], places, "o", color=COLOURS[0])
-    ax.set_yticks(places, short(data.names, 30))
+    ax.set_yticks(places, short(data.names, 20))
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(0, 1.05 * levels[["noise", "high"]].max(axis=None))
     ax.set_ylim(len(levels) - 0.5, -0.5)
@@ -189,7 +189,7 @@ def components(data: Named, result: Decomposition, n_features: int = 6) -> Figur
     top = top.assign(**top[["value", "low", "high", "mean_of_others"]].sub(top["mean"], axis=0))
     names = component_names(result.n_components)
     n_rows = top.groupby("component").size().max()
-    figure, axes = panels(names, [0.17 * n_rows + 0.1], most=2)
+    figure, axes = panels(names, [0.17 * n_rows + 0.1])
     for (ax,), name in zip(axes, names, strict=True):
         part = top[top["component"] == name]
         _ranked_bars(ax, part, n_rows)
@@ -212,7 +212,7 @@ def offsets(shifts: pd.DataFrame, n_features: int = 6) -> Figure:
     top = bars.groupby(["source", "direction"], sort=False).head(n_features)
     top = top.sort_values("direction", ascending=False, kind="stable")
     sources = list(shifts["source"].unique())
-    figure, axes = panels(sources, [0.34 * n_features + 0.1], most=2)
+    figure, axes = panels(sources, [0.34 * n_features + 0.1])
     for (ax,), source in zip(axes, sources, strict=True):
         _ranked_bars(ax, top[top["source"] == source], 2 * n_features)
         ax.set_xlabel("Offset")
@@ -229,10 +229,10 @@ def _ranked_bars(ax: Axes, bars: pd.DataFrame, n_rows: int) -> None:
     if bars["low"].notna().any():
         ax.hlines(places, bars["low"], bars["high"], color="black", lw=1.2, label=INTERVAL)
     ax.axvline(0, color="0.4", linewidth=0.6)
-    ax.set_yticks(places, short(bars["feature"], 16), fontsize=7.5)
-    ax.tick_params(axis="x", labelsize=7.5)
+    ax.set_yticks(places, short(bars["feature"], 16), fontsize=8)
+    ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(n_rows - 0.4, -0.6)
-    ax.xaxis.set_major_locator(MaxNLocator(4))
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 4, 5, 10]))
 
 
 @styled
@@ -243,7 +243,7 @@ def components_by_source(table: pd.DataFrame) -> Figure:
     width = min(0.8 / len(sources), 0.25)
     row = max(0.22, 0.055 * len(sources))
     figure, ax = sheet(row * len(names) + 0.9)
-    for c, (source, label) in enumerate(zip(sources, short(sources, 24), strict=True)):
+    for c, (source, label) in enumerate(zip(sources, short(sources, 20), strict=True)):
         part = table[table["source"] == source]
         places = np.arange(len(names)) + width * (c - (len(sources) - 1) / 2)
         ends = (part["share"] - part["low"], part["high"] - part["share"])
@@ -255,7 +255,7 @@ def components_by_source(table: pd.DataFrame) -> Figure:
     ax.set_yticks(np.arange(len(names)), names)
     ax.tick_params(axis="y", length=0)
     ax.set(xlabel="Share (%)", ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
-    legend(figure, [[ax]], n_columns=3)
+    legend(figure, [[ax]], n_columns=3 if max(map(len, sources)) <= 10 else 2)
     return figure
 
 
@@ -296,9 +296,9 @@ def _heat_map(ax: Axes, values: pd.DataFrame, height: float, label: str = "") ->
     """An image with a column for each component, and a colour bar with a label."""
     most = max(float(np.max(values)), 1e-3)  # shares of nothing are 0 up to rounding
     image = ax.imshow(values, vmin=0, vmax=most, **IMAGE)
-    _label_rows(ax, short(values.index, 24), height)
-    step = ceil(values.shape[1] / 12)
-    ax.set_xticks(np.arange(0, values.shape[1], step), values.columns[::step], fontsize=7.5)
+    _label_rows(ax, short(values.index, 16), height)
+    step = ceil(values.shape[1] / 10)
+    ax.set_xticks(np.arange(0, values.shape[1], step), values.columns[::step], fontsize=8)
     ax.figure.colorbar(image, ax=ax, label=label, aspect=12, pad=0.015)
 
 
@@ -311,7 +311,7 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     """
     if result.n_components < 3:
         raise InputError("a simplex needs at least three components; see the memberships instead")
-    figure, axes = panels(data.names, [2.0 if len(data.names) > 2 else 2.8])
+    figure, axes = panels(data.names, [2.8 if len(data.names) == 1 else 1.9])
     codes = []
     for c, (ax,) in enumerate(axes):
         code, colours = _classes(data, c)
@@ -320,7 +320,7 @@ def simplex(data: Named, result: Decomposition) -> Figure:
     for i, (label, colour) in enumerate(colours.items()):
         if label and any((code == i).any() for code in codes):
             axes[0][0].plot([], [], "o", color=colour, label=label)
-    legend(figure, axes, n_columns=3)
+    legend(figure, axes, n_columns=2)
     return figure
 
 
@@ -372,26 +372,28 @@ def selection(selection: Selection) -> Figure:
     and logarithmic far from it: too few components cost thousands of times what one too many does.
     """
     table = selection.table
-    density = "Held-out log density\nbelow the best (nats per entry)"
+    density = "Held-out log density below the best (nats per entry)"
     shown = [(density, -table["difference"], table["standard_error"])]
     if table["elbo"].notna().all():
         shown.append(("ELBO below the best (nats)", table["elbo"].max() - table["elbo"], None))
     if table["stability"].notna().all():
         shown.append(("Stability of the components", table["stability"], None))
-    figure, axes = sheet(3.1, 1, len(shown), squeeze=False)
-    for ax, (label, values, errors) in zip(axes[0], shown, strict=True):
+    figure, axes = sheet(1.7 * len(shown) + 0.6, len(shown), squeeze=False, sharex=True)
+    for (ax,), (label, values, errors) in zip(axes, shown, strict=True):
         ax.axvline(selection.recommended, color=COLOURS[1], linestyle="--", linewidth=1, zorder=0)
         ax.errorbar(table["k"], values, errors, color=COLOURS[0], marker="o", ecolor="0.3")
         if label.startswith("Stability"):
             ax.set_ylim(min(0.8, values.min() - 0.02), 1.02)
         else:
             least = values[values > 0].min() if values.any() else 1.0
-            ax.set_yscale("symlog", linthresh=least, linscale=0.5)
-            ax.set_ylim(1.6 * values.max(), -0.2 * least)
+            decade = 10 ** np.floor(np.log10(least))
+            ax.set_yscale("symlog", linthresh=decade, linscale=0.5)
+            ax.set_ylim(1.6 * values.max(), -0.2 * decade)
             ax.yaxis.set_major_formatter(lambda value, _: number(value))
-        ax.set(xlabel="Components", ylabel=label)
+        ax.set_title(label, loc="left", fontsize=9)
         ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         ax.grid(axis="y", color="0.9")
+    ax.set_xlabel("Components")
     others = [str(k) for k in selection.candidates if k != selection.recommended]
     more = " or more" if selection.recommended == table["k"].max() else ""
     note = f"; {', '.join(others)} within one standard error" if others else ""
@@ -407,9 +409,9 @@ def sheet(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
     return figure, figure.subplots(*shape, **how)
 
 
-def panels(titles: list[str], heights: list, most: int = 3) -> tuple[Figure, list[list[Axes]]]:
-    """A figure with a panel for each title, `most` in a row; a panel is a column of axes."""
-    n_columns = min(most, len(titles))
+def panels(titles: list[str], heights: list) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a panel for each title, two in a row; a panel is a column of axes."""
+    n_columns = min(2, len(titles))
     n_rows = ceil(len(titles) / n_columns)
     height = n_rows * (sum(heights) + 0.55) + 0.5
     shape = (n_rows * len(heights), n_columns)
@@ -417,7 +419,7 @@ def panels(titles: list[str], heights: list, most: int = 3) -> tuple[Figure, lis
     panels = grid.reshape(n_rows, len(heights), n_columns).swapaxes(1, 2).reshape(-1, len(heights))
     for ax in panels[len(titles) :].ravel():
         ax.remove()
-    for panel, title in zip(panels, short(titles, 66 // n_columns), strict=False):
+    for panel, title in zip(panels, short(titles, 40 // n_columns), strict=False):
         panel[0].set_title(title, loc="left")
     return figure, panels[: len(titles)].tolist()
 
@@ -440,7 +442,7 @@ def _label_rows(ax: Axes, labels: list[str], height: float) -> None:
     ax.spines[:].set_visible(True)
     ax.set_xticks([])
     step = ceil(0.13 * len(labels) / height)
-    ax.set_yticks(np.arange(0, len(labels), step), labels[::step], fontsize=7.5)
+    ax.set_yticks(np.arange(0, len(labels), step), labels[::step], fontsize=8)
     ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
 
 

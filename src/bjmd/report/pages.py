@@ -290,7 +290,7 @@ def _about_restarts(results: list[Decomposition], n_restarts: int) -> Iterator[s
     n_continued = sum(tol < max(tolerances) for tol in tolerances)
     if n_continued:
         yield (
-            f"In place of {n_restarts:,} full restarts, a search made {len(results):,} random "
+            f"Instead of {n_restarts:,} full restarts, a search made {len(results):,} random "
             f"starts and continued the best {n_continued:,} to convergence (see restarts.tsv)."
         )
     n_converged = sum(result.converged for result in results)
@@ -465,7 +465,8 @@ def _cell(text: str, marks: str) -> str:
 def picture(png: bytes, alt: str, caption: str) -> str:
     """A picture, given the bytes of its PNG."""
     content = base64.b64encode(png).decode()
-    image = f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{content}">'
+    width = int.from_bytes(png[16:20]) * 2 // 3  # at 200 dpi, 9 pt are as large as the text around
+    image = f'<img alt="{html.escape(alt)}" width="{width}" src="data:image/png;base64,{content}">'
     return f"<figure>{_scrolling(alt, image)}<figcaption>{_text(caption)}</figcaption></figure>"
 
 

@@ -258,6 +258,6 @@ def _quiet_pymc():
             import pytensor
         except ImportError:
             raise InputError(
-                "ADVI needs PyMC, which is not installed; install bjmd[advi], or use cavi-bjmd"
+                "ADVI needs PyMC; install it with: pip install 'pymc<6'; or use cavi-bjmd"
             ) from None
         yield pymc, pytensor
