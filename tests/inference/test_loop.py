@@ -105,14 +105,14 @@ def test_a_plain_sweep_that_raises_the_objective_is_no_convergence(momentum_from
     before it kept.
     """
     fine = loop.run(
-        Given(9.0, 5.0, 5.0 + 1e-12), tol=1e-9, max_sweeps=9, momentum_from=momentum_from
+        Given(9.0, 6.0, 5.0, 5.0 + 1e-12), tol=1e-9, max_sweeps=9, momentum_from=momentum_from
     )
-    assert fine.converged and "rounding only in sweep 3" in fine.reason
-    bad = loop.run(Given(9.0, 5.0, 5.1), tol=0.1, max_sweeps=9, momentum_from=momentum_from)
-    assert not bad.converged and "rose by 0.1 through rounding in sweep 3" in bad.reason
-    assert (bad.objective, bad.memberships[0][0, 0]) == (5.0, 2.0)
-    assert list(bad.trace) == [9, 5, 5.1]  # what happened
-    assert list(fine.trace) == [9, 5, 5]  # without rounding
+    assert fine.converged and "rounding only in sweep 4" in fine.reason
+    bad = loop.run(Given(9.0, 6.0, 5.0, 5.1), tol=0.1, max_sweeps=9, momentum_from=momentum_from)
+    assert not bad.converged and "rose by 0.1 through rounding in sweep 4" in bad.reason
+    assert (bad.objective, bad.memberships[0][0, 0]) == (5.0, 3.0)
+    assert list(bad.trace) == [9, 6, 5, 5.1]  # what happened
+    assert list(fine.trace) == [9, 6, 5, 5]  # without rounding
 
 
 def test_an_objective_that_may_rise_by_right_is_left_alone():

@@ -190,6 +190,16 @@ def test_new_samples_have_no_unit_and_no_origin(data, method):
             np.testing.assert_allclose(found.noise / factor, expected.noise, rtol=1e-5)
 
 
+def test_the_noise_of_new_samples_settles_in_any_unit(data):
+    """The memberships in one component never move, so the noise alone says when it has settled."""
+    found = []
+    for factor in (1.0, 1e-6, 1e6):
+        matrices = [factor * x for x in data]
+        result = fit(matrices, noise="robust", n_components=1, lambda_=None)
+        found.append(project(result, matrices[1]).noise / factor)
+    np.testing.assert_allclose(found[1:], found[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_one_component_and_one_sample(method, data):
     result = fit(data, method, n_components=1)

@@ -6,7 +6,8 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
-from bjmd.inference import registry
+from bjmd.inference import map as map_bjmd
+from bjmd.inference import noise, registry
 from bjmd.model import Priors
 
 METHODS = ["cavi-bjmd", "map-bjmd"]
@@ -199,6 +200,24 @@ def test_a_view_is_the_matrix_that_it_stands_for(tmp_path, kind, unit, far):
             (view.counts_of_columns(phi), phi @ seen),
         ):
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("origin", [0.0, 1.5])
+@pytest.mark.parametrize("unit", [1.0, 2.0])
+def test_the_norms_of_a_start_are_those_of_the_data_in_their_unit(matrices, unit, origin, missing):
+    """Also around 0, where the norms of the data are known; missing entries do not count."""
+    rng = np.random.default_rng(5)
+    matrices = [np.where(rng.random(x.shape) < 0.2 * missing, np.nan, x) for x in matrices]
+    sources = Sources(matrices)
+    expected = [np.nansum(((x - origin) / unit) ** 2) for x in matrices]
+    around = unit, np.full(20, origin)
+    for factors in ((), ("robust",)):
+        _, entries = noise.views_and_entries(sources, factors, *around)
+        np.testing.assert_allclose([e.squared_norm for e in entries], expected, rtol=1e-10)
+    form = map_bjmd.PRIORS_OF_W["laplace"](1.0)
+    mode = map_bjmd.PosteriorMode(sources, 3, Priors(), form, rng, False, *around)
+    np.testing.assert_allclose(mode.observed_norms, expected, rtol=1e-10)
 
 
 def test_data_without_any_spread_have_no_noise_to_speak_of():

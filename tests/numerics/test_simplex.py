@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import softmax
 
+from bjmd.numerics import simplex
 from bjmd.numerics.simplex import _keep_what_did_not_fall, minimise
 
 
@@ -66,6 +67,18 @@ def test_optimality_conditions_hold_on_every_column(case):
     assert (solution.h > 0).all()
     assert (solution.slack > 0).all()
     assert np.abs(solution.h.sum(axis=0) - 1).max() <= 1e-12
+
+
+def test_where_steps_run_out_the_residual_is_that_of_the_columns_returned(monkeypatch):
+    """In Python, where the last step can be another."""
+    monkeypatch.setattr(simplex, "MAX_STEPS", 3)
+    in_python = getattr(simplex._minimise, "py_func", simplex._minimise)
+    monkeypatch.setattr(simplex, "_minimise", in_python)
+    gram, linear, alpha = problem(4, 10, 0.1)
+    solution = minimise(gram, linear, alpha)
+    residual = kkt_residual(gram, linear, alpha, solution)
+    assert residual.min() > 1e-6
+    np.testing.assert_allclose(solution.residual, residual, rtol=0.05)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 5.0])

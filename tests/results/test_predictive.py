@@ -27,8 +27,9 @@ def fits():
     )
     options = {"noise": "feature+sample", "offsets": True, "max_sweeps": 60}
     result = registry.fit("cavi-bjmd", sources, 3, **options)
-    # offsets as uncertain as the noise is large, so that their variance counts
-    result.model = replace(result.model, offsets_sd=np.full((2, 15), 0.3))
+    # offsets to speak of, as uncertain as the noise is large, so that their variance counts
+    known = {"offsets": rng.standard_normal((2, 15)), "offsets_sd": np.full((2, 15), 0.3)}
+    result.model = replace(result.model, **known)
     robust = registry.fit("cavi-bjmd", sources, 3, **{**options, "noise": "robust"})
     return sources, result, robust
 
