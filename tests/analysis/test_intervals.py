@@ -11,6 +11,7 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
 from bjmd.numerics import dirichlet, threads
+from bjmd.results import predictive
 from bjmd.results.posterior import DirichletColumns
 
 N = (40, 30)
@@ -148,6 +149,57 @@ def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends, noise):
         assert np.quantile(np.abs(ratio - 1), 0.9) < ends
 
 
+def literal(sources, result):
+    """Variances of W, and their sums over the columns of H, by the formulas of docs/derivation.md,
+    4.11, one by one; entries are not missing.
+    """
+    mu = result.components
+    size = mu.shape[1]
+    posterior = result.posterior
+    covariance = posterior.components.covariance()
+    second = mu**2 + np.diagonal(covariance, axis1=1, axis2=2)
+    bend = (posterior.components.ridge * mu**2 / second)[:, :, None] * np.eye(size)
+    phi = precisions(result)
+    parts = [columns(sources, result, c) for c in range(len(sources))]
+    sigma = np.concatenate([covariances(part) for part in parts])
+    t = np.concatenate([part.t for part in parts])
+    kappa = np.concatenate([np.full(len(part.t), part.kappa) for part in parts])
+    m = np.hstack([dirichlet.mean(part.g) for part in parts]).T
+    p = np.outer(phi, kappa * t)
+    rows = np.linalg.inv(np.linalg.inv(covariance) - bend - np.tensordot(p, sigma, 1))
+    wider = sigma + sigma @ np.tensordot(p.T, rows, 1) @ sigma
+    v_w = np.einsum("i,ikp,il,iq->klpq", phi**2, rows, mu, mu).reshape(size**2, size**2)
+    v_h = np.einsum("j,jk,jp,jlq->klpq", t**2, m, m, wider).reshape(size**2, size**2)
+    one = np.eye(size**2)  # V_H is singular, as memberships sum to one
+    of_rows = (v_h @ np.linalg.inv(one - v_w @ v_h)).reshape((size,) * 4)
+    of_columns = (v_w @ np.linalg.inv(one - v_h @ v_w)).reshape((size,) * 4)
+    shared = np.einsum("i,il,iq,klpq->ikp", phi**2, mu, mu, of_rows)
+    variance = np.diagonal(rows + rows @ shared @ rows, axis1=1, axis2=2)
+    shared = np.einsum("j,jk,jp,klpq->jlq", t**2, m, m, of_columns)
+    return variance, np.trace(wider + wider @ shared @ wider, axis1=1, axis2=2)
+
+
+@pytest.mark.parametrize("noise", ["source", "feature+sample"])
+def test_the_sds_are_those_of_the_formulas(noise):
+    """With noise so large that no direction loses nine tenths of its precision."""
+    sources = draw(sd=1.2, rough=0.4 * ("feature" in noise), loud=0.4 * ("sample" in noise))
+    result = fitted(sources, noise=noise, tol=1e-6)
+    of_rows, of_columns = literal(sources, result)
+    plain = result.posterior.components.plain().sd
+    np.testing.assert_allclose(
+        result.posterior.components.sd, np.maximum(np.sqrt(of_rows), plain), rtol=1e-7
+    )
+    for factor, alpha, variance in zip(
+        result.posterior.memberships, result.model.alpha0, np.split(of_columns, [N[0]]), strict=True
+    ):
+        least = (factor.plain().sd ** 2).sum(axis=0)
+        s = factor.parameters.sum(axis=0)
+        most = least * np.maximum(1, (s + 1) / (alpha.sum() + 1))
+        found = (factor.sd**2).sum(axis=0)
+        np.testing.assert_allclose(found, np.clip(variance, least, most), rtol=1e-7)
+        assert ((variance > least) & (variance < most)).mean() > 0.8
+
+
 def test_the_precision_of_a_column_is_that_of_the_fit():
     """E[1/s2] u_j, where the noise of a robust fit is reported at the scale of the t."""
     for noise in ("sample", "robust"):
@@ -160,6 +212,24 @@ def test_the_precision_of_a_column_is_that_of_the_fit():
                 np.testing.assert_allclose(t, model.sample_precision[c])
             else:
                 np.testing.assert_allclose(t, 1 + 1 / model.degrees_of_freedom[c])
+
+
+@pytest.mark.parametrize("noise", ["source", "feature+sample"])
+def test_the_degrees_of_freedom_are_the_variance_of_the_fit_over_that_of_the_noise(noise):
+    """df_c = t_c (E||X - WH||^2 - ||X - E[W]E[H]||^2), by entry."""
+    sources = draw()
+    result = fitted(sources, noise=noise, max_sweeps=20)
+    for c, x in enumerate(sources.matrices):
+        source = columns(sources, result, c)
+        variance = predictive.product_moments(result, source.g)[1]
+        freedom = (variance / predictive.noise_variance(result, c, slice(None))).sum()
+        np.testing.assert_allclose(source.freedom, freedom, rtol=1e-8)
+        np.testing.assert_allclose(source.kappa, 1 - freedom / x.size, rtol=1e-8)
+        each = covariances(source)
+        np.testing.assert_allclose(source.pull, source.kappa * np.tensordot(source.t, each, 1))
+        shape = result.posterior.noise.shape[c]
+        widening = result.posterior.noise.widening[c]
+        np.testing.assert_allclose(widening**-2, 1 - freedom / (2 * shape), rtol=1e-8)
 
 
 def test_the_response_of_one_factor():
