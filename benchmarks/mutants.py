@@ -100,7 +100,8 @@ INLINED = "bjmd/numerics/lanes.py"
 """Compiled into the functions of other files, which takes its time.  So its own tests, the first of
 its list, are first left to Python.
 """
-KEYS = ("module", "function", "old", "new")
+KEYS = ("module", "function", "where", "old", "new")
+"""By which a reason excuses a mutant; where is the line it is on."""
 OPERATORS = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -150,8 +151,9 @@ def replaced(node, **fields):
 def mutants(module):
     """Every mutant of a file: where it is, what changes, and the whole new source."""
     source = (ROOT / "src" / module).read_bytes()
+    lines = source.splitlines(keepends=True)
     starts = [0]
-    for line in source.splitlines(keepends=True):
+    for line in lines:
         starts.append(starts[-1] + len(line))
     waiting = [(ast.parse(source), "")]
     while waiting:
@@ -175,6 +177,7 @@ def mutants(module):
             yield {
                 "module": module,
                 "function": function,
+                "where": lines[node.lineno - 1].decode().strip(),
                 "line": node.lineno,
                 "at": first,
                 "old": source[first:last].decode(),

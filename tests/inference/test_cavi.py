@@ -323,6 +323,29 @@ def test_weights_end_at_the_ends_of_their_range():
     assert q.updated(lambda: counts).a == 1e6
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_a_maximum_is_found_whatever_the_scale_and_the_start(scale):
+    """The top of a parabola in ln x, or the end that is nearer; what is no worse is kept."""
+    for top, expected in ((2.0, 2.0), (1e-9, 1e-3), (1e9, 1e3)):
+
+        def value(x, top=top):
+            return -scale * np.log(x / top) ** 2
+
+        def slope(x, top=top):
+            return -2 * scale * np.log(x / top) / x
+
+        for at in (1e-3, 1.5, 1e3):
+            found = noise.maximum(value, slope, at, 1e-3, 1e3)
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+        assert noise.maximum(value, slope, top, 1e-3, 1e3) == top
+        for broken in (1e-3, 1e3):
+
+            def no_number(x, broken=broken):
+                return np.nan if np.isclose(x, broken) else slope(x)
+
+            assert noise.maximum(value, no_number, 1.5, 1e-3, 1e3) == 1.5
+
+
 def test_a_noise_model_is_named_by_its_factors():
     for name, factors in (("source", ()), ("feature", ("feature",)), ("robust+sample", None)):
         assert noise.parsed(name) == (tuple(name.split("+")) if factors is None else factors)

@@ -103,11 +103,13 @@ def test_the_unit_and_the_origin_by_hand(matrices):
     """
     rng = np.random.default_rng(3)
     holed = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in matrices]
-    for given in (matrices, holed):
+    few = [matrices[0][:1, :2], matrices[1][:1, :1]]
+    for given in (matrices, holed, few):
+        n_features = len(given[0])
         squares = [np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2) for x in given]
         sizes = [np.isfinite(x).sum() for x in given]
-        pooled = sum(squares) / (sum(sizes) - 2 * 20)
-        weights = [n / (s + 20 * pooled) for s, n in zip(squares, sizes, strict=True)]
+        pooled = sum(squares) / (sum(sizes) - 2 * n_features)
+        weights = [n / (s + n_features * pooled) for s, n in zip(squares, sizes, strict=True)]
         top = sum(w * np.nansum(x, axis=1) for w, x in zip(weights, given, strict=True))
         origin = top / sum(
             w * (~np.isnan(x)).sum(axis=1) for w, x in zip(weights, given, strict=True)
@@ -148,6 +150,19 @@ def test_a_source_that_is_its_own_origin_has_a_residual(rng):
         w[:, 0] += left / 0.7
         rss = view.residual_sum_of_squares(w.T.copy(), h, 0.0, w.T @ w, view.times_components(w.T))
         np.testing.assert_allclose(rss, left @ left, rtol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_small_residual_keeps_its_digits(rng, unit):
+    """Of a fit to 1e-7 of the data, which the difference of its parts does not see."""
+    w = unit * rng.standard_normal((30, 3))
+    h = rng.dirichlet(np.ones(3), 20).T
+    x = w @ h + 1e-7 * unit * rng.standard_normal((30, 20))
+    view = View(x)
+    rss = view.residual_sum_of_squares(
+        w.T.copy(), h, (x**2).sum(), w.T @ w, view.times_components(w.T.copy())
+    )
+    np.testing.assert_allclose(rss, ((x - w @ h) ** 2).sum(), rtol=1e-6)
 
 
 def test_outliers_do_not_move_the_robust_unit_and_origin(matrices):
