@@ -28,7 +28,7 @@ ALPHA0 = [1.0, 1.1, 2.5]
 
 def priors_of(learned="", alpha0=ALPHA0, **constants):
     """Fixed priors, or learned scales with one concentration, or a Dirichlet by source."""
-    constants = {"lambda_": 0.7, "a0": 2.0, "b0": 0.5} | constants
+    constants = {"lambda_": 0.7, "a0": 2.5, "b0": 0.5} | constants
     alpha0 = 1.1 if learned == "learned" else alpha0
     return Priors(alpha0, **constants, learns_alpha=learned, learns_lambda=bool(learned))
 
