@@ -47,11 +47,7 @@ TESTS = {
         "analysis/test_intervals.py",
         "inference/test_cavi.py",
     ],
-    "bjmd/numerics/lanes.py": [
-        "numerics/test_lanes.py",
-        IN_PYTHON,
-        "numerics/test_dirichlet.py",
-    ],
+    "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", IN_PYTHON, "numerics/test_dirichlet.py"],
     "bjmd/numerics/laplace.py": [
         "numerics/test_laplace_rows.py",
         IN_PYTHON,
@@ -101,8 +97,8 @@ TESTS = {
     "bjmd/analysis/intervals.py": ["analysis/test_intervals.py"],
 }
 INLINED = "bjmd/numerics/lanes.py"
-"""Compiled into the functions of other files, which takes its time.  So its own tests, the first two
-of its list, are first left to Python.
+"""Compiled into the functions of other files, which takes its time.  So the first two tests of its
+list are first left to Python.
 """
 KEYS = ("module", "function", "where", "old", "new")
 """By which a reason excuses a mutant; where is the line it is on."""

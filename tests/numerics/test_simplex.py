@@ -135,6 +135,16 @@ def test_a_start_from_the_wrong_face_is_left(far):
     np.testing.assert_allclose(back.h, minimise(gram, linear, 0.0).h, atol=1e-6)
 
 
+def test_what_is_begun_anew_does_not_end_above_its_start():
+    """From the optimum itself, with a slack from which no step leads anywhere."""
+    gram, linear, _ = problem(20, 60, 0.0, n_features=20)
+    best = minimise(gram, linear, 0.0, tol=1e-14)
+    lost = simplex.Solution(best.h, 1e200 * best.slack, best.residual)
+    again = minimise(gram, linear, 0.0, start=lost)
+    assert again.residual.max() <= 1e-10
+    np.testing.assert_array_equal(again.h, best.h)
+
+
 def test_repeated_warm_starts_of_a_plain_programme_stay_off_the_boundary():
     """Products h s go no lower than a floor; without it they would underflow, and no step would be
     taken any more.
