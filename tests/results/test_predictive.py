@@ -52,9 +52,9 @@ def test_moments_are_those_of_draws(fits):
     ]
     variance = -1 / (value[0] - 2 * value[1] + value[2])
     np.testing.assert_allclose(variance, x.var(axis=0), rtol=0.06)
-    np.testing.assert_allclose(
-        (value[2] - value[0]) / 2 * variance, predictive.mean(result, 1, EVERYTHING), atol=1e-8
-    )
+    mean = predictive.mean(result, 1, EVERYTHING)
+    np.testing.assert_allclose((value[2] - value[0]) / 2 * variance, mean, atol=1e-8)
+    np.testing.assert_allclose(value[1], stats.norm.logpdf(at, mean, np.sqrt(variance)), rtol=1e-8)
 
 
 def test_the_noise_of_an_entry_is_that_of_its_source_feature_and_sample(fits):
