@@ -52,6 +52,7 @@ CASES = {
     "corners, plain QP": {"n_components": 6, "alpha": 0.0, "far": 100.0},
     "tiny data": {"n_components": 5, "alpha": 0.1, "scale": 1e-6},
     "tiny data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e-6},
+    "vanishing data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e-60},
     "huge data": {"n_components": 5, "alpha": 0.1, "scale": 1e6},
     "huge data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e6},
 }
