@@ -3,11 +3,14 @@
     python benchmarks/mutants.py --number 200 --state mutants.jsonl
 
 A mutant is one operator, comparison, constant or sign changed in a copy of the sources.  It is
-killed if a test of its module fails.  What was run is kept in --state, so a run that was stopped
-goes on; the same seed gives the same mutants as long as the sources stay the same.  Printed are
-survivors, and those whose tests did not end in --seconds, perhaps because the machine was busy.
-Judge them by hand: one that changes no result is named in mutants_equivalent.tsv with the reason,
-the others need a test.
+killed if a test of its module fails.  Numbers that a module gives a name in capitals, such as
+tolerances and limits, stay as they are: another choice is no mistake.  tests/test_fixed_run.py is
+not asked, for it notices every changed bit, right or wrong.
+
+What was run is kept in --state, so a run that was stopped goes on; the same seed gives the same
+mutants as long as the sources stay the same.  Printed are survivors, and those whose tests did not
+end in --seconds, perhaps because the machine was busy.  Judge them by hand: one that changes no
+result is named in mutants_equivalent.tsv with the reason, the others need a test.
 """
 
 import argparse
@@ -29,43 +32,77 @@ from harness import header, row, size
 ROOT = Path(__file__).parents[1]
 FACTORISATIONS = ("bnmf", "nmf", "semi_nmf", "discussed")
 CAVI = ["inference/test_cavi.py", "inference/test_fits.py"]
+IN_PYTHON = "numerics/test_in_python.py"
 TESTS = {
     "bjmd/model.py": ["test_model.py", "inference/test_map.py", *CAVI],
     "bjmd/data/view.py": [
         "inference/test_unit_and_origin.py",
         "data/test_centre.py",
         "data/test_missing.py",
+        "inference/test_map.py",
     ],
-    "bjmd/numerics/dirichlet.py": ["numerics/test_dirichlet.py", "analysis/test_intervals.py"],
-    "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", "numerics/test_dirichlet.py"],
+    "bjmd/numerics/dirichlet.py": [
+        "numerics/test_dirichlet.py",
+        IN_PYTHON,
+        "analysis/test_intervals.py",
+        "inference/test_cavi.py",
+    ],
+    "bjmd/numerics/lanes.py": ["numerics/test_lanes.py", IN_PYTHON, "numerics/test_dirichlet.py"],
     "bjmd/numerics/laplace.py": [
         "numerics/test_laplace_rows.py",
+        IN_PYTHON,
         "paper/baselines/test_laplace.py",
     ],
-    "bjmd/numerics/moments.py": [*CAVI, "inference/test_projection.py", "data/test_missing.py"],
-    "bjmd/numerics/nonnegative.py": [f"paper/baselines/test_{name}.py" for name in FACTORISATIONS],
-    "bjmd/numerics/rows.py": ["numerics/test_lanes.py", *CAVI],
-    "bjmd/numerics/simplex.py": ["numerics/test_simplex.py"],
+    "bjmd/numerics/moments.py": [
+        IN_PYTHON,
+        *CAVI,
+        "inference/test_projection.py",
+        "inference/test_unit_and_origin.py",
+        "data/test_missing.py",
+    ],
+    "bjmd/numerics/nonnegative.py": [
+        IN_PYTHON,
+        *(f"paper/baselines/test_{name}.py" for name in FACTORISATIONS),
+    ],
+    "bjmd/numerics/rows.py": ["numerics/test_lanes.py", IN_PYTHON, *CAVI],
+    "bjmd/numerics/simplex.py": ["numerics/test_simplex.py", IN_PYTHON],
     "bjmd/results/posterior.py": ["results/test_posterior.py"],
-    "bjmd/results/predictive.py": ["results/test_predictive.py"],
-    "bjmd/inference/cavi.py": [*CAVI, "inference/test_unit_and_origin.py"],
-    "bjmd/inference/loop.py": ["inference/test_loop.py", "inference/test_map.py", *CAVI],
+    "bjmd/results/predictive.py": ["results/test_predictive.py", "inference/test_projection.py"],
+    "bjmd/inference/cavi.py": [
+        *CAVI,
+        "inference/test_unit_and_origin.py",
+        "inference/test_projection.py",
+    ],
+    "bjmd/inference/loop.py": [
+        "inference/test_loop.py",
+        "inference/test_map.py",
+        "inference/test_restarts.py",
+        *CAVI,
+    ],
     "bjmd/inference/map.py": [
         "inference/test_map.py",
         "inference/test_unit_and_origin.py",
         "data/test_missing.py",
+        "inference/test_fits.py",
+        "inference/test_projection.py",
     ],
-    "bjmd/inference/noise.py": CAVI,
-    "bjmd/inference/offsets.py": CAVI,
+    "bjmd/inference/noise.py": [
+        *CAVI,
+        "inference/test_unit_and_origin.py",
+        "inference/test_projection.py",
+    ],
+    "bjmd/inference/offsets.py": [*CAVI, "inference/test_map.py"],
     "bjmd/inference/priors.py": CAVI,
+    "bjmd/inference/starts.py": ["inference/test_starts.py"],
     "bjmd/inference/projection.py": ["inference/test_projection.py", "test_other_scale.py"],
     "bjmd/analysis/intervals.py": ["analysis/test_intervals.py"],
 }
 INLINED = "bjmd/numerics/lanes.py"
-"""Compiled into the functions of other files.  Its own tests, the first of its list, are left to
-Python; what survives them is compiled, with all that it is part of.
+"""Compiled into the functions of other files, which takes its time.  So the first two tests of its
+list are first left to Python.
 """
-KEYS = ("module", "function", "old", "new")
+KEYS = ("module", "function", "where", "old", "new")
+"""By which a reason excuses a mutant; where is the line it is on."""
 OPERATORS = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -84,6 +121,7 @@ COMPARISONS = {
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }
+NUMBER = ast.Constant | ast.BinOp | ast.operator
 SWAPPED = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum"}
 
 
@@ -114,22 +152,24 @@ def replaced(node, **fields):
 def mutants(module):
     """Every mutant of a file: where it is, what changes, and the whole new source."""
     source = (ROOT / "src" / module).read_bytes()
+    lines = source.splitlines(keepends=True)
     starts = [0]
-    for line in source.splitlines(keepends=True):
+    for line in lines:
         starts.append(starts[-1] + len(line))
-    waiting = [(ast.parse(source), "", False)]
+    waiting = [(ast.parse(source), "")]
     while waiting:
-        node, function, is_compiled = waiting.pop()
+        node, function = waiting.pop()
         # neither messages nor annotations are mathematics
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.arg | ast.Import | ast.ImportFrom):
+            continue
+        if not function and _is_choice(node):
             continue
         # nor is how much work a part is, by which no result may change
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "threads.parts":
             continue
         if isinstance(node, ast.FunctionDef):
-            is_compiled = is_compiled or (not function and bool(node.decorator_list))
             function = node.name
-        waiting += [(child, function, is_compiled) for child in ast.iter_child_nodes(node)]
+        waiting += [(child, function) for child in ast.iter_child_nodes(node)]
         for new in changed(node):
             first = starts[node.lineno - 1] + node.col_offset
             last = starts[node.end_lineno - 1] + node.end_col_offset
@@ -138,28 +178,26 @@ def mutants(module):
             yield {
                 "module": module,
                 "function": function,
+                "where": lines[node.lineno - 1].decode().strip(),
                 "line": node.lineno,
                 "at": first,
                 "old": source[first:last].decode(),
                 "new": text,
                 "source": (source[:first] + text.encode() + source[last:]).decode(),
-                "is_compiled": is_compiled,
             }
 
 
-def interpreted(source):
-    """The file with its functions left to Python, because compiling takes most of the time."""
-    lines = source.splitlines(keepends=True)
-    imports = [n for n in ast.parse(source).body if isinstance(n, ast.Import | ast.ImportFrom)]
-    last = max(node.end_lineno for node in imports)
-    own = "\n\ndef compiled(function):\n    return function\n"
-    return "".join([*lines[:last], own, *lines[last:]])
+def _is_choice(node):
+    """Whether a statement gives a name in capitals to a number."""
+    if not isinstance(node, ast.Assign) or not ast.unparse(node.targets[0]).isupper():
+        return False
+    return all(isinstance(n, NUMBER) for n in ast.walk(node.value))
 
 
-def outcome(mutant, seconds, to_python=True):
-    """killed, survived or no end; left to Python, what has no end is tried again compiled."""
+def outcome(mutant, seconds):
+    """killed, survived or no end."""
     module = mutant["module"]
-    to_python = to_python and mutant["is_compiled"]
+    tests = TESTS[module]
     is_inlined = module == INLINED
     # what another file has in its cache holds the parts as they were
     left_out = ["__pycache__"] if is_inlined else []
@@ -168,21 +206,12 @@ def outcome(mutant, seconds, to_python=True):
         for name in ("src", "tests", "config", "docs"):
             shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns(*left_out))
         shutil.copy2(ROOT / "pyproject.toml", tree)
-        source = mutant["source"]
-        (tree / "src" / module).write_text(
-            interpreted(source) if to_python and not is_inlined else source
-        )
-        tests = TESTS[module]
-        variables = {}
-        if to_python and is_inlined:
-            tests = tests[:1]
-            variables["NUMBA_DISABLE_JIT"] = "1"
+        (tree / "src" / module).write_text(mutant["source"])
         try:
-            passed = run_tests(tree, tests, timeout=seconds, **variables)
+            passed = not is_inlined or run_tests(tree, tests[:2], seconds, NUMBA_DISABLE_JIT="1")
+            passed = passed and run_tests(tree, tests, seconds)
         except subprocess.TimeoutExpired:
-            return outcome(mutant, 10 * seconds, to_python=False) if to_python else "no end"
-    if passed and to_python and is_inlined:
-        return outcome(mutant, 10 * seconds, to_python=False)
+            return "no end"
     return "survived" if passed else "killed"
 
 

@@ -11,6 +11,7 @@ from bjmd.data.sources import Sources
 from bjmd.data.view import View
 from bjmd.inference import registry, restarts
 from bjmd.numerics import dirichlet, threads
+from bjmd.results import predictive
 from bjmd.results.posterior import DirichletColumns
 
 N = (40, 30)
@@ -148,6 +149,65 @@ def test_the_sds_are_those_of_the_whole_hessian(missing, middle, ends, noise):
         assert np.quantile(np.abs(ratio - 1), 0.9) < ends
 
 
+def literal(sources, result):
+    """Variances of W, and their sums over the columns of H, by the formulas of docs/derivation.md,
+    4.11, one by one.
+    """
+    mu = result.components
+    size = mu.shape[1]
+    posterior = result.posterior
+    covariance = posterior.components.covariance()
+    second = mu**2 + np.diagonal(covariance, axis1=1, axis2=2)
+    bend = (posterior.components.ridge * mu**2 / second)[:, :, None] * np.eye(size)
+    phi = precisions(result)
+    parts = [columns(sources, result, c) for c in range(len(sources))]
+    sigma = np.concatenate([covariances(part) for part in parts])
+    t = np.concatenate([part.t for part in parts])
+    kappa = np.concatenate([np.full(len(part.t), part.kappa) for part in parts])
+    m = np.hstack([dirichlet.mean(part.g) for part in parts]).T
+    # the shares of entries that are observed
+    seen = [~np.isnan(x) for x in sources.matrices]
+    of_features = np.hstack([x.mean(axis=1, keepdims=True) * np.ones(x.shape) for x in seen])
+    of_samples = np.hstack([x.mean(axis=0) for x in seen])
+    phi_seen = phi * np.hstack(seen).mean(axis=1)
+    t_seen = t * of_samples / np.hstack(seen).mean()
+    p = phi[:, None] * of_features * kappa * t
+    rows = np.linalg.inv(np.linalg.inv(covariance) - bend - np.tensordot(p, sigma, 1))
+    p = np.outer(kappa * t * of_samples, phi)
+    wider = sigma + sigma @ np.tensordot(p, rows, 1) @ sigma
+    v_w = np.einsum("i,ikp,il,iq->klpq", phi_seen**2, rows, mu, mu).reshape(size**2, size**2)
+    v_h = np.einsum("j,jk,jp,jlq->klpq", t_seen**2, m, m, wider).reshape(size**2, size**2)
+    one = np.eye(size**2)  # V_H is singular, as memberships sum to one
+    of_rows = (v_h @ np.linalg.inv(one - v_w @ v_h)).reshape((size,) * 4)
+    of_columns = (v_w @ np.linalg.inv(one - v_h @ v_w)).reshape((size,) * 4)
+    shared = np.einsum("i,il,iq,klpq->ikp", phi_seen**2, mu, mu, of_rows)
+    variance = np.diagonal(rows + rows @ shared @ rows, axis1=1, axis2=2)
+    shared = np.einsum("j,jk,jp,klpq->jlq", t_seen**2, m, m, of_columns)
+    return variance, np.trace(wider + wider @ shared @ wider, axis1=1, axis2=2)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("noise", ["source", "feature+sample"])
+def test_the_sds_are_those_of_the_formulas(noise, missing):
+    """With noise so large that no direction loses nine tenths of its precision."""
+    rough, loud = (0.4, 0.4) if noise == "feature+sample" else (0.0, 0.0)
+    sources = draw(sd=1.2, rough=rough, loud=loud, missing=missing)
+    result = fitted(sources, noise=noise, tol=1e-6)
+    of_rows, of_columns = literal(sources, result)
+    least = result.posterior.components.plain().sd
+    expected = np.maximum(np.sqrt(of_rows), least)
+    np.testing.assert_allclose(result.posterior.components.sd, expected, rtol=1e-7)
+    for factor, alpha, variance in zip(
+        result.posterior.memberships, result.model.alpha0, np.split(of_columns, [N[0]]), strict=True
+    ):
+        least = (factor.plain().sd ** 2).sum(axis=0)
+        s = factor.parameters.sum(axis=0)
+        most = least * np.maximum(1, (s + 1) / (alpha.sum() + 1))
+        found = (factor.sd**2).sum(axis=0)
+        np.testing.assert_allclose(found, np.clip(variance, least, most), rtol=1e-7)
+        assert ((variance > least) & (variance < most)).mean() > 0.5
+
+
 def test_the_precision_of_a_column_is_that_of_the_fit():
     """E[1/s2] u_j, where the noise of a robust fit is reported at the scale of the t."""
     for noise in ("sample", "robust"):
@@ -160,6 +220,31 @@ def test_the_precision_of_a_column_is_that_of_the_fit():
                 np.testing.assert_allclose(t, model.sample_precision[c])
             else:
                 np.testing.assert_allclose(t, 1 + 1 / model.degrees_of_freedom[c])
+
+
+@pytest.mark.parametrize(("missing", "rtol"), [(0.0, 1e-8), (0.3, 0.02)])
+@pytest.mark.parametrize("noise", ["source", "feature+sample"])
+def test_the_degrees_of_freedom_are_the_variance_of_the_fit_over_that_of_the_noise(
+    noise, missing, rtol
+):
+    """df_c = t_c (E||X - WH||^2 - ||X - E[W]E[H]||^2), by entry; with gaps, W counts by the share
+    of a sample that is observed.
+    """
+    sources = draw(missing=missing)
+    result = fitted(sources, noise=noise, max_sweeps=20)
+    for c, x in enumerate(sources.matrices):
+        source = columns(sources, result, c)
+        variance = predictive.product_moments(result, source.g)[1]
+        shares = variance / predictive.noise_variance(result, c, slice(None))
+        freedom = shares.sum(where=~np.isnan(x))
+        np.testing.assert_allclose(source.freedom, freedom, rtol=rtol)
+        kappa = 1 - source.freedom / np.isfinite(x).sum()
+        np.testing.assert_allclose(source.kappa, kappa)
+        each = covariances(source)
+        np.testing.assert_allclose(source.pull, kappa * np.tensordot(source.t, each, 1))
+        widening = result.posterior.noise.widening[c]
+        lost = source.freedom / (2 * result.posterior.noise.shape[c])
+        np.testing.assert_allclose(widening**-2, 1 - lost)
 
 
 def test_the_response_of_one_factor():

@@ -28,7 +28,7 @@ ALPHA0 = [1.0, 1.1, 2.5]
 
 def priors_of(learned="", alpha0=ALPHA0, **constants):
     """Fixed priors, or learned scales with one concentration, or a Dirichlet by source."""
-    constants = {"lambda_": 0.7, "a0": 2.0, "b0": 0.5} | constants
+    constants = {"lambda_": 0.7, "a0": 2.5, "b0": 0.5} | constants
     alpha0 = 1.1 if learned == "learned" else alpha0
     return Priors(alpha0, **constants, learns_alpha=learned, learns_lambda=bool(learned))
 
@@ -228,10 +228,11 @@ def test_the_robust_prior_is_students_t():
 
 @pytest.mark.parametrize("start", [0.5, 300.0])
 @pytest.mark.parametrize("concentration", [0.1, 0.8, 60.0])
-def test_learned_dirichlets_are_at_the_top_of_their_densities(concentration, start, rng):
-    """Of columns that are known well; the third component is hardly used in the second source."""
-    columns = [60 * rng.dirichlet(np.full(3, concentration), n).T + 0.3 for n in (30, 50)]
-    columns[1][2] = 1e-2
+@pytest.mark.parametrize("size", [2, 3])
+def test_learned_dirichlets_are_at_the_top_of_their_densities(size, concentration, start, rng):
+    """Of columns that are known well; the last component is hardly used in the second source."""
+    columns = [60 * rng.dirichlet(np.full(size, concentration), n).T + 0.3 for n in (30, 50)]
+    columns[1][-1] = 1e-2
 
     def value(alpha, sources):
         g = np.hstack(sources)
@@ -239,8 +240,8 @@ def test_learned_dirichlets_are_at_the_top_of_their_densities(concentration, sta
         return g.shape[1] * normaliser + alpha @ (psi(g) - psi(g.sum(axis=0))).sum(axis=1)
 
     log_sums = [(psi(g) - psi(g.sum(axis=0))).sum(axis=0) for g in columns]
-    shared, _ = SharedDirichlet(start, 3).updated(columns, log_sums)
-    by_source, _ = DirichletBySource([np.full(3, start)] * 2).updated(columns, log_sums)
+    shared, _ = SharedDirichlet(start, size).updated(columns, log_sums)
+    by_source, _ = DirichletBySource([np.full(size, start)] * 2).updated(columns, log_sums)
     assert shared.alpha(0).min() >= 0.5 and min(a.min() for a in by_source.alphas) >= 0.01
     for length in (1e-3, 0.1, 1.0, -1e-3, -0.1, -1.0):
         alpha = shared.alpha(0)
@@ -248,14 +249,15 @@ def test_learned_dirichlets_are_at_the_top_of_their_densities(concentration, sta
         assert value(other, columns) <= value(alpha, columns) + 1e-9
         for c, g in enumerate(columns):
             alpha = by_source.alpha(c)
-            for direction in rng.standard_normal((20, 3)):
+            for direction in rng.standard_normal((20, size)):
                 other = np.maximum(alpha * np.exp(length * direction), 0.01)
                 assert value(other, [g]) - other.sum() <= value(alpha, [g]) - alpha.sum() + 1e-9
 
 
 def test_one_component_has_no_concentration_to_learn():
-    prior = SharedDirichlet(1.1, 1)
-    assert prior.updated([np.full((1, 5), 3.0)], [np.zeros(5)]) == (prior, 0.0)
+    for prior in (SharedDirichlet(1.1, 1), DirichletBySource([np.array([1.1])])):
+        learned, gain = prior.updated([np.full((1, 5), 3.0)], [np.zeros(5)])
+        assert learned.alpha(0) == [1.1] and gain == 0
 
 
 @pytest.mark.parametrize("start", [LEAST_TAU, 1e-2, 1e3])
@@ -321,6 +323,29 @@ def test_weights_end_at_the_ends_of_their_range():
     uneven = q.updated(lambda: np.where(np.arange(30) % 2, 0.0, 1e9))
     np.testing.assert_allclose(uneven.mean.max(), 10)
     assert q.updated(lambda: counts).a == 1e6
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_a_maximum_is_found_whatever_the_scale_and_the_start(scale):
+    """The top of a parabola in ln x, or the end that is nearer; what is no worse is kept."""
+    for top, expected in ((2.0, 2.0), (1e-9, 1e-3), (1e9, 1e3)):
+
+        def value(x, top=top):
+            return -scale * np.log(x / top) ** 2
+
+        def slope(x, top=top):
+            return -2 * scale * np.log(x / top) / x
+
+        for at in (1e-3, 1.5, 1e3):
+            found = noise.maximum(value, slope, at, 1e-3, 1e3)
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+        assert noise.maximum(value, slope, top, 1e-3, 1e3) == top
+        for broken in (1e-3, 1e3):
+
+            def no_number(x, broken=broken):
+                return np.nan if np.isclose(x, broken) else slope(x)
+
+            assert noise.maximum(value, no_number, 1.5, 1e-3, 1e3) == 1.5
 
 
 def test_a_noise_model_is_named_by_its_factors():

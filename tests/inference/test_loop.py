@@ -24,7 +24,9 @@ class State:
 
 
 class Given:
-    """The objective of every sweep is the next of a list; the end may have a lower one."""
+    """The objective of every sweep is the next of a list; the end may have a lower one, and is half
+    a step further.
+    """
 
     def __init__(self, *values, last=np.inf):
         self.values = list(values)
@@ -40,7 +42,8 @@ class Given:
         return [np.full((1, 1), state.place)]
 
     def finish(self, state):
-        return loop.Estimates(np.zeros((1, 1)), self.memberships(state), objective=self.last)
+        further = self.memberships(State(state.place + 0.5))
+        return loop.Estimates(np.zeros((1, 1)), further, objective=self.last)
 
 
 def test_it_stops_when_the_change_is_small_and_not_before():
@@ -55,7 +58,9 @@ def test_it_stops_when_the_change_is_small_and_not_before():
     result = loop.run(Given(9.0, 5.0, 1.0), tol=1e-3, max_sweeps=3)
     assert not result.converged and result.reason == "stopped at max_sweeps = 3"
     result = loop.run(Given(9.0, 5.0, 5.0), tol=1e-300, max_sweeps=9)
-    assert result.converged and len(result.trace) == 3
+    assert result.reason.startswith("converged in sweep 3") and len(result.trace) == 3
+    result = loop.run(Given(9.0), tol=1e-3, max_sweeps=1)
+    assert not result.converged and list(result.trace) == [9]
 
 
 def test_changes_are_relative_to_the_objective_before_or_to_the_number_of_entries():
@@ -86,7 +91,9 @@ def test_a_rise_by_less_than_a_billionth_is_rounding(size):
 
 
 def test_what_is_watched_is_repeated_where_a_sweep_is_undone():
-    """The entry is the state after the sweep; the fourth is undone."""
+    """The entry is the state after the sweep, and the last that of the result; the fourth is
+    undone.
+    """
     result = loop.run(
         Given(9.0, 5.0, 4.0, 6.0, 3.0),
         tol=1e-300,
@@ -96,7 +103,8 @@ def test_what_is_watched_is_repeated_where_a_sweep_is_undone():
     )
     places = result.history["place"]
     assert list(result.trace) == [9, 5, 4, 4, 3] and len(places) == 5
-    assert list(places[:2]) == [1, 2] and places[3] == places[2] and places[4] == places[2] + 1
+    assert list(places[:2]) == [1, 2] and places[3] == places[2]
+    assert places[4] == places[2] + 1.5 == result.memberships[0][0, 0]
 
 
 @pytest.mark.parametrize("momentum_from", [50, None])
@@ -105,14 +113,14 @@ def test_a_plain_sweep_that_raises_the_objective_is_no_convergence(momentum_from
     before it kept.
     """
     fine = loop.run(
-        Given(9.0, 5.0, 5.0 + 1e-12), tol=1e-9, max_sweeps=9, momentum_from=momentum_from
+        Given(9.0, 6.0, 5.0, 5.0 + 1e-12), tol=1e-9, max_sweeps=9, momentum_from=momentum_from
     )
-    assert fine.converged and "rounding only in sweep 3" in fine.reason
-    bad = loop.run(Given(9.0, 5.0, 5.1), tol=0.1, max_sweeps=9, momentum_from=momentum_from)
-    assert not bad.converged and "rose by 0.1 through rounding in sweep 3" in bad.reason
-    assert (bad.objective, bad.memberships[0][0, 0]) == (5.0, 2.0)
-    assert list(bad.trace) == [9, 5, 5.1]  # what happened
-    assert list(fine.trace) == [9, 5, 5]  # without rounding
+    assert fine.converged and "rounding only in sweep 4" in fine.reason
+    bad = loop.run(Given(9.0, 6.0, 5.0, 5.1), tol=0.1, max_sweeps=9, momentum_from=momentum_from)
+    assert not bad.converged and "rose by 0.1 through rounding in sweep 4" in bad.reason
+    assert (bad.objective, bad.memberships[0][0, 0]) == (5.0, 3.5)
+    assert list(bad.trace) == [9, 6, 5, 5.1]  # what happened
+    assert list(fine.trace) == [9, 6, 5, 5]  # without rounding
 
 
 def test_an_objective_that_may_rise_by_right_is_left_alone():

@@ -3,10 +3,11 @@
 import dataclasses
 from itertools import combinations
 
+import elbo
 import numpy as np
 import pytest
 import scipy.sparse
-from scipy.special import betaln, logsumexp
+from scipy.special import betaln, gammaln, logsumexp, psi
 from scipy.stats import gamma, norm
 from scipy.stats import t as student
 
@@ -190,6 +191,16 @@ def test_new_samples_have_no_unit_and_no_origin(data, method):
             np.testing.assert_allclose(found.noise / factor, expected.noise, rtol=1e-5)
 
 
+def test_the_noise_of_new_samples_settles_in_any_unit(data):
+    """The memberships in one component never move, so the noise alone says when it has settled."""
+    found = []
+    for factor in (1.0, 1e-6, 1e6):
+        matrices = [factor * x for x in data]
+        result = fit(matrices, noise="robust", n_components=1, lambda_=None)
+        found.append(project(result, matrices[1]).noise / factor)
+    np.testing.assert_allclose(found[1:], found[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_one_component_and_one_sample(method, data):
     result = fit(data, method, n_components=1)
@@ -197,6 +208,71 @@ def test_one_component_and_one_sample(method, data):
 
 
 # Scores and imputation.
+
+
+class Literal:
+    """What is inferred about new samples, entry by entry, with the factors of tests/elbo.py."""
+
+    def __init__(self, result, x, source, noise=None):
+        problem = projection._Dirichlets(result, as_matrix(x), source)
+        self.g, sd = problem.solve(noise)
+        model = result.model
+        self.seen = ~np.isnan(x)
+        self.alpha = model.alpha0.mean(axis=0) if source is None else model.alpha0[source]
+        self.phi = np.ones(len(x)) if model.feature_precision is None else model.feature_precision
+        nu = model.degrees_of_freedom
+        self.nu = 1.0 if nu is None else nu.mean() if source is None else nu[source]
+        self.s2 = sd**2 if nu is None else sd**2 * self.nu / (self.nu + 1)
+        self.u = elbo.Known(np.ones(x.shape[1]))
+        if model.sample_shape is not None:
+            self.a = model.sample_shape.mean() if source is None else model.sample_shape[source]
+            self.u = elbo.Gammas(problem.sample.shape, problem.sample.rate)
+        offset, offset_variance = predictive.offsets(result, source)
+        mean, variance = predictive.product_moments(result, self.g)
+        delta = x - offset - mean
+        p = np.outer(self.phi, self.u.mean / self.s2)
+        self.v = elbo.Known(np.ones(x.shape))
+        if nu is not None:
+            self.v = elbo.Gammas((self.nu + 1) / 2, (self.nu + 1 + p * delta**2) / 2)
+        self.errors = self.v.mean * delta**2 + variance + offset_variance
+
+    def elbo(self):
+        logs = np.log(self.phi)[:, None] + self.u.log + self.v.log - np.log(2 * np.pi * self.s2)
+        terms = logs - np.outer(self.phi, self.u.mean / self.s2) * self.errors
+        total = (0.5 * terms + self.v.elbo(self.nu / 2, (self.nu + 1) / 2)).sum(
+            axis=0, where=self.seen
+        )
+        if isinstance(self.u, elbo.Gammas):
+            total += self.u.elbo(self.a, self.a)
+        for alpha, g, sign in ((self.alpha[:, None], self.g, 1), (self.g, self.g, -1)):
+            log_h = psi(g) - psi(g.sum(axis=0))
+            normaliser = gammaln(alpha.sum(axis=0)) - gammaln(alpha).sum(axis=0)
+            total += sign * (normaliser + ((alpha - 1) * log_h).sum(axis=0))
+        return total
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_the_score_is_the_elbo_of_the_sample(holed, name):
+    result = fit(holed, noise=name)
+    for source, noise_sd in ((1, result.noise[1]), (None, 0.4)):
+        literal = Literal(result, holed[1], source, noise_sd)
+        found = log_evidence(result, holed[1], source=source, noise=noise_sd)
+        np.testing.assert_allclose(found, literal.elbo(), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_the_noise_of_new_samples_and_their_precisions_are_at_their_best(holed, name):
+    result = fit(holed, noise=name)
+    a0, b0 = result.model.noise_prior
+    literal = Literal(result, holed[1], None)
+    errors = np.where(literal.seen, literal.phi[:, None] * literal.errors, 0).sum(axis=0)
+    counts = literal.seen.sum(axis=0)
+    s2 = (b0 + 0.5 * literal.u.mean @ errors) / (a0 + 0.5 * counts.sum())
+    np.testing.assert_allclose(literal.s2, s2, rtol=1e-6)
+    if "sample" in name:
+        np.testing.assert_allclose(literal.u.shape, literal.a + 0.5 * counts)
+        rate = literal.a + 0.5 * errors / literal.s2
+        np.testing.assert_allclose(literal.u.rate, rate, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [*NOISES, "map-bjmd"])

@@ -6,7 +6,8 @@ import scipy.sparse
 
 from bjmd.data.sources import Sources
 from bjmd.data.view import View, centre
-from bjmd.inference import registry
+from bjmd.inference import map as map_bjmd
+from bjmd.inference import noise, registry
 from bjmd.model import Priors
 
 METHODS = ["cavi-bjmd", "map-bjmd"]
@@ -102,11 +103,13 @@ def test_the_unit_and_the_origin_by_hand(matrices):
     """
     rng = np.random.default_rng(3)
     holed = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in matrices]
-    for given in (matrices, holed):
+    few = [matrices[0][:1, :2], matrices[1][:1, :1]]
+    for given in (matrices, holed, few):
+        n_features = len(given[0])
         squares = [np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2) for x in given]
         sizes = [np.isfinite(x).sum() for x in given]
-        pooled = sum(squares) / (sum(sizes) - 2 * 20)
-        weights = [n / (s + 20 * pooled) for s, n in zip(squares, sizes, strict=True)]
+        pooled = sum(squares) / (sum(sizes) - 2 * n_features)
+        weights = [n / (s + n_features * pooled) for s, n in zip(squares, sizes, strict=True)]
         top = sum(w * np.nansum(x, axis=1) for w, x in zip(weights, given, strict=True))
         origin = top / sum(
             w * (~np.isnan(x)).sum(axis=1) for w, x in zip(weights, given, strict=True)
@@ -147,6 +150,19 @@ def test_a_source_that_is_its_own_origin_has_a_residual(rng):
         w[:, 0] += left / 0.7
         rss = view.residual_sum_of_squares(w.T.copy(), h, 0.0, w.T @ w, view.times_components(w.T))
         np.testing.assert_allclose(rss, left @ left, rtol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_small_residual_keeps_its_digits(rng, unit):
+    """Of a fit to 1e-7 of the data, which the difference of its parts does not see."""
+    w = unit * rng.standard_normal((30, 3))
+    h = rng.dirichlet(np.ones(3), 20).T
+    x = w @ h + 1e-7 * unit * rng.standard_normal((30, 20))
+    view = View(x)
+    rss = view.residual_sum_of_squares(
+        w.T.copy(), h, (x**2).sum(), w.T @ w, view.times_components(w.T.copy())
+    )
+    np.testing.assert_allclose(rss, ((x - w @ h) ** 2).sum(), rtol=1e-6)
 
 
 def test_outliers_do_not_move_the_robust_unit_and_origin(matrices):
@@ -199,6 +215,24 @@ def test_a_view_is_the_matrix_that_it_stands_for(tmp_path, kind, unit, far):
             (view.counts_of_columns(phi), phi @ seen),
         ):
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("origin", [0.0, 1.5])
+@pytest.mark.parametrize("unit", [1.0, 2.0])
+def test_the_norms_of_a_start_are_those_of_the_data_in_their_unit(matrices, unit, origin, missing):
+    """Also around 0, where the norms of the data are known; missing entries do not count."""
+    rng = np.random.default_rng(5)
+    matrices = [np.where(rng.random(x.shape) < 0.2 * missing, np.nan, x) for x in matrices]
+    sources = Sources(matrices)
+    expected = [np.nansum(((x - origin) / unit) ** 2) for x in matrices]
+    around = unit, np.full(20, origin)
+    for factors in ((), ("robust",)):
+        _, entries = noise.views_and_entries(sources, factors, *around)
+        np.testing.assert_allclose([e.squared_norm for e in entries], expected, rtol=1e-10)
+    form = map_bjmd.PRIORS_OF_W["laplace"](1.0)
+    mode = map_bjmd.PosteriorMode(sources, 3, Priors(), form, rng, False, *around)
+    np.testing.assert_allclose(mode.observed_norms, expected, rtol=1e-10)
 
 
 def test_data_without_any_spread_have_no_noise_to_speak_of():

@@ -33,12 +33,16 @@ def test_every_lane_has_its_own_factor_solution_and_inverse(size, rng):
     np.testing.assert_allclose(lower, inverse, rtol=1e-6, atol=1e-8)
 
 
-def test_a_singular_matrix_gives_finite_numbers():
-    packed = np.ones((3, 3, 2))
-    x = np.ones((3, 2))
-    cholesky(packed)
-    solve(packed, x)
-    assert np.isfinite(x).all()
+def test_a_singular_matrix_gives_finite_numbers_that_have_no_unit():
+    found = []
+    for unit in (1.0, 2.0**-60, 2.0**60):
+        packed = np.full((3, 3, 2), unit)
+        x = unit * np.array([[1.0, 2.0], [1.0, 0.5], [1.0, -1.0]])
+        cholesky(packed)
+        solve(packed, x)
+        assert np.isfinite(x).all()
+        found.append(x)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-9)
 
 
 def test_the_smallest_pivot_tells_definite_from_indefinite():

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize, nnls
 from scipy.special import softmax
 
+from bjmd.numerics import simplex
 from bjmd.numerics.simplex import _keep_what_did_not_fall, minimise
 
 
@@ -51,6 +52,7 @@ CASES = {
     "corners, plain QP": {"n_components": 6, "alpha": 0.0, "far": 100.0},
     "tiny data": {"n_components": 5, "alpha": 0.1, "scale": 1e-6},
     "tiny data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e-6},
+    "vanishing data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e-60},
     "huge data": {"n_components": 5, "alpha": 0.1, "scale": 1e6},
     "huge data, plain QP": {"n_components": 5, "alpha": 0.0, "scale": 1e6},
 }
@@ -66,6 +68,18 @@ def test_optimality_conditions_hold_on_every_column(case):
     assert (solution.h > 0).all()
     assert (solution.slack > 0).all()
     assert np.abs(solution.h.sum(axis=0) - 1).max() <= 1e-12
+
+
+def test_where_steps_run_out_the_residual_is_that_of_the_columns_returned(monkeypatch):
+    """In Python, where the last step can be another."""
+    monkeypatch.setattr(simplex, "MAX_STEPS", 3)
+    in_python = getattr(simplex._minimise, "py_func", simplex._minimise)
+    monkeypatch.setattr(simplex, "_minimise", in_python)
+    gram, linear, alpha = problem(4, 10, 0.1)
+    solution = minimise(gram, linear, alpha)
+    residual = kkt_residual(gram, linear, alpha, solution)
+    assert residual.min() > 1e-6
+    np.testing.assert_allclose(solution.residual, residual, rtol=0.05)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 5.0])
@@ -120,6 +134,16 @@ def test_a_start_from_the_wrong_face_is_left(far):
     back = minimise(gram, linear, 0.0, start=there)
     assert back.residual.max() <= 1e-10
     np.testing.assert_allclose(back.h, minimise(gram, linear, 0.0).h, atol=1e-6)
+
+
+def test_what_is_begun_anew_does_not_end_above_its_start():
+    """From the optimum itself, with a slack from which no step leads anywhere."""
+    gram, linear, _ = problem(20, 60, 0.0, n_features=20)
+    best = minimise(gram, linear, 0.0, tol=1e-14)
+    lost = simplex.Solution(best.h, 1e200 * best.slack, best.residual)
+    again = minimise(gram, linear, 0.0, start=lost)
+    assert again.residual.max() <= 1e-10
+    np.testing.assert_array_equal(again.h, best.h)
 
 
 def test_repeated_warm_starts_of_a_plain_programme_stay_off_the_boundary():

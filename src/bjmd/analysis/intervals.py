@@ -84,14 +84,15 @@ def _widened(sources, result, posterior):
     observed = np.average([s.observed_of_rows for s in columns], axis=0, weights=n_samples)
 
     factor_variance = np.diagonal(covariance, axis1=1, axis2=2)
-    pull = (unit**2 * rows.ridge * mu**2 / (mu**2 + factor_variance))[:, :, None] * np.eye(size)
+    one = np.eye(size)
+    pull = (unit**2 * rows.ridge * mu**2 / (mu**2 + factor_variance))[:, :, None] * one
     pull += sum((phi * s.observed_of_rows)[:, None, None] * s.pull for s in columns)
     responding = np.concatenate(
         threads.each(
             lambda first, last: response(
                 np.linalg.cholesky(covariance[first:last]), pull[first:last]
             ),
-            _blocks(n_features, size**2),
+            _blocks(n_features, one.size),
         )
     )
     square = (phi * observed)[:, None] ** 2 * _packed_outer(mu)

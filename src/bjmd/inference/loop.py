@@ -150,13 +150,13 @@ class Course:
 
     def undo(self, value: float) -> None:
         """Go back to the end of the last sweep that was kept; the trace repeats its objective."""
-        self.trace.append(self.trace[-1])
+        self.trace.append(self.reached)
         if self.extrapolated:
             self.state = self.best.at(self.momentum.undo())
             self.extrapolated = False
             return
         # a plain sweep would rise again and again
-        rise = value - self.trace[-1]
+        rise = value - self.reached
         if rise <= _rounding(value):
             self.end = True, f"changes by rounding only in sweep {len(self.trace)}"
         else:
@@ -212,7 +212,7 @@ def run(
                 f"the {objective} became {value} in sweep {sweep}; rescale the data or the priors"
             )
         counts = sweep > wait + 1
-        before = course.trace[-1] if course.trace else np.inf
+        before = course.reached
         if monotone and value - before > (0.0 if counts else _rounding(value)):
             course.undo(value)
             watched += watched[-1:]

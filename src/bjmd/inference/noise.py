@@ -160,7 +160,7 @@ class Gammas:
             return (np.log(a / rate) + 1 - shape / rate + psi(shape) - psi(a)).sum()
 
         least = _least_shape(counts)
-        a = maximum(value, slope, max(self.a, least), least, max(least, LARGEST_SHAPE))
+        a = maximum(value, slope, self.a, least, max(least, LARGEST_SHAPE))
         return self.at(a, counts, measured)
 
     def elbo(self) -> float:

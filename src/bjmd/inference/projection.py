@@ -267,7 +267,7 @@ class _Columns:
             self.sample = self.sample.given(errors / variance)
             previous = variance
             if estimated:
-                u = self.sample.mean * np.ones(len(errors))
+                u = np.full(len(errors), self.sample.mean)
                 variance = self.noise_variance(u @ errors, counts.sum())
             moved = np.abs(self.mean(columns) - before).max()
             if moved <= SETTLED and abs(variance - previous) <= NOISE_SETTLED * previous:
@@ -328,7 +328,7 @@ class _Dirichlets(_Columns):
         value = best.value + dirichlet.log_normaliser(self.alpha0)
         value -= 0.5 * u * (squares + self.offset_variance) / variance
         value -= 0.5 * counts * np.log(2 * np.pi * variance)
-        value += 0.5 * self.view.counts_of_columns(np.log(self.phi) * np.ones(len(self.w)))
+        value += 0.5 * self.view.counts_of_columns(np.full(len(self.w), np.log(self.phi)))
         return value + self.sample.elbo_of_each() + entries.elbo_by_sample()
 
     def noise_variance(self, rss, n_observed):

@@ -102,7 +102,7 @@ def move(g, before):
     )
 
 
-def second_moment(g, weights=1.0):
+def second_moment(g, weights):
     """sum_j E[h_j h_j'] = sum_j (s m m' + diag m) / (s + 1), with a weight per column or 1.0."""
     size, n_columns = g.shape
 

@@ -106,9 +106,8 @@ class NormalRows(Factor):
         # mu + L^-T z with L L' the precision of the row has its covariance
         factor = np.linalg.cholesky(self._precisions(slice(None)))
         standard = rng.standard_normal((*self.mean.shape, n_draws))
-        return self.mean + self._wider() * np.moveaxis(
-            np.linalg.solve(np.swapaxes(factor, 1, 2), standard), 2, 0
-        )
+        draws = np.linalg.solve(np.swapaxes(factor, 1, 2), standard)
+        return self.mean + self._wider() * np.moveaxis(draws, 2, 0)
 
     def _precisions(self, rows):
         shared = self.precision if self.precision.ndim == 2 else self.precision[rows]
