@@ -265,7 +265,7 @@ def test_check_and_show(files, run):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_the_list_of_data_sets(run, monkeypatch):
+def test_the_list_of_data_sets(run):
     out, _ = run("datasets")
     for words in (
         "3sources\n",
@@ -275,9 +275,6 @@ def test_the_list_of_data_sets(run, monkeypatch):
     ):
         assert words in out
     assert "did you mean '3sources'?" in run("datasets 3source", code=2)[1]
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    assert "present  unknown" in run("datasets")[0]
-    assert "pip install pooch requests" in run("datasets 3sources", code=2)[1]
 
 
 # AnnData and MuData

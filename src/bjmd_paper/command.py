@@ -7,8 +7,6 @@ verified, prepared, and written as a file that `bjmd fit` reads.
 import argparse
 from pathlib import Path
 
-from bjmd.errors import InputError
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -35,15 +33,11 @@ def _list() -> None:
 
     for name in catalogue.names():
         dataset = catalogue.get(name)
-        try:
-            present = "yes" if fetch.at_hand(name) else "no"
-        except ImportError:
-            present = "unknown; see with: pip install pooch requests"
         print(name)
         print(f"  what     {dataset.title}, {dataset.version}")
         print(f"  size     at most {dataset.megabytes} MB, unpacked")
         print(f"  terms    {dataset.terms}")
-        print(f"  present  {present}")
+        print(f"  present  {'yes' if fetch.at_hand(name) else 'no'}")
         if not dataset.addresses:
             print(f"  from     {dataset.page}, by hand")
         print()
@@ -55,12 +49,7 @@ def _get(name: str, path: Path, unverified: bool) -> None:
     from bjmd_paper.datasets import catalogue, fetch
 
     dataset = catalogue.get(name)
-    try:
-        folder, _ = fetch.files(name, unverified=unverified)
-    except ImportError as error:
-        raise InputError(
-            f"this needs {error.name}; install it with: pip install pooch requests"
-        ) from None
+    folder, _ = fetch.files(name, unverified=unverified)
     sources = dataset.read(folder)
     storage.save_sources(path, sources)
     print(f"{path} holds {', '.join(sources.names)}")
