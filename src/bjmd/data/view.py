@@ -117,13 +117,13 @@ class View:
 
     def sums_of_rows(self, weights=1.0):
         """sum_j u_j z_ij."""
-        if np.ndim(weights) or not self.constant:
+        if isinstance(weights, np.ndarray) or not self.constant:
             return self.times_memberships(np.ones((1, self.shape[1])) * weights)[0]
         return self.counts_of_rows() * (self._data.means_of_rows - self.base) / self.unit
 
     def squares_of_rows(self, weights=1.0):
         """sum_j u_j z_ij^2."""
-        if np.ndim(weights) or not self.constant:
+        if isinstance(weights, np.ndarray) or not self.constant:
             return self._squares(1.0, weights)[0]
         return self._data.squares_around(self.base) / self.unit**2
 
@@ -134,7 +134,7 @@ class View:
 
     def squares_of_columns(self, weights=1.0):
         """sum_i phi_i z_ij^2."""
-        if np.ndim(weights) or not self.constant:
+        if isinstance(weights, np.ndarray) or not self.constant:
             return self._squares(weights, 1.0)[1]
         squares = self._squares_of_columns
         if not np.any(self.shift):
@@ -151,14 +151,14 @@ class View:
 
     def counts_of_rows(self, weights=1.0):
         """sum_j u_j over the observed entries of every row."""
-        if not np.ndim(weights):
+        if not isinstance(weights, np.ndarray):
             return self._data.counts_of_rows
         total = np.full(self.shape[0], weights.sum())
         return total if self.missing is None else total - self.missing @ weights
 
     def counts_of_columns(self, weights=1.0):
         """sum_i phi_i over the observed entries of every column."""
-        if not np.ndim(weights):
+        if not isinstance(weights, np.ndarray):
             return self._data.counts_of_columns
         total = np.full(self.shape[1], weights.sum())
         return total if self.missing is None else total - weights @ self.missing

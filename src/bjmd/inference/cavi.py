@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -163,8 +163,7 @@ def _require_able(sources, factors):
         )
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """What one sweep hands to the next.  Lists have an entry for every source."""
 
     columns: list[np.ndarray]
@@ -209,10 +208,9 @@ class State:
         n_positive = sum(map(math.prod, shapes))
         moved = exponentials(vector[:n_positive], shapes)
         entries = [e.with_degrees(nu) for e, nu in zip(self.entries, moved[n + 3 :], strict=True)]
-        means = np.split(vector[n_positive:], n)
+        means = vector[n_positive:].reshape(n, -1)
         offsets = [o.with_mean(mean) for o, mean in zip(self.offsets, means, strict=True)]
-        return replace(
-            self,
+        return self._replace(
             columns=moved[:n],
             ridge=moved[n],
             rates=moved[n + 1],
@@ -319,7 +317,7 @@ class ClosedForm:
             dirichlet=prior,
         )
         memberships = self.first_memberships(state)
-        return replace(state, columns=[alpha0[:, None] + START_STRENGTH * h for h in memberships])
+        return state._replace(columns=[alpha0[:, None] + START_STRENGTH * h for h in memberships])
 
     def first_memberships(self, state):
         if not self.clustered:
@@ -338,7 +336,7 @@ class ClosedForm:
         state, elbo = self.update_sources(
             state, entries, tol=COLUMN_TOLERANCE, max_steps=COLUMN_STEPS
         )
-        return replace(state, n_sweeps=state.n_sweeps + 1), self.objective(elbo)
+        return state._replace(n_sweeps=state.n_sweeps + 1), self.objective(elbo)
 
     def objective(self, elbo):
         """Minus the ELBO in the unit of the data, where every density is 1 / unit of that here."""
@@ -393,7 +391,7 @@ class ClosedForm:
         if not state.n_sweeps or not state.feature.is_learned:
             return state, entries
         feature = state.feature.updated(lambda: self.errors_of_rows(state, entries, sums))
-        state = replace(state, feature=feature)
+        state = state._replace(feature=feature)
         return state, [
             weighted.reweighted(view, self.present_fit(state, c))
             for c, (view, weighted) in enumerate(zip(self.views, entries, strict=True))
@@ -425,14 +423,14 @@ class ClosedForm:
             weights=state.feature.mean,
             gaps=sum(t_c * source.gaps for t_c, source in zip(t, sums, strict=True)),
         )
-        return replace(state, rows=rows)
+        return state._replace(rows=rows)
 
     def update_ridge(self, state):
         """rho (4.1), and before it the scales of the components where they are learned (4.12)."""
         laplace = state.laplace
         if state.n_sweeps >= self.waits:
             laplace = laplace.updated(state.rows)
-        return replace(state, laplace=laplace, ridge=laplace.ridge(state.rows))
+        return state._replace(laplace=laplace, ridge=laplace.ridge(state.rows))
 
     # Sources.
 
@@ -459,8 +457,7 @@ class ClosedForm:
         if state.n_sweeps >= self.waits and not settling:
             prior, gain = prior.updated(columns, [source.columns.log_sum for source in sources])
         elbo += gain + prior.log_density()
-        state = replace(
-            state,
+        state = state._replace(
             columns=columns,
             sample=[source.sample for source in sources],
             offsets=[source.offset for source in sources],

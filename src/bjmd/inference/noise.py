@@ -85,7 +85,7 @@ class Equal:
 
     def squares(self, view, phi, squared_norm):
         """sum_ij phi_i z_ij^2; squared_norm is that for phi = 1 and no offsets."""
-        if np.ndim(phi) == 0 and np.ndim(view.shift) == 0:
+        if not isinstance(phi, np.ndarray) and not isinstance(view.shift, np.ndarray):
             return squared_norm
         return (phi * view.squares_of_rows()).sum()
 
@@ -233,7 +233,7 @@ class NormalEntries:
 
     def weighted(self, view, fit: PresentFit) -> NormalEntries:
         """Nothing to weigh; the view is moved to the offsets."""
-        if np.ndim(fit.shift):
+        if isinstance(fit.shift, np.ndarray):
             view.move(fit.shift)
         return self
 

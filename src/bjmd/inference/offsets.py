@@ -10,7 +10,7 @@ every entry.  A class that occurs in one source only loses part of what sets it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Offset:
         return self.mean
 
     def with_mean(self, mean: np.ndarray) -> Offset:
-        return replace(self, mean=mean)
+        return Offset(mean, self.variance, self.tau)
 
     def spread(self, view, phi, sample):
         """What the variance adds to the expected error, gathered as the samples need it."""

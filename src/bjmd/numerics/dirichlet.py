@@ -109,7 +109,7 @@ def second_moment(g, weights):
     def part(first, last):
         s = g[:, first:last].sum(axis=0)
         m = g[:, first:last] / s
-        weighted = m * weights[first:last] if np.ndim(weights) else m
+        weighted = m * weights[first:last] if isinstance(weights, np.ndarray) else m
         return (weighted * (s / (s + 1))) @ m.T + np.diag((weighted / (s + 1)).sum(axis=1))
 
     return sum(threads.each(part, threads.parts(n_columns, n_columns * size * (size + 30))))
