@@ -89,8 +89,9 @@ def test_of_many_samples_a_share_is_clustered(monkeypatch):
 
 def test_sparse_data_start_as_dense_data():
     x = np.where(rng().random((N_FEATURES, 80)) < 0.3, rng(1).gamma(2.0, size=(N_FEATURES, 80)), 0)
-    dense, sparse = clustered([x], 4), clustered([scipy.sparse.csc_array(x)], 4)
-    np.testing.assert_array_equal(dense[0], sparse[0])
+    (dense,) = clustered([x], 4)
+    (sparse,) = clustered([scipy.sparse.csc_array(x)], 4)
+    np.testing.assert_array_equal(dense, sparse)
 
 
 def test_rounds_bring_centres_closer_to_samples(monkeypatch):

@@ -43,7 +43,9 @@ def one_step(monkeypatch):
 
 def test_a_step_is_newtons_halved_until_it_keeps_a_tenth_of_its_promise(rows, one_step):
     """The prior is so strong that whole steps leap across its corner at 0."""
-    precision, y, w = rows[0] / 100, rows[1] / 10, rows[2]
+    precision = rows[0] / 100
+    y = rows[1] / 10
+    w = rows[2]
     smooth = np.sqrt(w**2 + EPS**2)
     gradient = y - precision @ w - w / smooth / LAMBDA
     curvature = EPS**2 / smooth**3 / LAMBDA

@@ -47,7 +47,8 @@ def test_the_interval_over_pairs_of_starts_covers_and_is_that_of_mann_and_whitne
 
     ends = []
     for _ in range(1000):
-        ours, theirs = scores(n) + 2.0, scores(m)
+        ours = scores(n) + 2.0
+        theirs = scores(m)
         found = paired("", np.subtract, ours, theirs, ours[0] - theirs[0])
         ends.append(found.interval())
         rejected = stats.mannwhitneyu(ours, theirs, method="asymptotic", use_continuity=False)

@@ -53,7 +53,8 @@ def _around_mean(z):
 
 def _memberships(centres, points):
     """IN_CLUSTER of every sample belongs to the component of its nearest centre."""
-    n_components, n_points = centres.shape[1], points.shape[1]
+    n_components = centres.shape[1]
+    n_points = points.shape[1]
     if n_components == 1:
         return np.ones((1, n_points))
     memberships = np.full((n_components, n_points), (1 - IN_CLUSTER) / (n_components - 1))

@@ -136,7 +136,9 @@ def test_gibbs_returns_posterior_means():
     np.testing.assert_allclose(result.memberships[0][0, 0], truth["h"][0], rtol=0.05)
     np.testing.assert_allclose(result.noise[0] ** 2, truth["s2"][0], rtol=0.05)
     assert result.converged
-    (w, h, s2) = result.components[0, 0], result.memberships[0][0, 0], result.noise[0] ** 2
+    w = result.components[0, 0]
+    h = result.memberships[0][0, 0]
+    s2 = result.noise[0] ** 2
     by_hand = (3.0 - w * h) ** 2 / (2 * s2) + (1 / 2 + 4 + 1) * np.log(s2) + 3 / s2 + w + h
     np.testing.assert_allclose(result.objective, by_hand, rtol=1e-9)
     assert len(result.trace) == 20_101
