@@ -4,6 +4,7 @@ The kills of a workflow follow one another in one folder until it has had its sh
 its end, and its fits must have the bits of a run that was left alone.
 """
 
+import base64
 import contextlib
 import os
 import random
@@ -84,9 +85,9 @@ def of_a_workflow(number, folder, draw, where):
     takes = _finish([*snakemake, *LOCAL], alone) * (3 if where is SLURM else 1)
     for kill in range(1, number + 1):
         end = draw.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
-        finished = sorted(troubled.glob("results/fits/**/*.npz"))
+        finished = {*troubled.glob("results/fits/**/*.npz")} - _incomplete(troubled)
         _killed([*snakemake, *where], troubled, draw.uniform(0, takes), end)
-        for path in finished:
+        for path in sorted(finished):
             try:
                 storage.load_decompositions(path)
             except Exception as problem:
@@ -107,6 +108,12 @@ def of_a_workflow(number, folder, draw, where):
             arrays = (a.components, *a.memberships), (b.components, *b.memberships)
             if not all(map(np.array_equal, *arrays)):
                 yield f"{path} has other bits than in a run left alone"
+
+
+def _incomplete(folder):
+    """What jobs wrote after Snakemake was killed, which it removes and makes again."""
+    markers = (folder / ".snakemake/incomplete").glob("*")
+    return {folder / base64.urlsafe_b64decode(marker.name).decode() for marker in markers}
 
 
 def _killed(command, folder, seconds, end):
