@@ -1,4 +1,4 @@
-"""Figures of what `bjmd.tl.bjmd` has written into an AnnData object.
+"""Figures of what `bjmd.tl.bjmd` has written into an AnnData object::
 
     bjmd.pl.memberships(adata, groups="cell_type")
     bjmd.pl.components(adata).savefig("components.png")

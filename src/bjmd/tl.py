@@ -1,4 +1,4 @@
-"""BJMD on AnnData objects: as scanpy's tools do, these functions write results into the object.
+"""BJMD on AnnData objects: as scanpy's tools do, these functions write results into the object::
 
     bjmd.tl.bjmd(adata, 8, source_key="batch")
     bjmd.tl.rank_features(adata)
