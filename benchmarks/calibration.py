@@ -280,13 +280,13 @@ def nuts():
 
 @styled
 def figure(shares, ranks, compared):
-    drawing = Figure((9.6, 6.0), layout="constrained")
-    axes = drawing.subplots(2, 3).ravel()
+    drawing = Figure((5.6, 7.6), layout="constrained")
+    axes = drawing.subplots(3, 2).ravel()
     axes[0].plot([0, 1], [0, 1], color="#999999", linewidth=0.8)
     for (name, label), colour in zip(NAMES.items(), COLOURS, strict=False):
         axes[0].plot(LEVELS, shares[name].mean(axis=0), "o-", color=colour, label=label)
     axes[0].set(title="Coverage", xlabel="level of the interval", ylabel="share with the truth")
-    axes[0].legend()
+    axes[0].legend(fontsize="small")
     for (name, label), colour, ax in zip(NAMES.items(), COLOURS, axes[1:5], strict=False):
         expected = N_DATA / N_BINS
         margin = 1.96 * np.sqrt(expected * (1 - 1 / N_BINS))
@@ -301,7 +301,7 @@ def figure(shares, ranks, compared):
         axes[5].plot(true_sd, alone, "x", color=colour, alpha=0.4)
     axes[5].set(title="Posterior sd (x: factors alone)", xlabel="NUTS", ylabel="closed form")
     axes[5].set(xscale="log", yscale="log")
-    axes[5].legend()
+    axes[5].legend(fontsize="small")
     return drawing
 
 

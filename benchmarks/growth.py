@@ -172,7 +172,7 @@ def draw(table, path):
     from bjmd.report.figures import COLOURS, MARKERS, STYLE
 
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+        figure, axes = plt.subplots(2, 1, figsize=(4.4, 5), layout="constrained")
         for name, colour, marker in zip((*OURS, *PEERS), COLOURS, MARKERS, strict=False):
             rows = table[table["method"] == name].sort_values("samples")
             if rows.empty:
@@ -180,9 +180,11 @@ def draw(table, path):
             for axis, column, unit in zip(axes, ("cpu", "peak"), (1, 1e9), strict=True):
                 values = rows[column] / unit
                 axis.loglog(rows["samples"], values, marker=marker, color=colour, label=name)
+        axes[1].set_yscale("log", base=2)
         for axis, title in zip(axes, ("processor time (s)", "peak memory (GB)"), strict=True):
             axis.set(xlabel="samples", title=title)
             axis.grid(alpha=0.3)
+            axis.yaxis.set_major_formatter("{x:g}")
         axes[0].axhline(CAP, color="0.5", linestyle=":", label="limit for the others")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path)

@@ -265,6 +265,7 @@ MISTAKES = {
     'no column "highly_variable"': lambda x: bjmd.tl.bjmd(x, 3, use_highly_variable=True),
     "uns has no fit under 'bjmd', or .*; call bjmd": lambda x: bjmd.tl.project(x, x),
     "uns has no fit under 'bjmd'": bjmd.pl.noise,
+    "is a str, not an AnnData": lambda x: bjmd.tl.bjmd("cells.h5ad", 3),
     "obs has no column 'kid'; it has batch": lambda x: (
         bjmd.tl.bjmd(x, 3, **HOW),
         bjmd.pl.simplex(x, groups="kid"),

@@ -1,4 +1,4 @@
-"""Figures of what `bjmd.tl.bjmd` has written into an AnnData object.
+"""Figures of what `bjmd.tl.bjmd` has written into an AnnData object::
 
     bjmd.pl.memberships(adata, groups="cell_type")
     bjmd.pl.components(adata).savefig("components.png")
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from bjmd import tl
 from bjmd.analysis.associations import by_source
 from bjmd.analysis.number_of_components import Selection
+from bjmd.data.assembly import classes
 from bjmd.errors import InputError
 from bjmd.files import anndata_files
 from bjmd.report import figures, tables
@@ -241,10 +242,6 @@ def _samples(data: Any, groups: str | None, mod: str | None, key: str | None) ->
             raise InputError(
                 f"obs has no column {groups!r}; it has {', '.join(adata.obs) or 'none'}"
             )
-        classes = adata.obs[groups].astype("category").cat
-        names.class_names = [*map(str, classes.categories)]
-        names.labels = [
-            (classes.codes[source == c].to_numpy() == np.c_[: len(names.class_names)])
-            for c in names.names
-        ]
+        names.class_names, labels = classes(adata.obs[groups])
+        names.labels = [labels[:, source == name] for name in names.names]
     return names, replace(result, memberships=[h[:, source == name] for name in names.names])

@@ -1,4 +1,4 @@
-"""BJMD on AnnData objects: as scanpy's tools do, these functions write results into the object.
+"""BJMD on AnnData objects: as scanpy's tools do, these functions write results into the object::
 
     bjmd.tl.bjmd(adata, 8, source_key="batch")
     bjmd.tl.rank_features(adata)
@@ -221,11 +221,12 @@ def rank_features(
     """Rank all features of every component by how far they set it apart from the others.
 
     uns[key_added] has what scanpy.tl.rank_genes_groups writes, with the components C1, C2, ... as
-    groups, so that scanpy.pl.rank_genes_groups and scanpy.get.rank_genes_groups_df show it.  The
-    score is z: the difference of a component from the mean of the others, over its posterior sd.
-    "logfoldchanges" has the difference itself, in the unit of the data, and "pvals" the two-sided
-    p value of z, which assumes that the model is right.  After inference="map", which has no
-    posterior, the score is the difference, and p values are NaN.
+    groups, so that scanpy.pl.rank_genes_groups and scanpy.get.rank_genes_groups_df show it; heat
+    maps and dot plots also need groupby, a column of obs.  The score is z: the difference of a
+    component from the mean of the others, over its posterior sd.  "logfoldchanges" has the
+    difference itself, in the unit of the data, and "pvals" the two-sided p value of z, which
+    assumes that the model is right.  After inference="map", which has no posterior, the score is
+    the difference, and p values are NaN.
 
     Parameters
     ----------
@@ -354,6 +355,11 @@ def fit_of(data: Any, key: str = "bjmd") -> Any:
 
 def modality(data: Any, mod: str | None) -> Any:
     """The AnnData object itself, or that of a modality of a MuData object."""
+    if not hasattr(data, "uns"):
+        raise InputError(
+            f"this is a {type(data).__name__}, not an AnnData or MuData object; "
+            "anndata.read_h5ad reads a file"
+        )
     if mod is None and not hasattr(data, "mod"):
         return data
     modalities = getattr(data, "mod", {})

@@ -1,12 +1,14 @@
 """Sources are matched by their features and brought to one scale."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
 from bjmd.data.assembly import (
     RawSource,
     assemble,
+    classes,
     divided,
     looks_like_counts,
     normalized,
@@ -146,3 +148,20 @@ def test_counts_are_normalised_as_scanpy_does():
 def test_counts_are_recognised(matrix, sentence):
     hint = looks_like_counts([RawSource(matrix, None, name="a")])
     assert hint is None if sentence is None else hint.startswith(sentence)
+
+
+def test_classes_are_in_the_order_of_a_categorical_column():
+    column = pd.Categorical(["10", "2", None, "2"], categories=["1", "2", "10"])
+    names, labels = classes(pd.Series(column))
+    assert names == ["2", "10"]
+    np.testing.assert_array_equal(labels, [[0, 1, 0, 1], [1, 0, 0, 0]])
+    assert classes(pd.Series([10, 2, 2]))[0] == ["2", "10"]
+
+
+def test_a_column_of_numbers_is_no_column_of_classes():
+    with pytest.raises(InputError, match=r"101 different labels, such as '0\.0', '0\.5'; labels"):
+        classes(pd.Series(np.arange(101) / 2))
+    many = RawSource(A, list("abc"), name="a", labels=np.ones((101, 2)))
+    many.class_names = [*map(str, range(101))]
+    with pytest.raises(InputError, match="101 different labels"):
+        assemble([many])

@@ -129,6 +129,7 @@ def test_offsets_are_ranked_by_source():
     sds = np.array([np.where(np.arange(15) == 14, 100.0, 1.0), np.ones(15)])
     table = tables.offsets(sources, means, sds)
     assert list(table["feature"][:2]) == ["gene 1", "gene 2"], "the last one is uncertain"
+    assert set(table["source"][-15:]) == {sources.names[1]}, "it is not shifted"
     words = tables.offsets_as_text(table, n_features=2)["Features"]
     assert list(words[:2]) == [
         "gene 14 (+6 ± 1), gene 13 (+5 ± 1)",
@@ -177,6 +178,13 @@ def test_many_classes_have_colours_and_none_hides_another():
     assert len(points.get_offsets()) == 400 and len(set(colours)) == 14
     places = [colours.index(colour) for colour in COLOURS[:12]]
     assert max(places) < 150, "all classes are among the first to be drawn"
+
+
+def test_a_long_legend_has_room():
+    figure = figures.simplex(*made_up(3, n_samples=(200, 200), n_classes=40))
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert box.y0 >= 0 and box.y1 < figure.axes[0].get_window_extent().y0
 
 
 def test_classes_are_listed_in_one_order_even_if_the_first_source_lacks_some():

@@ -104,6 +104,12 @@ def test_a_file_never_replaces_a_folder(tmp_path):
     assert (tmp_path / "thesis").is_dir()
 
 
+def test_another_kind_of_file(tmp_path):
+    (tmp_path / "cells.h5ad").write_bytes(b"HDF")
+    with pytest.raises(InputError, match=rf"{REFUSED} \(it is not a .npz archive\)"):
+        storage.load_sources(tmp_path / "cells.h5ad")
+
+
 def test_objects_are_never_pickled(tmp_path, make_sources):
     result = registry.fit("map-bjmd", make_sources(), 2)
     result.history["bad"] = np.array([object()])

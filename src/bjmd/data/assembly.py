@@ -28,6 +28,7 @@ SCALES = ("none", "mean", "rms")
 TOTAL = 1e4  # of the entries of a sample after normalisation, as in scanpy
 UNEQUAL = 10  # samples whose totals differ by this factor look as if they were not normalised,
 LOGARITHM = 20  # unless no entry is larger than this: log2 of a million
+MOST_CLASSES = 100  # that a figure can show
 # two sources with a smaller share of common features look misnamed or transposed
 FEW_IN_COMMON = 0.1
 
@@ -329,16 +330,38 @@ def _check_names(raw: RawSource, names: Sequence[str] | None, what: str) -> None
 
 def label_by(raw_sources: Sequence[RawSource], column: str) -> None:
     """Let a column of the metadata be the classes of the samples."""
+    import pandas as pd
+
     values = []
     for raw in raw_sources:
         if column not in raw.metadata:
             has = ", ".join(map(str, raw.metadata)) or "none"
             raise InputError(f"{raw} has no column {column!r} for labels; it has {has}")
-        values.append(raw.metadata[column].astype(object))
-    class_names = sorted({str(x) for part in values for x in part.dropna()})
-    for raw, part in zip(raw_sources, values, strict=True):
+        values.append(raw.metadata[column])
+    class_names, labels = classes(pd.concat(values))
+    ends = np.cumsum([len(part) for part in values[:-1]])
+    for raw, block in zip(raw_sources, np.split(labels, ends, axis=1), strict=True):
         raw.class_names = class_names
-        raw.labels = part.astype(str).to_numpy() == np.array(class_names, dtype=object)[:, None]
+        raw.labels = block
+
+
+def classes(values: Any) -> tuple[list[str], np.ndarray]:
+    """The classes in a column, in the order of a categorical one, and a row of samples for each."""
+    in_order = values.astype("category").cat.remove_unused_categories().cat.categories
+    class_names = few_classes(dict.fromkeys(map(str, in_order)))
+    texts = values.astype(object).astype(str).to_numpy()
+    return class_names, texts == np.array(class_names, dtype=object)[:, None]
+
+
+def few_classes(class_names: Iterable[str]) -> list[str]:
+    """The names, if they are no more than figures can show."""
+    names = list(class_names)
+    if len(names) > MOST_CLASSES:
+        raise InputError(
+            f"the samples have {len(names):,} different labels, such as {_examples(names)}; "
+            f"labels are classes, of which figures show at most {MOST_CLASSES}"
+        )
+    return names
 
 
 def _check_overlap(raw_sources: Sequence[RawSource]) -> None:
@@ -361,13 +384,15 @@ def _check_overlap(raw_sources: Sequence[RawSource]) -> None:
             log.warning(message, n_common, n_features, raw)
 
 
-def _examples(features):
-    return ", ".join(repr(str(feature)) for feature in features[:2])
+def _examples(names):
+    return ", ".join(repr(str(name)) for name in names[:2])
 
 
 def _labels(raw_sources: Sequence[RawSource]) -> tuple[list[np.ndarray] | None, list[str] | None]:
     """The labels of all sources over the classes of all; None without any."""
-    class_names = list(dict.fromkeys(name for raw in raw_sources for name in raw.class_names))
+    class_names = few_classes(
+        dict.fromkeys(name for raw in raw_sources for name in raw.class_names)
+    )
     if not class_names:
         return None, None
     import pandas as pd

@@ -452,6 +452,8 @@ def legend(figure: Figure, axes: list[list[Axes]], n_columns: int) -> None:
     for (ax,) in axes:
         entries |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     if entries:
-        n_columns = ceil(len(entries) / ceil(len(entries) / n_columns))  # rows of equal length
+        n_rows = ceil(len(entries) / n_columns)
+        n_columns = ceil(len(entries) / n_rows)  # rows of equal length
+        figure.set_figheight(figure.get_figheight() + 0.2 * max(n_rows - 6, 0))
         place = {"loc": "outside lower center", "ncols": n_columns, "handlelength": 1.2}
         figure.legend(entries.values(), entries.keys(), **place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import compress
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, Self
 
@@ -137,9 +138,10 @@ def shifts(data: Named, best: Decomposition) -> pd.DataFrame:
     if best.model is None or best.model.offsets is None:
         return pd.DataFrame()
     sizes = np.sqrt((best.model.offsets**2).mean(axis=1))
-    shifted = np.array(data.names)[sizes >= NO_SHIFT * np.asarray(best.noise)]
-    table = extensions(data, best)["offsets"]
-    return table[table["source"].isin(shifted)]
+    is_shifted = sizes >= NO_SHIFT * np.asarray(best.noise)
+    of_source = dict(iter(extensions(data, best)["offsets"].groupby("source")))
+    shifted = [of_source[name] for name in compress(data.names, is_shifted)]
+    return pd.concat(shifted) if shifted else pd.DataFrame()
 
 
 def of_fit(data: Named, results: list[Decomposition]) -> dict[str, pd.DataFrame]:
@@ -272,13 +274,16 @@ def extensions(data: Named, best: Decomposition) -> dict[str, pd.DataFrame]:
 
 
 def offsets(data: Named, means: np.ndarray, sds: np.ndarray) -> pd.DataFrame:
-    """source, feature, offset, sd and z; the features of a source with the largest z first."""
-    z = means / np.where(sds > 0, sds, np.inf)
-    order = np.argsort(-np.abs(z), axis=1, kind="stable")
-    columns = {"feature": np.array(data.feature_names, dtype=object)[order].ravel()}
-    for name, values in (("offset", means), ("sd", sds), ("z", z)):
-        columns[name] = np.take_along_axis(values, order, axis=1).ravel()
-    return pd.DataFrame({"source": np.repeat(data.names, order.shape[1]), **columns})
+    """source, feature, offset, sd and z; the largest z first."""
+    columns = {"offset": means, "sd": sds, "z": means / np.where(sds > 0, sds, np.inf)}
+    table = pd.DataFrame(
+        {
+            "source": np.repeat(data.names, means.shape[1]),
+            "feature": np.tile(np.array(data.feature_names, dtype=object), len(means)),
+            **{name: values.ravel() for name, values in columns.items()},
+        }
+    )
+    return table.iloc[np.argsort(-np.abs(table["z"]), kind="stable")].reset_index(drop=True)
 
 
 def variance_explained(data: Named, shares: np.ndarray) -> pd.DataFrame:

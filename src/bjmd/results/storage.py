@@ -187,8 +187,10 @@ def _write(path, kind, arrays, metadata):
 
 
 def _read(path, kind):
-    with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = dict(archive)
+    with Path(path).open("rb") as file:
+        if not zipfile.is_zipfile(file):  # about which numpy talks of pickles
+            raise ValueError("it is not a .npz archive")
+        arrays = dict(np.load(file, allow_pickle=False))
     metadata = json.loads(arrays.pop("metadata.json"))
     if metadata["format"] != "bjmd":
         raise KeyError("format")

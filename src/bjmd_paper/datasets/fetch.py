@@ -168,9 +168,10 @@ def _download(dataset, roots, unverified):
     ]
     there = f"only {', '.join(present)}" if present else "nothing of it"
     wanted = dataset.archive or " and ".join(map(_any_name, dataset.members))
+    it = "it" if len(names) == 1 else "them"
     raise InputError(
         f"{dataset.name} {how}, and {there} is in {' or '.join(folders)}; download {wanted} by "
-        f"hand from {dataset.page} and put it into {folders[0]}"
+        f"hand from {dataset.page} and put {it} into {folders[0]}"
     )
 
 

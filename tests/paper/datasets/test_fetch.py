@@ -253,7 +253,7 @@ def test_what_to_download_by_hand_and_where_to_put_it(get, mirror, tmp_path):
     assert str(caught.value) == (
         f"made-up cannot be downloaded automatically, and only old.txt is in {where}/made-up or "
         f"{tmp_path}/cache/made-up; download new.txt (or old.txt) and large.txt by hand from "
-        f"http://example.org/made-up and put it into {where}/made-up"
+        f"http://example.org/made-up and put them into {where}/made-up"
     )
 
 
