@@ -2,7 +2,7 @@
 
 import importlib
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _LAZY = {
     "BJMD": "bjmd.estimator",

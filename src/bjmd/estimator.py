@@ -260,7 +260,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     def _fit(self, sources: Sources) -> fitting.Fits:
         """Fit sources and set the attributes."""
         method = f"{one_of('inference', self.inference, INFERENCES)}-bjmd"
-        whole_number("n_init", self.n_init, least=2 if self.consensus else 1)
+        name, least = ("n_init, with consensus=True,", 2) if self.consensus else ("n_init", 1)
+        whole_number(name, self.n_init, least)
         fits = fitting.fit(
             method,
             sources,
