@@ -3,7 +3,6 @@ prior, with offsets and missing entries, its ascent, and its top.
 """
 
 import copy
-from dataclasses import replace
 from itertools import combinations
 
 import elbo
@@ -71,7 +70,7 @@ def test_sweeps_are_those_of_the_oracle(make_sources, n_components, poor_start, 
         plain.g = [rng.uniform(0.3, 6, g.shape) for g in plain.g]
         plain.rho = 10 ** rng.uniform(-6, 6, plain.rho.shape)
         plain.B *= rng.uniform(0.2, 1, 2)
-        state = replace(state, columns=plain.g.copy(), ridge=plain.rho.T.copy(), rates=plain.B + 0)
+        state = state._replace(columns=plain.g.copy(), ridge=plain.rho.T.copy(), rates=plain.B + 0)
     for _ in range(10):
         state, objective = fast.sweep(state)
         plain.sweep(cavi.COLUMN_TOLERANCE)
