@@ -35,10 +35,15 @@ def test_the_gain_of_a_step_is_a_difference_of_log_densities(rows, rng, size):
 
 @pytest.fixture
 def one_step(monkeypatch):
-    """In Python, where one step can be the last."""
-    monkeypatch.setattr(laplace, "MAX_ROW_STEPS", 1)
+    """In Python, where one step can be the last; nothing may be compiled with that number."""
     climb = getattr(laplace._climb_rows, "py_func", laplace._climb_rows)
-    return lambda precision, y, w: climb(precision, y, w, LAMBDA, EPS, np.empty((3, 3, 500)))
+
+    def step(precision, y, w):
+        with monkeypatch.context() as patch:
+            patch.setattr(laplace, "MAX_ROW_STEPS", 1)
+            return climb(precision, y, w, LAMBDA, EPS, np.empty((3, 3, 500)))
+
+    return step
 
 
 def test_a_step_is_newtons_halved_until_it_keeps_a_tenth_of_its_promise(rows, one_step):
