@@ -151,6 +151,16 @@ def test_only_the_data_of_the_fit_can_be_checked(data):
     assert (fitted.n_features_in_, fitted.source_names_) == (12, ["a", "b"])
 
 
+def test_a_report_shows_the_last_check_of_its_fit(data, tmp_path):
+    fitted = model().fit(data)
+    checked = fitted.check(data)
+    fitted.report(tmp_path / "out")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out/check.tsv", sep="\t"), checked.table)
+    assert str(checked) in (tmp_path / "out/summary.md").read_text()
+    fitted.fit(data).report(tmp_path / "out", overwrite=True)
+    assert not (tmp_path / "out/check.tsv").exists()
+
+
 def test_containers_agree(data, frames):
     plain = model().fit(data)
     by_name = model().fit(frames)

@@ -137,6 +137,14 @@ BAD_SOURCES = {
         lambda: Priors(b0="1e-5"),
         r"b0 is '1e-5'; .* \(it is text; YAML reads 1.0e-05 as a number",
     ),
+    "b0 as --config reads it": (
+        lambda: Priors(b0="1.0e-05"),
+        r"b0 is '1.0e-05'; .* \(it is text; .*braces after --config, so use --configfile\)$",
+    ),
+    "b0 that is no number": (
+        lambda: Priors(b0="auto"),
+        "b0 is 'auto'; it must be a finite number greater than 0$",
+    ),
     "escape codes": (
         lambda: Sources([X], names=["\x1b[31mred"]),
         "names has .*, which holds a character that",

@@ -54,8 +54,11 @@ def positive_number(name: str, value: Any, least: float = LEAST) -> float:
     """A number greater than 0 that can be squared."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 < value < inf:
-        text = " (it is text; YAML reads 1.0e-05 as a number, but not 1e-5)"
-        hint = text if isinstance(value, str) else ""
+        text = (
+            " (it is text; YAML reads 1.0e-05 as a number, but not 1e-5, and Snakemake nothing in "
+            "braces after --config, so use --configfile)"
+        )
+        hint = text if isinstance(value, str) and value[-1:].isdigit() else ""
         raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0{hint}")
     if not least <= value <= MOST:
         raise InputError(f"{name} is {value!r}; it must be between {least:g} and {MOST:g}")

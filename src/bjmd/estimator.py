@@ -315,6 +315,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         self.n_iter_ = best.n_iterations
         self.converged_ = best.converged
         self.variance_explained_ = explained
+        self._checked: Check | None = None
         self._consensus = consensus
         self.consensus_ = consensus and AgreedComponents(
             consensus.result.components.T,
@@ -460,7 +461,7 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         Every noise model that the data allow is compared with that of the fit: a tenth of the
         entries is hidden, twice, and each model predicts them.  One is recommended only if it
         predicts them better in squared error as well as in density, and moves the memberships.
-        This takes at most 16 fits from single starts.
+        This takes at most eight fits from single starts.  A later `report` shows the comparison.
 
         Parameters
         ----------
@@ -479,12 +480,13 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
         >>> checked = model.check(data)  # doctest: +SKIP
         >>> other = BJMD(5, **checked.recommended).fit(data)  # doctest: +SKIP
         """
-        return check(
+        self._checked = check(
             self._fitted_data(X, sources),
             self.decomposition_,
             seed=_seed(self.random_state),
             jobs=effective_n_jobs(self.n_jobs),
         )
+        return self._checked
 
     def sample_posterior(
         self, n_draws: int = 1, *, random_state: int | np.random.RandomState | None = 0
@@ -603,6 +605,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
             n_restarts=self.n_init,
             overwrite=overwrite,
         )
+        if self._checked is not None:
+            outputs.add_check(folder, self._checked.table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """C1, C2, ..., as the components are called in reports and figures.

@@ -88,6 +88,16 @@ def virtual(file):
     file.create_virtual_dataset("X", layout, fillvalue=0)
 
 
+def link_to_itself(file):
+    del file["X"]
+    file["X"] = h5py.SoftLink("/X")
+
+
+def group(file):
+    del file["X"]
+    file.create_group("X")
+
+
 def promised(name):
     """An array of names that is far larger than its file."""
 
@@ -116,6 +126,8 @@ DAMAGES = {
     "a link elsewhere": (elsewhere, "X lies in another file"),
     "numbers elsewhere": (external, "the numbers of /X lie in another file"),
     "numbers that are lost": (virtual, "the numbers of /X lie in another file"),
+    "a link to itself": (link_to_itself, "is not a file"),
+    "a group": (group, "is not a file"),
     "names that are promised": (promised("var/_index"), "_index should have 2400000000 bytes"),
     "names of too few features": (
         replaced("var/_index", lambda old: old[:-1]),

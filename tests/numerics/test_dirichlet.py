@@ -1,5 +1,7 @@
 """The column problem of the closed form: steps of the oracle, and the maximum that they lead to."""
 
+import time
+
 import numpy as np
 import oracle
 import pytest
@@ -7,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import psi
 
 from bjmd.numerics import dirichlet
+from bjmd.numerics.lanes import gamma_functions
 
 
 def problem(n_components, n_columns, *, precision=2.0, alpha0=1.1):
@@ -112,3 +115,22 @@ def test_at_the_top_there_is_no_step_and_none_that_promises_too_little():
     np.testing.assert_array_equal(again.g, best.g)
     there = dirichlet.maximise(gram, linear, precision, alpha0, start, tol=np.inf, max_steps=1)
     np.testing.assert_array_equal(there.g, start)
+
+
+def test_curvatures_take_less_time_than_their_functions_left_to_python():
+    gram, _, precision, alpha = problem(8, 1)
+    points = some_points(8, 20_000)
+
+    def seconds(function, *arguments):
+        start = time.process_time()
+        function(*arguments)
+        return time.process_time() - start
+
+    def curvatures(g):
+        return dirichlet.curvatures(
+            g, np.full(g.shape[1], precision), alpha, gram, np.empty((0, 0))
+        )
+
+    curvatures(points[:, :2])  # compiles
+    in_python = seconds(gamma_functions, points, np.empty((4, *points.shape)))
+    assert seconds(curvatures, points) < in_python / 2

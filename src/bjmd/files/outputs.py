@@ -292,7 +292,7 @@ def _read_names(folder: Path) -> dict:
     """The contents of names.json, or nothing if there is none of ours."""
     try:
         names = _read_json(folder / "names.json")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         names = {}
     if not isinstance(names, dict) or names.get("format") != "bjmd":
         return {}
