@@ -66,7 +66,7 @@ def test_broken_data_get_the_right_recommendation_until_it_is_followed(noise_of,
     parameters = {"n_components": 3, "n_init": 1, "tol": 1e-5}
     checked = BJMD(**parameters).fit(data).check(data)
     assert checked.recommended == {"noise": noise}
-    assert str(checked).startswith(f"noise={noise} is worth trying: ")
+    assert repr(checked).startswith(f"noise={noise} is worth trying: ")
     assert checked.table["option"][0] == f"noise={noise}"
     assert (checked.table["verdict"] == module.WORTH_TRYING).sum() == 1
 

@@ -57,7 +57,7 @@ is clipped: a single outlier would drown all other evidence in its own standard 
 WORTH_TRYING = "worth trying; compare"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Check:
     """What `check` found; as text, the recommendation in a sentence or two.
 
@@ -96,6 +96,8 @@ class Check:
                 "means of the features."
             )
         return "No other option is recommended: none clearly predicts hidden entries better."
+
+    __repr__ = __str__
 
 
 def check(sources: Sources, decomposition: Decomposition, *, seed: int = 0, jobs: int = 1) -> Check:
