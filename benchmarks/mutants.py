@@ -245,7 +245,9 @@ def main():
     left = [one for one in chosen if name_of(one) not in known]
     print(f"{len(every)} mutants are possible, {len(chosen)} chosen, {len(left)} left to run")
     # this also fills the caches of compiled code, which the copies take over
-    if not run_tests(ROOT, dict.fromkeys(name for one in left for name in TESTS[one["module"]])):
+    if left and not run_tests(
+        ROOT, dict.fromkeys(name for one in left for name in TESTS[one["module"]])
+    ):
         sys.exit("the tests fail without any mutant")
     with ThreadPoolExecutor(options.jobs) as pool:
         running = {pool.submit(outcome, one, options.seconds): one for one in left}
