@@ -11,8 +11,7 @@ import pytest
 import bjmd
 from bjmd.errors import InputError
 
-with warnings.catch_warnings(action="ignore"):  # about ArviZ's own future
-    arviz = pytest.importorskip("arviz")
+arviz = pytest.importorskip("arviz")
 
 
 @pytest.fixture(scope="module")

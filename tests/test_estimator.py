@@ -425,6 +425,7 @@ def test_posterior_draws_agree_with_the_marginals(data):
         ({"join": "left"}, None, "join is 'left'"),
         ({"inference": "gibbs"}, None, "inference is 'gibbs'"),
         ({"random_state": -1}, None, "random_state is -1"),
+        ({"n_init": 1, "consensus": True}, None, "n_init, with consensus=True, is 1"),
         ({"noise": "auto"}, None, "noise='auto' was removed .*; leave it out, and let"),
         ({"offsets": "auto"}, None, "offsets='auto' was removed .*; leave it out, or"),
         ({"inference": "map", "noise": "robust"}, None, "'map-bjmd' has no option 'noise'"),

@@ -260,8 +260,8 @@ class BJMD(_FitTransform, TransformerMixin, BaseEstimator):
     def _fit(self, sources: Sources) -> fitting.Fits:
         """Fit sources and set the attributes."""
         method = f"{one_of('inference', self.inference, INFERENCES)}-bjmd"
-        name, least = ("n_init, with consensus=True,", 2) if self.consensus else ("n_init", 1)
-        whole_number(name, self.n_init, least)
+        name = "n_init, with consensus=True," if self.consensus else "n_init"
+        whole_number(name, self.n_init, least=2 if self.consensus else 1)
         fits = fitting.fit(
             method,
             sources,
